@@ -87,7 +87,11 @@ async fn search(bench: &Bench, ended: &[Ended]) -> BTreeMap<String, Vec<Vec<u8>>
                 _ => Vec::new(),
             };
             for piece in refs {
-                let content = bench.blob(&piece.id).await;
+                // What a reference holds itself is in no blob.
+                let content = match piece.inline {
+                    Some(text) => text.into_bytes(),
+                    None => bench.blob(&piece.id).await,
+                };
                 hits.extend(found_in(&format!("{} of {place}", piece.kind), &content, &traces));
                 evidence.entry(piece.kind).or_default().push(content);
             }

@@ -281,12 +281,12 @@ fn last_signature(task: &Task) -> Piece {
     signature_piece(&signature, false)
 }
 
-/// How far an action came, and how long its stages took.
+/// How far an action came. How long its stages took is in their records: the same failure says the same.
 fn debug_of(outcome: &BrowserOutcome) -> String {
     let stages = outcome.stages.iter().map(|record| {
         let name = record.stage().as_str_name().trim_start_matches("ACTION_STAGE_").to_ascii_lowercase();
         let end = if record.passed { "passed" } else { "failed" };
-        format!("{name} {end} after {} us", record.duration_us)
+        format!("{name} {end}")
     });
     let stages: Vec<String> = stages.collect();
     let element = match &outcome.resolution {

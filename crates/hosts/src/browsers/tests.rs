@@ -20,9 +20,13 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::with(BrowserConfig::default())
+    }
+
+    fn with(config: BrowserConfig) -> Self {
         let data_dir = tempfile::tempdir().expect("a folder");
         let browsers = Browsers::new(Surroundings {
-            config: BrowserConfig::default(),
+            config,
             data_dir: data_dir.path().to_owned(),
             store: Arc::new(MemoryStore::new()),
             clock: Arc::new(|| 0),
@@ -145,4 +149,20 @@ async fn a_run_that_has_ended_has_nothing_to_be_put_away() {
     }
     bench.browsers.forget(RUN);
     assert_eq!(bench.browsers.away.failures(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_run_for_which_there_is_no_browser_has_lost_it_with_the_code_that_says_why() {
+    let program = Some(PathBuf::from("/nowhere/chromium"));
+    let bench = Bench::with(BrowserConfig { program, ..BrowserConfig::default() });
+    bench.browsers.handles().clear();
+    let task = v1::BrowserTask { activity: v1::BrowserActivity::Open as i32, ..v1::BrowserTask::default() };
+    let outcome = bench.browsers.outcome(RUN, task, &reporter()).await;
+    let error = outcome.error.expect("nothing can be opened");
+    assert_eq!(error.error_code, "BROWSER_LOST");
+    let details: serde_json::Value =
+        serde_json::from_str(error.details.as_deref().unwrap_or_default()).unwrap_or_default();
+    assert_eq!(details["original_code"], "BROWSER_NOT_FOUND", "{}", error.message);
+    assert!(!error.message.contains('{'), "words, and no value of the program: {}", error.message);
+    assert!(!error.evidence_refs.is_empty());
 }
