@@ -61,17 +61,10 @@ pub fn is_ping_pong(before: (&str, &str), wanted: (&str, &str), since_ms: i64) -
 }
 
 /// Returns whether a failure with this code goes to the user, instead of the default spec, if the spec names no other
-/// one.
+/// one. It says nothing about attempts: whether the same spec is called again is its own `recoverable`.
 #[must_use]
 pub fn asks_the_user(code: &str) -> bool {
     matches!(code, "VALIDATION_ERROR" | "INSUFFICIENT_CONTEXT")
-}
-
-/// Returns whether the same spec is called again: its error is recoverable, and another attempt at the same text could
-/// help.
-#[must_use]
-pub fn is_retried(code: &str, recoverable: bool) -> bool {
-    recoverable && !asks_the_user(code)
 }
 
 #[cfg(test)]
@@ -108,10 +101,12 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_user_can_mend_is_not_tried_again() {
-        assert!(is_retried("RATE_LIMIT", true));
-        assert!(!is_retried("RATE_LIMIT", false));
-        assert!(!is_retried("VALIDATION_ERROR", true));
-        assert!(!is_retried("INSUFFICIENT_CONTEXT", true));
+    fn what_only_the_user_can_mend_goes_to_no_default_spec() {
+        for code in ["VALIDATION_ERROR", "INSUFFICIENT_CONTEXT"] {
+            assert!(asks_the_user(code), "{code}");
+        }
+        for code in ["RATE_LIMIT", "INVALID_REQUEST", "FATAL_ERROR", "NO_SEATS_LEFT", ""] {
+            assert!(!asks_the_user(code), "{code}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Whole documents: those of the seed, where they are at hand, and others with the same facts.
+//! Whole documents: those of the seed, and others with the same facts.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{Kind, check, check_text, fixture, fixtures, with};
 
-const ORIGINALS: &str = "../../../shared/vectors/spec";
+const ORIGINALS: &str = "tests/fixtures/seed-001";
 
 /// The document without the keys of the contract that are `null`.
 fn without_nulls(value: &Value) -> Value {
@@ -50,12 +50,7 @@ fn the_fixtures_are_valid_and_printed_as_they_were_read() {
 
 #[test]
 fn the_originals_are_valid_and_printed_as_they_were_read() {
-    let originals = Path::new(env!("CARGO_MANIFEST_DIR")).join(ORIGINALS);
-    if originals.exists() {
-        assert_eq!(check_folder(&originals), 10);
-    } else {
-        println!("skipped: the_originals_are_valid_and_printed_as_they_were_read: there are no originals");
-    }
+    assert_eq!(check_folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join(ORIGINALS)), 10);
 }
 
 #[test]

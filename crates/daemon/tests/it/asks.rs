@@ -9,18 +9,15 @@ use crate::support::asks::{
 };
 use crate::support::{Harness, code_of};
 
-/// The seed's own examples; not part of this repository.
-const ORIGINALS: &str = "../../../shared/vectors/spec";
+/// The seed's own examples.
+const ORIGINALS: &str = "../contracts/tests/fixtures/seed-001";
 
-/// The texts of one example: one of ours, and the seed's where it is there.
+/// The texts of one example: one of ours, and the seed's.
 fn texts(example: &str, ours: &str) -> Vec<String> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(ORIGINALS);
-    let mut texts = vec![ours.to_owned()];
-    if let Ok(original) = std::fs::read(folder.join(format!("{example}.request.json"))) {
-        let original: Value = serde_json::from_slice(&original).unwrap();
-        texts.push(original["text"].as_str().unwrap().to_owned());
-    }
-    texts
+    let original = std::fs::read(folder.join(format!("{example}.request.json"))).unwrap();
+    let original: Value = serde_json::from_slice(&original).unwrap();
+    vec![ours.to_owned(), original["text"].as_str().unwrap().to_owned()]
 }
 
 async fn shipped() -> Harness {
@@ -69,13 +66,21 @@ async fn who_has_to_decide_is_pointed_to_the_spec_for_it() {
 
 #[tokio::test]
 async fn a_word_that_is_too_little_for_one_spec_is_answered_by_the_one_that_it_names() {
-    let harness = shipped().await;
+    let hands = Hands::new();
+    let clock = hands.clock();
+    let harness = Harness::start_with(|config| {
+        config.specs_dir = Some(shipped_specs());
+        config.clock = clock;
+    })
+    .await;
     for said in texts("3-recoverable-error", "Ayúdame") {
-        let answered = harness.ask(text(&said).to("kiro-adaptive-assistance").within("s")).await;
+        let run = harness.begin(text(&said).to("kiro-adaptive-assistance").within("s")).await;
+        hands.pass_delays(&harness, &run).await;
+        let answered = harness.ended(&run).await;
         assert_eq!(answered.outcome, RunOutcome::Succeeded, "{said}: {answered:?}");
         assert_eq!(answered.specs(), ["kiro-adaptive-assistance", "whispers-of-the-wave"], "{said}");
         assert_eq!(answered.codes(), ["INSUFFICIENT_CONTEXT", ""], "{said}");
-        assert_eq!(answered.attempts(), [1, 1], "{said}: more of the same text would not help");
+        assert_eq!(answered.attempts(), [3, 1], "{said}: the spec calls it recoverable");
         assert_eq!(answered.reasons(), [CallReason::Explicit, CallReason::Fallback], "{said}");
         assert_eq!(answered.response()["spec"], "whispers-of-the-wave", "{said}");
         let session = harness.current_spec("s").await;
@@ -159,6 +164,22 @@ async fn a_recoverable_error_is_tried_again_after_1_s_and_2_s_and_then_falls_bac
     assert_eq!(retries(&harness, &run).await, [start + 1_000, start + 3_000]);
 }
 
+impl Hands {
+    /// Lets the two delays pass that follow the first and the second failure of a spec.
+    async fn pass_delays(&self, harness: &Harness, run: &str) {
+        for (attempt, delay) in [(1, 1_000), (2, 2_000)] {
+            eventually("the attempt has failed", || async {
+                harness.export(run).await.iter().any(|event| match &event.body {
+                    Some(Body::TaskAttemptFailed(failed)) => failed.attempt == attempt,
+                    _ => false,
+                })
+            })
+            .await;
+            self.advance(delay);
+        }
+    }
+}
+
 /// When the attempts after the first one were due.
 async fn retries(harness: &Harness, run: &str) -> Vec<i64> {
     let events = harness.export(run).await;
@@ -169,8 +190,17 @@ async fn retries(harness: &Harness, run: &str) -> Vec<i64> {
 /// A daemon of `first` (the default one), `second` and `third`, whose agents fail by a table: spec, code, whether it may
 /// pass, fallback. A spec that is not in the table answers.
 async fn failing(table: &'static [(&str, &str, bool, Option<&str>)]) -> (Harness, SpecAgents) {
-    let specs = ["first", "second", "third"];
-    let harness = Harness::start_with(with_specs(&specs)).await;
+    failing_with(with_specs(&THREE), table).await
+}
+
+const THREE: [&str; 3] = ["first", "second", "third"];
+
+async fn failing_with(
+    configure: impl FnOnce(&mut capataz_daemon::Config),
+    table: &'static [(&str, &str, bool, Option<&str>)],
+) -> (Harness, SpecAgents) {
+    let specs = THREE;
+    let harness = Harness::start_with(configure).await;
     let agents = SpecAgents::start(&harness, &specs, move |request| {
         let failing = table.iter().find(|(spec, ..)| request["spec"] == *spec);
         Does::Says(match failing {
@@ -215,17 +245,31 @@ async fn what_is_not_recoverable_goes_to_the_default_spec_where_none_is_named() 
 
 #[tokio::test]
 async fn what_only_the_user_can_mend_goes_to_the_user_or_to_the_spec_that_is_named() {
-    let (harness, _agents) = failing(&[
-        ("second", "VALIDATION_ERROR", true, None),
-        ("third", "INSUFFICIENT_CONTEXT", true, Some("first")),
-    ])
+    let hands = Hands::new();
+    let clock = hands.clock();
+    let configure = |config: &mut capataz_daemon::Config| {
+        with_specs(&THREE)(config);
+        config.clock = clock;
+    };
+    let (harness, _agents) = failing_with(
+        configure,
+        &[
+            ("second", "VALIDATION_ERROR", true, None),
+            ("third", "INSUFFICIENT_CONTEXT", true, Some("first")),
+        ],
+    )
     .await;
-    let answered = harness.ask(text("hm").to("second").within("s")).await;
-    check(&answered, RunOutcome::Failed, &["second"], &["VALIDATION_ERROR"]);
-    assert_eq!(answered.code(), "VALIDATION_ERROR");
+    let run = harness.begin(text("hm").to("second").within("s")).await;
+    hands.pass_delays(&harness, &run).await;
+    let answered = harness.ended(&run).await;
+    assert_eq!((answered.outcome, answered.specs()), (RunOutcome::Failed, vec!["second"]), "{answered:?}");
+    assert_eq!((answered.code(), answered.attempts()), ("VALIDATION_ERROR".into(), vec![3]), "{answered:?}");
     assert_eq!(answered.response()["error"]["message"], "VALIDATION_ERROR!", "the words for the user");
-    let answered = harness.ask(text("hm").to("third")).await;
-    check(&answered, RunOutcome::Succeeded, &["third", "first"], &["INSUFFICIENT_CONTEXT", ""]);
+    let run = harness.begin(text("hm").to("third")).await;
+    hands.pass_delays(&harness, &run).await;
+    let answered = harness.ended(&run).await;
+    assert_eq!((answered.outcome, answered.specs()), (RunOutcome::Succeeded, vec!["third", "first"]));
+    assert_eq!((answered.codes(), answered.attempts()), (vec!["INSUFFICIENT_CONTEXT", ""], vec![3, 1]));
 }
 
 #[tokio::test]

@@ -224,6 +224,8 @@ impl RunModel {
     ) -> Result<(), Violation> {
         let text = self.at(format!("the call ends: {error:?}"));
         let at = self.last_at;
+        let attempt = self.waves.last().and_then(|wave| wave.tasks.first()).map_or(0, |task| task.attempt);
+        let stopped = self.ending.is_some();
         let Some(ask) = self.ask_mut() else { return Ok(()) };
         let Some(call) = ask.calls.last_mut() else { return Invariant::AsksInOrder.broken(text) };
         let Some(succeeded) = succeeded else {
@@ -231,10 +233,10 @@ impl RunModel {
             let answer = read(output);
             let recoverable =
                 answer.as_ref().and_then(|answer| answer.pointer("/error/recoverable")?.as_bool());
-            let code = error.map_or("", |error| error.code.as_str());
-            let asks_user = matches!(code, "VALIDATION_ERROR" | "INSUFFICIENT_CONTEXT" | "FATAL_ERROR");
+            // An answer that breaks the contract is the daemon's FATAL_ERROR, which nobody has called recoverable.
+            let broken = recoverable.is_none() && error.is_some_and(|error| error.code == "FATAL_ERROR");
             return Invariant::AttemptsCounted
-                .check(recoverable.unwrap_or(true) && !asks_user, || format!("{text} is tried again"));
+                .check(recoverable.unwrap_or(!broken), || format!("{text} is tried again"));
         };
         call.answer = read(output);
         call.succeeded = Some(succeeded);
@@ -244,6 +246,11 @@ impl RunModel {
             error = Some(inner);
         }
         call.code = error.map(|error| error.code.clone()).unwrap_or_default();
+        // What a spec calls recoverable goes elsewhere only after its third attempt, whatever its code is.
+        let recoverable =
+            call.answer.as_ref().and_then(|answer| answer.pointer("/error/recoverable")?.as_bool());
+        let given_up = recoverable != Some(true) || attempt >= ATTEMPTS || stopped;
+        Invariant::AttemptsCounted.check(given_up, || format!("{text} after attempt {attempt}"))?;
         if succeeded {
             let valid = call.answer.as_ref().is_some_and(|answer| {
                 answer["success"] == true

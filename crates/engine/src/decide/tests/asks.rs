@@ -127,6 +127,16 @@ impl Asked {
         })
     }
 
+    /// All three attempts of the spec that was called last fail in a way that may pass.
+    #[track_caller]
+    fn fails_thrice(mut self, code: &str, fallback: Option<&str>) -> Self {
+        for delay in [SECOND, 2 * SECOND] {
+            self = self.fails(code, true, fallback);
+            self.bench = self.bench.after(delay);
+        }
+        self.fails(code, true, fallback)
+    }
+
     #[track_caller]
     fn suggests(self, spec: &str, confidence: f64, automatic: bool) -> Self {
         self.answers(|answer| {
@@ -336,11 +346,27 @@ fn a_fallback_that_does_not_exist_is_one_more_failure() {
 fn what_only_the_user_can_mend_goes_to_the_user_or_to_the_named_spec() {
     for code in ["VALIDATION_ERROR", "INSUFFICIENT_CONTEXT"] {
         let ask = || v1::Ask { spec: Some("kiro".to_owned()), ..v1::Ask::default() };
-        Asked::start(ask(), None, START).fails(code, true, None).expect(v1::RunOutcome::Failed, &["kiro"]);
-        Asked::start(ask(), None, START)
-            .fails(code, true, Some("wave"))
+        // A spec that says that its error does not pass is not called again.
+        Asked::start(ask(), None, START).fails(code, false, None).expect(v1::RunOutcome::Failed, &["kiro"]);
+        let to_the_user = Asked::start(ask(), None, START).fails_thrice(code, None);
+        let to_the_user = to_the_user.expect(v1::RunOutcome::Failed, &["kiro"]);
+        assert_eq!(to_the_user.result().calls[0].attempts, 3);
+        let to_the_named = Asked::start(ask(), None, START)
+            .fails_thrice(code, Some("wave"))
             .answers(|_| ())
             .expect(v1::RunOutcome::Succeeded, &["kiro", "wave"]);
+        assert_eq!(to_the_named.result().calls[0].attempts, 3);
+    }
+}
+
+#[test]
+fn what_only_the_user_can_mend_is_tried_again_where_the_spec_calls_it_recoverable() {
+    for code in ["VALIDATION_ERROR", "INSUFFICIENT_CONTEXT"] {
+        let mut asked = Asked::new().fails(code, true, Some("kiro"));
+        assert_eq!(asked.bench.kinds(), ["task_attempt_failed"], "{code}");
+        asked.bench = asked.bench.after(SECOND);
+        let asked = asked.answers(|_| ()).expect(v1::RunOutcome::Succeeded, &["wave"]);
+        assert_eq!(asked.result().calls[0].attempts, 2, "{code}");
     }
 }
 

@@ -117,9 +117,8 @@ pub(super) fn completed(ask: &AskState, output: v1::Payload) -> Verdict {
         Err(message) => return breaks_the_contract(message),
     };
     let Some(failure) = response.error else { return Verdict::done(Some(output)) };
-    let recoverable = transition::is_retried(&failure.code, failure.recoverable);
     let error = v1::Error { code: failure.code, message: failure.message, ..v1::Error::default() };
-    attempt_failed(error, Some(output), Some(recoverable))
+    attempt_failed(error, Some(output), Some(failure.recoverable))
 }
 
 /// The meaning of a failure that the agent reports, or of an answer that was refused before it reached the engine.
