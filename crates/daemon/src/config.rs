@@ -93,6 +93,25 @@ pub struct DeclaredAgent {
     pub name: String,
     #[serde(default)]
     pub category: String,
+    /// The version of the spec contract that its workers speak, a semantic version; what a worker says itself stands before
+    /// it.
+    #[serde(default = "default_contract_version")]
+    pub contract_version: String,
+}
+
+fn default_contract_version() -> String {
+    capataz_contracts::spec::VERSION.to_string()
+}
+
+impl DeclaredAgent {
+    /// An agent with every default.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), category: String::new(), contract_version: default_contract_version() }
+    }
+
+    pub fn in_category(self, category: impl Into<String>) -> Self {
+        Self { category: category.into(), ..self }
+    }
 }
 
 /// The rules by which old data is removed. Durations are strings with units, such as "30d".
@@ -280,6 +299,13 @@ impl Config {
         for (index, agent) in self.agents.iter().enumerate() {
             let found = agent.validate();
             problems.extend(found.iter().map(|violation| format!("agents[{index}].{violation}")));
+        }
+        for (index, agent) in self.declared_agents.iter().enumerate() {
+            if let Err(violation) =
+                agent.contract_version.parse::<capataz_contracts::version::ContractVersion>()
+            {
+                problems.push(format!("declared_agents[{index}].contract_version: {}", violation.message));
+            }
         }
         if self.agents.iter().any(|agent| agent.name == TEMPLATE_AGENT) {
             problems.push(format!("agents: {TEMPLATE_AGENT:?} is the built-in agent; choose another name"));

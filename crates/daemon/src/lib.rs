@@ -289,7 +289,7 @@ fn known(config: &Config, number: HostNumber) -> Known {
             name: agent.name.clone(),
             category: agent.category.clone(),
             kind: v1::AgentKind::Task as i32,
-            contract_version: "1.0.0".to_owned(),
+            contract_version: agent.contract_version.clone(),
             ..v1::Agent::default()
         },
         source: v1::AgentSource::Declared,

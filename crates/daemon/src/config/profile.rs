@@ -38,6 +38,16 @@ pub(super) fn add(config: &mut Config, files: &[PathBuf]) -> Vec<String> {
         problems.extend(twice("resources", &profile.resources, file));
         for agent in profile.agents {
             match declared.iter().find(|(other, _)| other.name == agent.name) {
+                Some((other, before)) if other.contract_version != agent.contract_version => {
+                    problems.push(format!(
+                        "{}: agents: {:?} speaks contract {:?}, and {:?} in {}",
+                        file.display(),
+                        agent.name,
+                        agent.contract_version,
+                        other.contract_version,
+                        before.display(),
+                    ));
+                }
                 Some((other, before)) if *other != agent => problems.push(format!(
                     "{}: agents: {:?} has the category {:?}, and {:?} in {}",
                     file.display(),
@@ -102,8 +112,7 @@ mod tests {
         let config = "profiles = [\"crew.toml\", \"other.toml\"]\ncommands = [\"test\"]\n";
         let other = "resources = [\"r\"]\n[[agents]]\nname = \"a\"\ncategory = \"one\"\n";
         let loaded = load(config, CREW, other).unwrap();
-        let agent =
-            |name: &str, category: &str| DeclaredAgent { name: name.into(), category: category.into() };
+        let agent = |name: &str, category: &str| DeclaredAgent::new(name).in_category(category);
         assert_eq!(loaded.declared_agents, [agent("a", "one"), agent("b", "")]);
         assert_eq!(
             (loaded.commands, loaded.resources),
@@ -118,6 +127,22 @@ mod tests {
         let loaded = load(config, CREW, "").unwrap();
         assert_eq!(loaded.agents[0].category, "one");
         assert_eq!(loaded.declared_agents.iter().map(|agent| &*agent.category).collect::<Vec<_>>(), ["own"]);
+    }
+
+    #[test]
+    fn the_contract_that_an_agent_speaks_is_a_semantic_version() {
+        let config = "[[agents]]\nname = \"a\"\ncommand = [\"true\"]\ncontract_version = \"2.1.0\"\n\
+                      [[declared_agents]]\nname = \"b\"\ncontract_version = \"1.4.0\"\n\
+                      [[declared_agents]]\nname = \"c\"\n";
+        let loaded = load(config, "", "").unwrap();
+        assert_eq!(loaded.agents[0].contract_version, "2.1.0");
+        let versions: Vec<&str> =
+            loaded.declared_agents.iter().map(|agent| agent.contract_version.as_str()).collect();
+        assert_eq!(versions, ["1.4.0", "1.0.0"]);
+        let problems = load(&config.replace("1.4.0", "1.4").replace("2.1.0", "two"), "", "").unwrap_err();
+        for place in ["agents[0].contract_version", "declared_agents[0].contract_version"] {
+            assert!(problems.contains(place), "{problems}");
+        }
     }
 
     #[test]

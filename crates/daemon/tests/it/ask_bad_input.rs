@@ -372,16 +372,55 @@ async fn a_code_that_would_abort_a_plan_sends_an_ask_to_another_spec() {
     }
 }
 
+#[tokio::test]
+async fn a_spec_whose_agent_speaks_another_major_version_is_refused_and_another_one_answers() {
+    let worker_of = |version: &str, agent: &str| v1::Hello {
+        worker_id: format!("worker-of-{agent}"),
+        agents: vec![v1::Agent {
+            name: agent.to_owned(),
+            kind: v1::AgentKind::Task as i32,
+            contract_version: version.to_owned(),
+            max_concurrency: 1,
+            ..v1::Agent::default()
+        }],
+        slots: 1,
+        protocol: 1,
+        ..v1::Hello::default()
+    };
+    let harness = Harness::start_with(|config| {
+        with_specs(&["home", "later", "declared"])(config);
+        let declared = DeclaredAgent::new("declared");
+        config.declared_agents = vec![DeclaredAgent { contract_version: "2.0.0".to_owned(), ..declared }];
+    })
+    .await;
+    let _home = SpecAgents::echoing(&harness, &["home"]).await;
+    let worker = crate::support::Worker::with_hello(harness.channel.clone(), worker_of("2.3.0", "later"));
+    let worker = worker.await.unwrap();
+    for (spec, version) in [("later", "2.3.0"), ("declared", "2.0.0")] {
+        let answered = harness.ask(text("hello").to(spec)).await;
+        assert_eq!(answered.specs(), [spec, "home"], "{answered:?}");
+        assert_eq!(answered.codes(), ["INCOMPATIBLE_VERSION", ""], "{spec}");
+        assert_eq!(answered.attempts(), [0, 1], "{spec}: nobody is asked");
+        let refusal = answered.ask.calls[0].error.as_ref().unwrap();
+        assert!(refusal.message.contains(version), "{refusal:?}");
+    }
+    drop(worker);
+    let worker = crate::support::Worker::with_hello(harness.channel.clone(), worker_of("1.3.0", "declared"));
+    let mut worker = worker.await.unwrap();
+    let run = harness.begin(text("hello").to("declared")).await;
+    let assigned = worker.assignment().await;
+    let answer = answer_to(&request_of(&assigned), "what a worker says itself stands");
+    worker.complete(&assigned.lease, crate::support::json(answer)).await;
+    assert_eq!(harness.ended(&run).await.text(), "what a worker says itself stands");
+}
+
 async fn with_clock(specs: &'static [&'static str], declared: &[&str]) -> (Harness, Hands) {
     let hands = Hands::new();
     let clock = hands.clock();
     let harness = Harness::start_with(|config| {
         with_specs(specs)(config);
         config.clock = clock;
-        config.declared_agents = declared
-            .iter()
-            .map(|name| DeclaredAgent { name: (*name).to_owned(), category: String::new() })
-            .collect();
+        config.declared_agents = declared.iter().map(|name| DeclaredAgent::new(*name)).collect();
     })
     .await;
     (harness, hands)

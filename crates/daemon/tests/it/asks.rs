@@ -253,10 +253,7 @@ async fn what_only_the_user_can_mend_goes_to_the_user_or_to_the_spec_that_is_nam
     };
     let (harness, _agents) = failing_with(
         configure,
-        &[
-            ("second", "VALIDATION_ERROR", true, None),
-            ("third", "INSUFFICIENT_CONTEXT", true, Some("first")),
-        ],
+        &[("second", "VALIDATION_ERROR", true, None), ("third", "INSUFFICIENT_CONTEXT", true, Some("first"))],
     )
     .await;
     let run = harness.begin(text("hm").to("second").within("s")).await;

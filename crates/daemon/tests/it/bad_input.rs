@@ -34,7 +34,7 @@ fn task(fields: &str) -> (Vec<u8>, Format) {
 #[tokio::test]
 async fn bad_plans_are_refused_whole_with_their_paths_and_nothing_is_stored() {
     let harness = Harness::start_with(|config| {
-        config.declared_agents = vec![DeclaredAgent { name: "known".to_owned(), category: String::new() }];
+        config.declared_agents = vec![DeclaredAgent::new("known")];
     })
     .await;
     let many_tasks = format!(

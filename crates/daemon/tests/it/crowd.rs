@@ -38,7 +38,7 @@ async fn with_agents() -> Harness {
         with_specs(&["sage"])(config);
         let both = ProcessAgent { shared: true, ..ProcessAgent::new("both", ["cat"]) };
         config.agents = vec![ProcessAgent::new("own", ["cat"]), both];
-        config.declared_agents = vec![DeclaredAgent { name: "declared".to_owned(), category: String::new() }];
+        config.declared_agents = vec![DeclaredAgent::new("declared")];
     })
     .await
 }

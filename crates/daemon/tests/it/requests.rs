@@ -99,7 +99,7 @@ async fn a_large_plan_does_not_starve_a_run_of_a_single_task() {
 #[tokio::test]
 async fn a_key_finds_its_run_whatever_has_changed_since() {
     let harness = Harness::start_with(|config| {
-        config.declared_agents = vec![DeclaredAgent { name: "gone".to_owned(), category: String::new() }];
+        config.declared_agents = vec![DeclaredAgent::new("gone")];
     })
     .await;
     let request = with_key(one_wave(&["gone"]), "k");

@@ -29,12 +29,8 @@ async fn a_plan_of_parallel_tasks_runs_to_its_end() {
 async fn scenario_2_an_unknown_agent_is_named_with_similar_ones_and_nothing_starts() {
     let harness = Harness::start_with(|config| {
         let names = ["elsabro-executor", "elsabro-verifier", "elsabro-analyst"];
-        config.declared_agents = names
-            .map(|name| capataz_daemon::DeclaredAgent {
-                name: name.to_owned(),
-                category: "implementation".to_owned(),
-            })
-            .to_vec();
+        config.declared_agents =
+            names.map(|name| capataz_daemon::DeclaredAgent::new(name).in_category("implementation")).to_vec();
     })
     .await;
     let refusal = harness.try_start(one_wave(&["elsabro-executer"])).await.unwrap_err();

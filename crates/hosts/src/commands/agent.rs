@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use capataz_contracts::version::ContractVersion;
 use capataz_contracts::{Violation, v1};
 use serde::Deserialize;
 
@@ -24,6 +25,9 @@ pub struct ProcessAgent {
     pub name: String,
     #[serde(default)]
     pub category: String,
+    /// The version of the spec contract that the command speaks, a semantic version.
+    #[serde(default = "default_contract_version")]
+    pub contract_version: String,
     /// Program and arguments, handed over as they are: there is no shell and no substitution. A program without a slash
     /// is looked for in the `PATH` that the command gets.
     pub command: Vec<String>,
@@ -69,6 +73,10 @@ fn default_pass_env() -> Vec<String> {
     DEFAULT_PASS_ENV.iter().map(|name| (*name).to_owned()).collect()
 }
 
+fn default_contract_version() -> String {
+    capataz_contracts::spec::VERSION.to_string()
+}
+
 fn default_max_concurrency() -> u32 {
     1
 }
@@ -83,6 +91,7 @@ impl ProcessAgent {
         Self {
             name: name.into(),
             category: String::new(),
+            contract_version: default_contract_version(),
             command: command.into_iter().map(Into::into).collect(),
             cwd: None,
             env: BTreeMap::new(),
@@ -101,7 +110,7 @@ impl ProcessAgent {
             name: self.name.clone(),
             category: self.category.clone(),
             kind: v1::AgentKind::Task as i32,
-            contract_version: "1.0.0".to_owned(),
+            contract_version: self.contract_version.clone(),
             max_concurrency: self.max_concurrency,
             // It is told by SIGTERM, which nobody can take back.
             cancel_is_final: true,
@@ -117,6 +126,9 @@ impl ProcessAgent {
         };
         if self.name.is_empty() {
             refuse("name".into(), "required", "an agent needs a name");
+        }
+        if let Err(violation) = self.contract_version.parse::<ContractVersion>() {
+            refuse("contract_version".into(), violation.rule, &violation.message);
         }
         match self.command.first() {
             None => refuse("command".into(), "required", "a command needs at least the program"),
@@ -199,6 +211,16 @@ mod tests {
     }
 
     #[test]
+    fn an_agent_speaks_the_contract_that_its_declaration_names() {
+        let described = |json| read(json).ok().map(|agent| agent.described().contract_version);
+        let command = serde_json::json!(["cat"]);
+        let named = serde_json::json!({"name": "a", "command": command.clone(), "contract_version": "2.1.0"});
+        assert_eq!(described(named).as_deref(), Some("2.1.0"));
+        let silent = serde_json::json!({"name": "a", "command": command});
+        assert_eq!(described(silent).as_deref(), Some("1.0.0"));
+    }
+
+    #[test]
     fn an_unknown_field_is_refused() {
         let error = read(serde_json::json!({"name": "echo", "command": ["cat"], "shell": true})).err();
         assert!(error.is_some_and(|error| error.to_string().contains("shell")));
@@ -217,6 +239,8 @@ mod tests {
     #[test]
     fn each_rule_names_its_field() {
         check(|agent| agent.name.clear(), &[("name", "required")]);
+        check(|agent| agent.contract_version = "2".into(), &[("contract_version", "semver")]);
+        check(|agent| agent.contract_version = "2.1.0-rc.1".into(), &[]);
         check(|agent| agent.command.clear(), &[("command", "required")]);
         check(|agent| agent.command = vec![String::new()], &[("command[0]", "required")]);
         check(|agent| agent.command.push("a\0b".into()), &[("command[1]", "no_nul")]);
