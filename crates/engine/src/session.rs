@@ -91,6 +91,13 @@ impl SessionState {
         }
     }
 
+    /// The spec of the suggestion in the answer to this request, while it is open.
+    #[must_use]
+    pub fn suggested(&self, request_id: &str) -> Option<&str> {
+        let open = self.suggestions.iter().find(|open| open.request_id == request_id)?;
+        Some(open.transition.as_ref()?.to.as_str())
+    }
+
     /// The user accepts a suggested transition. A repetition finds the event of the first time.
     ///
     /// # Errors

@@ -45,6 +45,13 @@ pub fn band(confidence: f64) -> Band {
     }
 }
 
+/// Returns whether a spec that the router chose with this confidence holds the session: below it, the next message is
+/// routed afresh.
+#[must_use]
+pub fn holds_the_session(confidence: f64) -> bool {
+    confidence >= SUBTLE
+}
+
 /// Returns whether the transition happens without the user: it is declared automatic, and its confidence is above 0.8.
 #[must_use]
 pub fn acts_by_itself(automatic: bool, confidence: f64) -> bool {
@@ -81,6 +88,12 @@ mod tests {
         assert_eq!(band(0.599), Band::Ignored);
         assert_eq!(band(0.0), Band::Ignored);
         assert_eq!(band(f64::NAN), Band::Ignored);
+    }
+
+    #[test]
+    fn a_session_is_held_from_0_6_on() {
+        assert!(holds_the_session(0.6) && holds_the_session(1.0));
+        assert!(!holds_the_session(0.599) && !holds_the_session(0.0) && !holds_the_session(f64::NAN));
     }
 
     #[test]

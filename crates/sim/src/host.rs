@@ -217,6 +217,16 @@ fn failed(
     }
 }
 
+/// A transition of any kind.
+fn transition(rng: &mut Rng) -> Value {
+    json!({
+        "suggest_spec": spec_name(rng.below(FOREIGN_SPEC + 2)),
+        "reason": "as scripted",
+        "confidence": rng.pick(&CONFIDENCES),
+        "auto_transition": rng.percent(50),
+    })
+}
+
 /// A SpecResponse of any kind; where nothing is to fail, a plain one.
 fn answer(rng: &mut Rng, request: &Value, key: Key, worker: &str, calm: bool) -> v1::Payload {
     let mut answer = json!({
@@ -241,14 +251,7 @@ fn answer(rng: &mut Rng, request: &Value, key: Key, worker: &str, calm: bool) ->
     let kind = if calm { 0 } else { rng.below(100) };
     match kind {
         0..=34 => {}
-        35..=69 => {
-            answer["transition"] = json!({
-                "suggest_spec": spec_name(rng.below(FOREIGN_SPEC + 2)),
-                "reason": "as scripted",
-                "confidence": rng.pick(&CONFIDENCES),
-                "auto_transition": rng.percent(50),
-            });
-        }
+        35..=69 => answer["transition"] = transition(rng),
         70..=91 => {
             let codes = ["RATE_LIMIT", "TEMPORARY_ERROR", "VALIDATION_ERROR", "OWN_ERROR"];
             answer["success"] = json!(false);
@@ -259,6 +262,9 @@ fn answer(rng: &mut Rng, request: &Value, key: Key, worker: &str, calm: bool) ->
                 "recoverable": rng.percent(60),
                 "fallback_spec": rng.percent(40).then(|| spec_name(rng.below(FOREIGN_SPEC + 2))),
             });
+            if rng.percent(30) {
+                answer["transition"] = transition(rng);
+            }
         }
         92..=93 => answer["request_id"] = json!("another"),
         94..=95 => answer["spec"] = json!("another"),

@@ -49,6 +49,20 @@ impl Routing {
         Ok(state.map(|state| state.context(Wall(self.runtime.now().wall.0))).unwrap_or_default())
     }
 
+    /// A suggestion that is still open leads to a spec that there was when it was made, and may be gone by now. A transition that
+    /// was accepted before is none of these: accepting it again changes nothing.
+    async fn refuse_vanished(&self, session: &str, request_id: &str) -> Result<(), Status> {
+        let Some(state) = sessions::load(&self.runtime, session).await? else { return Ok(()) };
+        let Some(to) = state.suggested(request_id) else { return Ok(()) };
+        let router = self.specs.current();
+        let catalogue = router.catalogue();
+        if catalogue.find(to).is_some() {
+            return Ok(());
+        }
+        let known = catalogue.specs().iter().map(|spec| spec.id.as_str());
+        Err(status::spec_not_found(to, known))
+    }
+
     fn router(&self) -> Result<Arc<Router>, Status> {
         let router = self.specs.current();
         if router.catalogue().specs().is_empty() { Err(status::no_specs()) } else { Ok(router) }
@@ -114,6 +128,7 @@ impl RouterService for Routing {
         if !violations.is_empty() {
             return Err(status::invalid(&violations));
         }
+        self.refuse_vanished(&session, &request_id).await?;
         match self.runtime.accept_transition(session, request_id).await {
             Ok(TransitionReply::Accepted(accepted)) => Ok(Response::new(v1::AcceptTransitionResponse {
                 from: accepted.from,

@@ -246,9 +246,9 @@ async fn a_session_whose_spec_vanishes_is_routed_anew() {
     assert_eq!(files.reload().await.unwrap(), 1);
     let asked = harness.ask(text("are you there").within("s")).await;
     assert_eq!((asked.specs(), asked.reasons()), (vec!["desk"], vec![v1::CallReason::Routed]));
-    assert_eq!(harness.current_spec("s").await.as_deref(), Some("desk"));
+    // The default spec holds nothing, so that the next message is routed afresh as well.
     let asked = harness.ask(text("and now").within("s")).await;
-    assert_eq!(asked.reasons(), [v1::CallReason::Continued]);
+    assert_eq!((asked.specs(), asked.reasons()), (vec!["desk"], vec![v1::CallReason::Routed]));
 }
 
 #[tokio::test]
@@ -272,17 +272,50 @@ async fn a_spec_that_vanishes_while_it_works_answers_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_suggestion_of_a_spec_that_has_vanished_leads_to_the_default() {
+async fn a_suggestion_of_a_spec_that_does_not_exist_is_recorded_and_not_offered() {
     let harness = Harness::start_with(with_specs(&["home"])).await;
     let _agents = SpecAgents::start(&harness, &["home"], |request| {
         let answer = answer_to(request, "here");
-        crate::support::asks::Does::Says(crate::support::asks::transition(answer, "gone", 0.7, false))
+        crate::support::asks::Does::Says(crate::support::asks::transition(answer, "gone", 0.9, false))
     })
     .await;
-    let asked = harness.ask(text("hello").within("s")).await;
-    harness.accept("s", &asked.ask.request_id).await.unwrap();
-    let asked = harness.ask(text("hello").within("s")).await;
-    assert_eq!((asked.specs(), asked.reasons()), (vec!["home"], vec![v1::CallReason::Routed]));
+    let asked = harness.ask(text("hello").to("home").within("s")).await;
+    let transition = asked.transition();
+    assert_eq!(transition.verdict(), v1::TransitionVerdict::Ignored);
+    assert!(transition.note.contains("gone"), "{transition:?}");
+    assert_eq!(harness.session("s").await.suggestions, []);
+    let refusal = harness.accept("s", &asked.ask.request_id).await.unwrap_err();
+    assert_eq!(code_of(&refusal), "TRANSITION_NOT_FOUND");
+    assert_eq!(harness.current_spec("s").await.as_deref(), Some("home"));
+}
+
+#[tokio::test]
+async fn a_suggestion_of_a_spec_that_has_vanished_since_cannot_be_accepted() {
+    let files = Files::start().await;
+    files.write("pool.toml", &pool("the pool answers"));
+    let own =
+        DESK.replace("id = \"desk\"", "id = \"porter\"\nagent = \"porter\"").replace("default = true", "");
+    files.write("porter.toml", &own);
+    files.reload().await.unwrap();
+    let harness = &files.harness;
+    let mut worker = harness.worker("w1", &["porter"]).await;
+    let suggested = async |worker: &mut crate::support::Worker, session: &str| {
+        let run = harness.begin(text("hello").to("porter").within(session)).await;
+        let assigned = worker.assignment().await;
+        let answer = answer_to(&request_of(&assigned), "ask at the pool");
+        let answer = crate::support::asks::transition(answer, "pool", 0.7, false);
+        worker.complete(&assigned.lease, payload(answer)).await;
+        harness.ended(&run).await.ask.request_id
+    };
+    let accepted = suggested(&mut worker, "s").await;
+    harness.accept("s", &accepted).await.unwrap();
+    let open = suggested(&mut worker, "t").await;
+    files.remove("pool.toml");
+    files.reload().await.unwrap();
+    let refusal = harness.accept("t", &open).await.unwrap_err();
+    assert_eq!(code_of(&refusal), "SPEC_NOT_FOUND", "{refusal}");
+    assert_eq!(harness.current_spec("t").await.as_deref(), Some("porter"), "nothing has changed");
+    harness.accept("s", &accepted).await.expect("what was accepted before stays accepted");
 }
 
 #[tokio::test]

@@ -76,6 +76,14 @@ impl Run<'_> {
                 "custom": { "from": answer["spec"], "n": 7 },
             });
         });
+        // Whether there is such a spec is asked before it is suggested. It was not, once.
+        let acts = automatic && confidence > 0.8;
+        if let Some((query, _)) = self.state.open_query().filter(|_| !acts) {
+            let (spec, default_spec) = (spec.to_owned(), Some("wave".to_owned()));
+            let target = Ok(found(&spec));
+            let routed = Routed { spec, target, rerouted: false, default_spec };
+            self.goes_on(Input::Answered { query, answer: QueryAnswer::Routed(routed) });
+        }
     }
 }
 

@@ -152,6 +152,16 @@ impl<'a> Run<'a> {
         self.log.seen.push(facts_of_run(&self.state));
     }
 
+    /// The input belongs to the decision before, as a version told the story that needed no such input.
+    #[track_caller]
+    fn goes_on(&mut self, input: Input) {
+        let now = Moment::first(Wall(self.now));
+        let Decision { events, .. } = decide(&mut self.state, input, now).expect("nothing is refused");
+        self.log.events.extend(Log::decode(&events));
+        *self.log.ends.last_mut().expect("a decision came before") = self.log.events.len() as u64;
+        *self.log.seen.last_mut().expect("a decision came before") = facts_of_run(&self.state);
+    }
+
     /// The input changes nothing, and is not a decision.
     #[track_caller]
     fn refuses(&self, input: Input) {

@@ -17,6 +17,9 @@ const LIKELY: f64 = 0.2;
 /// The minimum confidence of an alternative that is listed.
 const LEAST_ALTERNATIVE: f64 = 0.01;
 const MOST_ALTERNATIVES: usize = 3;
+/// The maximum number of keywords that a decision lists: the most that a request may hold (seed 001). A spec may have more of
+/// them, and a text may contain all.
+const MOST_KEYWORDS: usize = 1_000;
 /// The unit of confidences, chosen so that their parts add up exactly.
 const GRAIN: f64 = 1.0 / (1_u64 << 40) as f64;
 
@@ -128,6 +131,9 @@ fn keywords(text: &str, scratch: &Scratch, spec: usize) -> Vec<String> {
     let tokens = scratch.folded.tokens();
     let mut found: Vec<String> = Vec::new();
     for hit in scratch.hits.iter().filter(|hit| hit.spec == spec && matches!(hit.owner, Owner::Keyword(_))) {
+        if found.len() == MOST_KEYWORDS {
+            break;
+        }
         let span = tokens.get(hit.first).zip(tokens.get(hit.last));
         let written = span.and_then(|(first, last)| text.get(first.source_start..last.source_end));
         if let Some(written) = written

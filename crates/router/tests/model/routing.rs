@@ -22,6 +22,16 @@ fn two_keywords_a_pattern_and_an_intent_make_a_sure_decision() {
 }
 
 #[test]
+fn a_text_full_of_keywords_lists_no_more_of_them_than_a_request_may_hold() {
+    let words: Vec<String> = (0..1_200).map(|number| format!("k{number:04}")).collect();
+    let keywords: Vec<&str> = words.iter().map(String::as_str).collect();
+    let catalogue = Catalogue::new(vec![spec("a").keywords(&keywords), spec("b").the_default()]);
+    let found = route(&catalogue, &words.join(" ")).keywords_matched;
+    assert_eq!(found, words[..1_000], "those that come first in the text");
+    assert_eq!(route(&catalogue, &words[..999].join(" ")).keywords_matched.len(), 999);
+}
+
+#[test]
 fn another_inflection_of_a_keyword_is_found_and_counts_less() {
     let catalogue = Catalogue::new(vec![spec("a").keywords(&["siento"]), spec("b").keywords(&["otro"])]);
     let literal = route(&catalogue, "lo siento");

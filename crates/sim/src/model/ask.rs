@@ -4,7 +4,9 @@ use capataz_contracts::v1::{self, payload::Data};
 use serde_json::{Map, Value};
 
 use super::log::{RunModel, Step, WaveModel};
+use crate::asks::spec_name;
 use crate::invariant::{Invariant, Violation};
+use crate::scenario::FOREIGN_SPEC;
 
 /// Milliseconds in which no second transition between the same two specs follows.
 const PING_PONG: i64 = 60_000;
@@ -18,6 +20,8 @@ pub struct AskModel {
     context: v1::SessionContext,
     calls: Vec<CallModel>,
     pub considered: Option<v1::AskTransition>,
+    /// All decisions about transitions.
+    told: Vec<v1::AskTransition>,
     pub taken: Vec<v1::SessionTransition>,
 }
 
@@ -26,6 +30,8 @@ struct CallModel {
     spec: String,
     reason: v1::CallReason,
     found: bool,
+    confidence: f64,
+    is_unsendable: bool,
     default_spec: String,
     /// What its spec answered last, where that can be read.
     answer: Option<Value>,
@@ -66,10 +72,52 @@ impl AskModel {
         Some(answer.pointer("/response/text")?.as_str()?.to_owned())
     }
 
-    /// Whether the session may have moved to this spec: not by a fallback.
+    /// The spec that an ask which has succeeded moves its session to: it was chosen by the user, by a transition, or by the
+    /// router with at least 0.6; a fallback, a default or a weaker choice moves nothing.
     #[must_use]
-    pub fn led_to(&self, spec: &str) -> bool {
-        self.calls.iter().any(|call| call.spec == spec && call.reason != v1::CallReason::Fallback)
+    pub fn moves_to(&self) -> Option<&str> {
+        let held = self.context.current_spec.as_deref();
+        let mut answered = None;
+        let mut first = None;
+        for call in &self.calls {
+            let counts = match call.reason {
+                v1::CallReason::Fallback | v1::CallReason::Unspecified => false,
+                v1::CallReason::Routed => call.confidence >= 0.6,
+                v1::CallReason::Explicit | v1::CallReason::Continued | v1::CallReason::Transition => true,
+            };
+            if counts && call.succeeded == Some(true) {
+                answered = Some(call.spec.as_str());
+            }
+            if counts && call.found && first.is_none() {
+                first = Some(call.spec.as_str());
+            }
+        }
+        // Where nobody held the session, it begins with the spec that was chosen, even if another one answered.
+        let to = answered.or(first.filter(|_| held.is_none()))?;
+        Some(to).filter(|to| held != Some(to))
+    }
+
+    /// What the user may accept: of the answers since the text was last handed over the most visible suggestion, the earlier
+    /// one of two alike.
+    #[must_use]
+    pub fn suggestion(&self) -> Option<&v1::AskTransition> {
+        let mut best: Option<&v1::AskTransition> = None;
+        for told in &self.told {
+            if told.verdict() == v1::TransitionVerdict::Taken {
+                best = None;
+            }
+            let goes_before = |best: &v1::AskTransition| told.confidence > 0.8 && best.confidence <= 0.8;
+            if told.verdict() == v1::TransitionVerdict::Suggested && best.is_none_or(goes_before) {
+                best = Some(told);
+            }
+        }
+        best
+    }
+
+    /// Whether the request of the last call breaks the contract, so that nobody may get it.
+    #[must_use]
+    pub fn is_unsendable(&self) -> bool {
+        self.calls.last().is_some_and(|call| call.is_unsendable)
     }
 
     #[must_use]
@@ -84,13 +132,22 @@ impl AskModel {
         update
     }
 
+    /// The spec of the last answer in the history.
+    fn previous_spec(&self) -> Option<&str> {
+        self.ask.session.as_ref()?;
+        self.context.history.iter().rev().find_map(|message| message.spec.as_deref())
+    }
+
     fn was_called(&self, spec: &str) -> bool {
         self.calls.iter().any(|call| call.spec == spec)
     }
 
-    /// Where a failed call goes to, if anywhere.
+    /// Where a failed call goes to, if anywhere; not before what becomes of a transition in its answer is known.
     fn fallback(&self) -> Option<&str> {
         let call = self.calls.last().filter(|call| call.succeeded == Some(false))?;
+        if self.proposed().is_some() && self.considered.is_none() {
+            return None;
+        }
         let declared =
             call.answer.as_ref().and_then(|answer| answer.pointer("/error/fallback_spec")?.as_str());
         let asks_user = matches!(call.code.as_str(), "VALIDATION_ERROR" | "INSUFFICIENT_CONTEXT");
@@ -98,9 +155,9 @@ impl AskModel {
         declared.into_iter().chain(default).find(|spec| !self.was_called(spec))
     }
 
-    /// The transition in the last answer, where that was a success.
+    /// The transition in the last answer, be it a success or a failure.
     fn proposed(&self) -> Option<(&str, &Value)> {
-        let call = self.calls.last().filter(|call| call.succeeded == Some(true))?;
+        let call = self.calls.last().filter(|call| call.succeeded.is_some())?;
         let transition = call.answer.as_ref()?.get("transition").filter(|value| value.is_object())?;
         Some((call.spec.as_str(), transition))
     }
@@ -152,11 +209,15 @@ impl RunModel {
                 && request["text"].as_str() == Some(&ask.ask.text)
                 && request["spec"].as_str() == Some(&event.spec)
                 && (ask.ask.session.is_none()
-                    || request["conversation"]["message_count"] == ask.context.message_count);
+                    || request["conversation"]["message_count"] == ask.context.message_count)
+                && request["conversation"]["previous_spec"].as_str() == ask.previous_spec();
             Invariant::AsksInOrder.check(asked, || format!("{text} with {request}"))?;
         }
         ask.considered = None;
+        let confidence = event.routing.as_ref().map_or(0.0, |routing| routing.confidence);
         ask.calls.push(CallModel {
+            confidence,
+            is_unsendable: !(0.0..=1.0).contains(&confidence),
             reason: event.reason(),
             found: event.routing.is_some(),
             spec: event.spec,
@@ -174,6 +235,8 @@ impl RunModel {
         let text = self.at(format!("{given:?}"));
         let at = self.last_at;
         let ask = self.begun_ask("a transition")?;
+        let may_exist = given.verdict != v1::TransitionVerdict::Suggested as i32 || is_drawn(&given.to);
+        Invariant::Transitions.check(may_exist, || format!("{text}, of a spec that never is"))?;
         let Some((from, proposed)) = ask.proposed().filter(|_| ask.considered.is_none()) else {
             return Invariant::Transitions.broken(format!("{text}, and no answer holds one"));
         };
@@ -201,8 +264,8 @@ impl RunModel {
             }
             v1::TransitionVerdict::Suggested => counts && !acts && !ping_pong,
             v1::TransitionVerdict::Suppressed => counts && (ping_pong || acts && ask.taken.len() >= 5),
-            // One that would act finds no such spec, or one that was called before.
-            v1::TransitionVerdict::Ignored => !counts || acts && !ping_pong,
+            // There is no such spec; or the one that it would hand the text to was called before.
+            v1::TransitionVerdict::Ignored => !counts || !ping_pong && (acts || !given.note.is_empty()),
             v1::TransitionVerdict::Unspecified => false,
         };
         Invariant::Transitions
@@ -211,6 +274,7 @@ impl RunModel {
             let (from, to) = (given.from.clone(), given.to.clone());
             ask.taken.push(v1::SessionTransition { from, to, at_ms: at, automatic: true });
         }
+        ask.told.push(given.clone());
         ask.considered = Some(given);
         Ok(())
     }
@@ -283,6 +347,7 @@ impl RunModel {
         match code {
             "SPEC_NOT_AVAILABLE" | "PROCESSING_TIMEOUT" => call.is_some(),
             "INCOMPATIBLE_VERSION" => call.is_some_and(|call| call.found),
+            "INVALID_REQUEST" => call.is_some_and(|call| call.is_unsendable),
             _ => false,
         }
     }
@@ -292,6 +357,11 @@ impl WaveModel {
     pub(super) fn has_settled(&self) -> bool {
         self.tasks.iter().all(|task| task.step == Step::Settled)
     }
+}
+
+/// Whether a catalogue may ever have this spec.
+fn is_drawn(spec: &str) -> bool {
+    (0..=FOREIGN_SPEC).any(|index| spec_name(index) == spec)
 }
 
 fn read(output: Option<&v1::Payload>) -> Option<Value> {

@@ -132,19 +132,13 @@ impl SessionModel {
             }
             None => answer.is_none(),
         };
-        let suggested = ask
-            .considered
-            .as_ref()
-            .filter(|considered| considered.verdict == v1::TransitionVerdict::Suggested as i32);
-        let moved = turn
-            .current_spec
-            .as_ref()
-            .is_none_or(|spec| run.finished == Some(v1::RunOutcome::Succeeded as i32) && ask.led_to(spec));
+        let succeeded = run.finished == Some(v1::RunOutcome::Succeeded as i32);
+        let moved = turn.current_spec.as_deref() == ask.moves_to().filter(|_| succeeded);
         let update = ask.context_update();
         let said = user
             && assistant
             && turn.messages.len() <= 2
-            && turn.suggestion.as_ref() == suggested
+            && turn.suggestion.as_ref() == ask.suggestion()
             && turn.transitions == ask.taken
             && Some(&turn.request_id) == ask.ask.request_id.as_ref()
             && turn.preferences == ask.ask.preferences

@@ -29,6 +29,9 @@ impl RunModel {
         let as_declared = event.cancel_is_final == is_final;
         Invariant::DeadlineAnswered
             .check(as_declared, || format!("{text}, whose work may go on: {is_final}"))?;
+        let may_be_sent = !self.ask().is_some_and(super::ask::AskModel::is_unsendable);
+        Invariant::AsksInOrder
+            .check(may_be_sent, || format!("{text}, with a request that breaks the contract"))?;
         self.enters(task, v1::TaskState::Active as i32)?;
         let model = self.in_work(task)?;
         let step = model.step;

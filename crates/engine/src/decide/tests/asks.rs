@@ -11,6 +11,8 @@ use crate::session::{self, SessionState};
 struct Asked {
     bench: Bench,
     session: Option<Box<SessionState>>,
+    /// How sure the router is of every spec.
+    confidence: f64,
 }
 
 const SPECS: [&str; 3] = ["wave", "kiro", "sage"];
@@ -57,6 +59,7 @@ impl Asked {
         Self {
             bench: Bench { state, ledger, now, ahead: 0, last: Ok(decision), small: true },
             session: session.map(Box::new),
+            confidence: 0.8,
         }
     }
 
@@ -70,7 +73,11 @@ impl Asked {
             let rerouted = gone && reason == v1::CallReason::Continued;
             let wanted = if rerouted { None } else { spec.clone() };
             let target = match wanted.as_deref().unwrap_or("wave") {
-                name if SPECS.contains(&name) => Ok(found(name)),
+                name if SPECS.contains(&name) => {
+                    let mut found = found(name);
+                    found.routing.confidence = self.confidence;
+                    Ok(found)
+                }
                 name => Err(failure_of("SPEC_NOT_AVAILABLE", &format!("there is no spec {name:?}"))),
             };
             let routed = Routed {
@@ -384,6 +391,177 @@ fn an_answer_that_breaks_the_contract_is_fatal_and_every_violation_is_named() {
     }
     let asked = Asked::new().says(&json!("nonsense"));
     assert_eq!(asked.result_of_first_call().code, "FATAL_ERROR");
+}
+
+#[test]
+fn a_request_that_breaks_the_contract_is_not_sent_and_every_violation_is_named() {
+    let mut asked = Asked::begin(v1::Ask::default(), None, START);
+    let mut broken = found("kiro");
+    broken.routing.keywords_matched = vec!["word".to_owned(); 1_001];
+    broken.routing.confidence = 1.5;
+    let routed = Routed {
+        spec: String::new(),
+        target: Ok(broken),
+        rerouted: false,
+        default_spec: Some("wave".to_owned()),
+    };
+    let answer = QueryAnswer::Routed(routed);
+    asked.bench = asked.bench.does(Input::Answered { query: QueryId(0), answer });
+    assert_eq!(asked.bench.kinds(), ["ask_routed", "task_settled", "notice"], "nobody is asked");
+    let error = asked.result_of_first_call();
+    assert_eq!(error.code, "INVALID_REQUEST");
+    let named: Vec<&str> = error.details.iter().map(|violation| violation.message.as_str()).collect();
+    assert_eq!(named.len(), 2, "{named:?}");
+    for path in ["routing.confidence", "context.keywords_matched"] {
+        assert!(named.iter().any(|violation| violation.contains(path)), "{named:?}");
+    }
+    asked.route().answers(|_| ()).expect(v1::RunOutcome::Succeeded, &["kiro", "wave"]);
+}
+
+/// The session after an ask that the router gave to `wave` with this confidence, and after the next one.
+fn held_after(confidence: f64, fails: bool) -> (Option<String>, Vec<String>) {
+    let mut asked =
+        Asked::begin(v1::Ask { session: Some("s".to_owned()), ..v1::Ask::default() }, None, START);
+    asked.bench = asked.bench.does(Input::SessionTurn { context: v1::SessionContext::default() });
+    let mut target = found("kiro");
+    target.routing.confidence = confidence;
+    let default_spec = Some("wave".to_owned());
+    let routed = Routed { spec: String::new(), target: Ok(target), rerouted: false, default_spec };
+    let answer = QueryAnswer::Routed(routed);
+    asked.bench = asked.bench.does(Input::Answered { query: QueryId(0), answer });
+    if fails {
+        asked = asked.fails("FATAL_ERROR", false, None);
+    }
+    let session = asked.answers(|_| ()).session();
+    let held = session.context(Wall(START)).current_spec;
+    (held, Asked::in_session(Some(session), "req-2", START + 5).called())
+}
+
+#[test]
+fn a_weak_choice_holds_no_session_and_the_next_message_is_routed_afresh() {
+    let kiro = || "kiro".to_owned();
+    assert_eq!(held_after(0.6, false), (Some(kiro()), vec![kiro()]));
+    assert_eq!(held_after(0.599, false), (None, vec!["wave".to_owned()]));
+    assert_eq!(held_after(0.000_01, false), (None, vec!["wave".to_owned()]));
+    // A spec that was surely chosen holds the session even if a fallback answered; a weak one does not.
+    assert_eq!(held_after(0.9, true), (Some(kiro()), vec![kiro()]));
+    assert_eq!(held_after(0.3, true), (None, vec!["wave".to_owned()]));
+}
+
+#[test]
+fn what_the_user_or_a_transition_chose_holds_the_session_however_unsure_the_router_is() {
+    let chosen = |spec: Option<&str>| {
+        let ask =
+            v1::Ask { session: Some("s".to_owned()), spec: spec.map(str::to_owned), ..v1::Ask::default() };
+        let mut asked = Asked::begin(ask, None, START);
+        asked.confidence = 0.1;
+        asked.bench = asked.bench.does(Input::SessionTurn { context: v1::SessionContext::default() });
+        asked.route()
+    };
+    let held = |session: SessionState| session.context(Wall(START)).current_spec;
+    assert_eq!(held(chosen(Some("kiro")).answers(|_| ()).session()).as_deref(), Some("kiro"));
+    assert_eq!(held(chosen(None).answers(|_| ()).session()), None);
+    let handed_over = chosen(None).suggests("sage", 0.9, true);
+    assert_eq!(handed_over.called(), ["wave", "sage"]);
+    assert_eq!(held(handed_over.answers(|_| ()).session()).as_deref(), Some("sage"));
+}
+
+#[test]
+fn the_previous_spec_is_the_one_that_answered_last() {
+    let first = Asked::in_session(None, "req-1", START)
+        .fails("FATAL_ERROR", false, Some("kiro"))
+        .answers(|_| ())
+        .session();
+    assert_eq!(first.context(Wall(START)).current_spec.as_deref(), Some("wave"));
+    let request = Asked::in_session(Some(first), "req-2", START + 5).request();
+    assert_eq!(
+        (&request["spec"], &request["conversation"]["previous_spec"]),
+        (&json!("wave"), &json!("kiro"))
+    );
+}
+
+impl Asked {
+    /// The spec that was called last fails, and its answer holds a transition.
+    #[track_caller]
+    fn fails_and_suggests(self, fallback: Option<&str>, to: &str, confidence: f64, automatic: bool) -> Self {
+        self.answers(|answer| {
+            answer["success"] = json!(false);
+            answer["response"] = Value::Null;
+            answer["error"] = json!({
+                "code": "CAPABILITY_NOT_SUPPORTED", "message": "no", "recoverable": false,
+                "fallback_spec": fallback,
+            });
+            answer["transition"] = json!({
+                "suggest_spec": to, "reason": "not mine", "confidence": confidence,
+                "auto_transition": automatic,
+            });
+        })
+    }
+}
+
+#[test]
+fn an_automatic_transition_in_a_failed_answer_goes_before_its_fallback() {
+    let asked = Asked::in_session(None, "req-1", START)
+        .fails_and_suggests(Some("sage"), "kiro", 0.9, true)
+        .answers(|_| ())
+        .expect(v1::RunOutcome::Succeeded, &["wave", "kiro"]);
+    assert_eq!(asked.result().calls[1].reason(), v1::CallReason::Transition);
+    assert_eq!(asked.session().context(Wall(START)).current_spec.as_deref(), Some("kiro"));
+}
+
+#[test]
+fn a_suggestion_in_a_failed_answer_survives_the_fallback_and_can_be_accepted() {
+    let asked = Asked::in_session(None, "req-1", START)
+        .fails_and_suggests(Some("sage"), "kiro", 0.7, false)
+        .answers(|_| ())
+        .expect(v1::RunOutcome::Succeeded, &["wave", "sage"])
+        .expect_verdict(v1::TransitionVerdict::Suggested, v1::TransitionBand::Subtle);
+    let mut session = asked.session();
+    let (accepted, _) = session.accept("req-1", Wall(START + 1)).unwrap();
+    assert_eq!((accepted.from.as_str(), accepted.to.as_str()), ("wave", "kiro"));
+}
+
+#[test]
+fn a_failed_answer_that_suggests_with_nobody_left_is_told_with_its_suggestion() {
+    Asked::new()
+        .fails_and_suggests(None, "kiro", 0.85, false)
+        .expect(v1::RunOutcome::Failed, &["wave"])
+        .expect_verdict(v1::TransitionVerdict::Suggested, v1::TransitionBand::Prominent);
+}
+
+#[test]
+fn an_automatic_transition_in_a_failed_answer_to_nobody_leaves_it_to_the_fallback() {
+    Asked::new()
+        .fails_and_suggests(Some("sage"), "nobody", 0.9, true)
+        .answers(|_| ())
+        .expect(v1::RunOutcome::Succeeded, &["wave", "sage"]);
+}
+
+#[test]
+fn of_two_suggestions_the_more_visible_one_is_offered() {
+    // `wave` suggests `kiro`, then its fallback `sage` suggests `wave`.
+    for (first, second, offered) in [(0.7, 0.9, "wave"), (0.9, 0.7, "kiro"), (0.7, 0.75, "kiro")] {
+        let asked = Asked::new()
+            .fails_and_suggests(Some("sage"), "kiro", first, false)
+            .answers(|answer| {
+                answer["transition"] = json!({
+                    "suggest_spec": "wave", "reason": "r", "confidence": second, "auto_transition": false,
+                });
+            })
+            .expect(v1::RunOutcome::Succeeded, &["wave", "sage"]);
+        assert_eq!(asked.result().transition.unwrap().to, offered, "{first} and {second}");
+    }
+}
+
+#[test]
+fn a_suggestion_of_a_spec_that_does_not_exist_is_recorded_and_not_offered() {
+    let asked = Asked::in_session(None, "req-1", START)
+        .suggests("nobody", 0.9, false)
+        .expect(v1::RunOutcome::Succeeded, &["wave"])
+        .expect_verdict(v1::TransitionVerdict::Ignored, v1::TransitionBand::Prominent);
+    assert!(asked.result().transition.unwrap().note.contains("nobody"));
+    let mut session = asked.session();
+    assert!(session.accept("req-1", Wall(START + 1)).is_err());
 }
 
 impl Asked {

@@ -127,7 +127,7 @@ impl Ledger {
                 self.stopping = true;
                 self.routing = false;
             }
-            Body::AskRouted(_) => self.routing = false,
+            Body::AskRouted(_) | Body::TransitionConsidered(_) => self.routing = false,
             Body::WaveStarted(_) => self.stopping = false,
             Body::TaskLeased(leased) => {
                 let task = TaskRef { wave: leased.wave, task: leased.task };

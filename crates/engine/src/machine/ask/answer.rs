@@ -7,7 +7,8 @@ use capataz_policy::transition;
 
 use super::request::{MAX_REQUEST, spec_request};
 use super::state::AskState;
-use super::{last_end, transition as transitions};
+use super::transition::{self as transitions, Considered};
+use super::{considered, last_end};
 use crate::decide::Refusal;
 use crate::fold::state::{Moment, RunState};
 use crate::input::{Routed, RoutedSpec, TaskRef};
@@ -25,24 +26,19 @@ pub(super) fn routed(
     reason: v1::CallReason,
     now: Moment,
 ) -> Result<Vec<Step>, Refusal> {
-    let considered = |transition| {
-        Step::Record(Body::TransitionConsidered(v1::TransitionConsidered { transition: Some(transition) }))
-    };
     let mut steps = Vec::new();
     if reason == v1::CallReason::Transition {
         let end = last_end(run).ok_or(Refusal::Outdated)?;
-        let Some(mut transition) = transitions::automatic(ask, end) else { return Err(Refusal::Outdated) };
-        let tried = ask.calls.iter().any(|call| call.spec == transition.to);
-        if routed.target.is_err() || tried {
-            transition.set_verdict(v1::TransitionVerdict::Ignored);
-            transition.note = match &routed.target {
-                Err(error) => error.message.clone(),
-                Ok(_) => "that spec was called for this text before".to_owned(),
-            };
-            return Ok(vec![considered(transition)]);
-        }
-        transition.set_verdict(v1::TransitionVerdict::Taken);
+        let Considered::Proposed { transition, acts } = transitions::after_answer(ask, end) else {
+            return Err(Refusal::Outdated);
+        };
+        let target = routed.target.as_ref().map(|_| ());
+        let transition = transitions::decided(ask, transition, acts, target);
+        let is_taken = transition.verdict() == v1::TransitionVerdict::Taken;
         steps.push(considered(transition));
+        if !is_taken {
+            return Ok(steps);
+        }
     }
     let reason = if routed.rerouted { v1::CallReason::Routed } else { reason };
     steps.extend(call(ask, run, routed, reason, now));
@@ -64,9 +60,11 @@ fn call(
         }
         Err(error) => (String::new(), None, true, Some(error)),
     };
-    let input = routing.as_ref().map(|routing| v1::Payload {
+    let request = routing.as_ref().map(|routing| spec_request(ask, run, routing, now.wall.0));
+    let failure = request.as_deref().and_then(invalid_request).or(failure);
+    let input = request.map(|request| v1::Payload {
         media_type: "application/json".to_owned(),
-        data: Some(v1::payload::Data::Inline(spec_request(ask, run, routing, now.wall.0).into())),
+        data: Some(v1::payload::Data::Inline(request.into())),
     });
     let spec = routing.as_ref().map_or(routed.spec, |routing| routing.spec.clone());
     let (timeouts, retry) = call_policies(absent);
@@ -90,6 +88,17 @@ fn call(
         default_spec: routed.default_spec.unwrap_or_default(),
     }));
     [begin].into_iter().chain(failure.map(Step::FailBegun))
+}
+
+/// Why a request is not sent: it breaks the contract, and no spec is to find that out. All violations are listed.
+fn invalid_request(request: &[u8]) -> Option<v1::Error> {
+    let violations = contract::parse_request(request).err()?;
+    let message = format!("the request breaks the contract in {} places and was not sent", violations.len());
+    let of = |violation: &capataz_contracts::Violation| {
+        codes::error(codes::INVALID_REQUEST, violation.to_string())
+    };
+    let details = violations.iter().map(of).collect();
+    Some(v1::Error { details, ..codes::error(codes::INVALID_REQUEST, message) })
 }
 
 /// The policies of every call. A spec that did not answer in time is not waited for any longer. `absent`: nobody serves

@@ -32,8 +32,10 @@ enum Next {
     Route { spec: Option<String>, reason: v1::CallReason },
     /// A spec works on it.
     Wait,
-    /// The ask is over; `transition` is what became of the transition in the last answer.
-    Finish { transition: Option<v1::AskTransition> },
+    /// What becomes of the transition in the last answer is recorded.
+    Tell(v1::AskTransition),
+    /// The ask is over.
+    Finish,
 }
 
 impl AskState {
@@ -41,9 +43,10 @@ impl AskState {
         self.ask.request_id.as_deref().unwrap_or_default()
     }
 
-    /// The number of the query for the next call, which is the number of that call.
+    /// The number of the next query. Between two calls, one may be about the transition in the answer of the first, and one
+    /// after the decision about it.
     fn query_id(&self) -> QueryId {
-        QueryId(self.calls.len() as u64)
+        QueryId(2 * self.calls.len() as u64 + u64::from(self.considered.is_some()))
     }
 
     fn what_next(&self, run: &RunState) -> Next {
@@ -54,16 +57,18 @@ impl AskState {
         let Some(end) = wave.tasks.first().and_then(|activity| activity.end.as_ref()) else {
             return Next::Wait;
         };
-        if self.considered.is_some() {
-            // The decision about the answer's transition is recorded, so that only the end is left.
-            return Next::Finish { transition: None };
+        // A transition in a failed answer counts like any other: so a spec says that it cannot handle the request.
+        if self.considered.is_none() {
+            match transition::after_answer(self, end) {
+                Considered::Nothing => {}
+                Considered::Told(transition) => return Next::Tell(transition),
+                Considered::Proposed { transition, .. } => {
+                    return Next::Route { spec: Some(transition.to), reason: v1::CallReason::Transition };
+                }
+            }
         }
         match end.status {
-            ResultStatus::Success => match transition::after_answer(self, end) {
-                Considered::Nothing => Next::Finish { transition: None },
-                Considered::Told(transition) => Next::Finish { transition: Some(transition) },
-                Considered::Acts { to } => Next::Route { spec: Some(to), reason: v1::CallReason::Transition },
-            },
+            ResultStatus::Success => Next::Finish,
             ResultStatus::Error | ResultStatus::Timeout | ResultStatus::Cancelled => self.after_failure(end),
         }
     }
@@ -89,9 +94,29 @@ impl AskState {
         let next = declared.into_iter().chain(default).find(|spec| !tried.contains(spec.as_str()));
         match next {
             Some(spec) => Next::Route { spec: Some(spec), reason: v1::CallReason::Fallback },
-            None => Next::Finish { transition: None },
+            None => Next::Finish,
         }
     }
+
+    /// The suggestion that the user may accept: of several answers' the most visible one, and of those the first. It survives
+    /// fallbacks; what was suggested before the text was handed over does not count any more.
+    fn suggestion(&self) -> Option<&v1::AskTransition> {
+        let handed_over = |told: &v1::AskTransition| told.verdict() == v1::TransitionVerdict::Taken;
+        let since = self.transitions.iter().rposition(handed_over).map_or(0, |last| last + 1);
+        let suggested = self.transitions.iter().skip(since);
+        let suggested = suggested.filter(|told| told.verdict() == v1::TransitionVerdict::Suggested);
+        suggested.min_by_key(|told| told.band() != v1::TransitionBand::Prominent)
+    }
+
+    /// What became of the transitions in the answers, as the result tells it: the suggestion, else the decision about the
+    /// last answer's.
+    fn told(&self) -> Option<&v1::AskTransition> {
+        self.suggestion().or(self.considered.as_ref())
+    }
+}
+
+fn considered(transition: v1::AskTransition) -> Step {
+    Step::Record(Body::TransitionConsidered(v1::TransitionConsidered { transition: Some(transition) }))
 }
 
 /// How the last call ended.
@@ -118,16 +143,13 @@ impl Kind for AskState {
             Next::Route { spec, reason } => {
                 vec![Step::Query(self.query_id(), Query::Route { spec, reason })]
             }
-            Next::Finish { transition } => {
+            Next::Tell(transition) => vec![considered(transition)],
+            Next::Finish => {
                 let error = last_end(run).and_then(|end| end.error.as_ref());
                 let error = error.map(|error| retry::original(error).clone());
                 let outcome =
                     if error.is_some() { v1::RunOutcome::Failed } else { v1::RunOutcome::Succeeded };
-                let considered = transition.map(|transition| {
-                    let considered = v1::TransitionConsidered { transition: Some(transition) };
-                    Step::Record(Body::TransitionConsidered(considered))
-                });
-                considered.into_iter().chain([Step::Finish { outcome, error }]).collect()
+                vec![Step::Finish { outcome, error }]
             }
         }
     }
@@ -172,7 +194,7 @@ impl Kind for AskState {
     fn open_query(&self, run: &RunState) -> Option<(QueryId, Query)> {
         match self.what_next(run) {
             Next::Route { spec, reason } => Some((self.query_id(), Query::Route { spec, reason })),
-            Next::AwaitTurn | Next::Wait | Next::Finish { .. } => None,
+            Next::AwaitTurn | Next::Wait | Next::Tell(_) | Next::Finish => None,
         }
     }
 
@@ -243,7 +265,7 @@ impl Kind for AskState {
             request_id: self.request_id().to_owned(),
             response: end.and_then(|end| end.output.clone()),
             routing: last.and_then(|call| call.routing.clone()),
-            transition: self.considered.clone().filter(|_| end.is_some()),
+            transition: self.told().cloned().filter(|_| end.is_some()),
             calls: calls.collect(),
         })))
     }

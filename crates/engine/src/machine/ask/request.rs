@@ -19,9 +19,12 @@ pub(super) fn spec_request(ask: &AskState, run: &RunState, routing: &v1::Routing
         update.apply_to(&mut context);
     }
     let history = std::mem::take(&mut context.history);
+    // The spec that answered last, which need not be the one that the session is with.
+    let previous_spec = history.iter().rev().find_map(|message| message.spec.as_deref());
     let mut history = history.as_slice();
     loop {
-        let request = request_with(&ask.ask, &context, routing, history, now_ms).to_string().into_bytes();
+        let request = request_with(&ask.ask, &context, routing, (previous_spec, history), now_ms);
+        let request = request.to_string().into_bytes();
         match history.split_first() {
             Some((_, rest)) if request.len() > MAX_REQUEST => history = rest,
             _ => return request,
@@ -79,7 +82,7 @@ fn request_with(
     ask: &v1::Ask,
     context: &v1::SessionContext,
     routing: &v1::Routing,
-    history: &[v1::SessionMessage],
+    (previous_spec, history): (Option<&str>, &[v1::SessionMessage]),
     now_ms: i64,
 ) -> Value {
     let alternatives: Vec<Value> = routing
@@ -126,7 +129,7 @@ fn request_with(
             "message_count": context.message_count,
             "history": history.iter().map(message).collect::<Vec<Value>>(),
         });
-        if let Some(spec) = &context.current_spec {
+        if let Some(spec) = previous_spec {
             conversation["previous_spec"] = json!(spec);
         }
         request["conversation"] = conversation;

@@ -7,7 +7,8 @@ use crate::fold::state::Moment;
 use crate::machine::Applied;
 use crate::snapshot::{as_bytes, number};
 
-/// The state that only asks have. The parts that may be cut off later are append-only lists: `calls`, `taken`.
+/// The state that only asks have. The parts that may be cut off later are append-only lists: `calls`, `taken`,
+/// `transitions`.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct AskState {
     #[serde(with = "as_bytes::one")]
@@ -23,6 +24,9 @@ pub(crate) struct AskState {
     /// The decision about the transition in the last answer.
     #[serde(with = "as_bytes::option")]
     pub(super) considered: Option<v1::AskTransition>,
+    /// The decisions about the transitions in all answers so far.
+    #[serde(with = "as_bytes::list")]
+    pub(super) transitions: Vec<v1::AskTransition>,
     /// Transitions that this ask has taken by itself.
     #[serde(with = "as_bytes::list")]
     pub(super) taken: Vec<v1::SessionTransition>,
@@ -48,6 +52,7 @@ impl AskState {
             calls: Vec::new(),
             default_spec: None,
             considered: None,
+            transitions: Vec::new(),
             taken: Vec::new(),
         }
     }
@@ -64,6 +69,7 @@ impl AskState {
             calls.sum(),
             self.default_spec.as_deref().map_or(0, bytes::text),
             bytes::optional(self.considered.as_ref()),
+            bytes::messages(&self.transitions),
             bytes::messages(&self.taken),
         ];
         parts.iter().sum()
@@ -85,6 +91,7 @@ impl AskState {
             }
             Body::TransitionConsidered(event) => {
                 let considered = event.transition?;
+                self.transitions.push(considered.clone());
                 if considered.verdict() == v1::TransitionVerdict::Taken {
                     self.taken.push(v1::SessionTransition {
                         from: considered.from.clone(),

@@ -17,8 +17,8 @@ pub(super) enum Considered {
     Nothing,
     /// The transition is recorded, and has no consequence.
     Told(v1::AskTransition),
-    /// The text goes to another spec.
-    Acts { to: String },
+    /// The text goes to another spec, or that spec is suggested: if there is such a spec.
+    Proposed { transition: v1::AskTransition, acts: bool },
 }
 
 /// Decides whether the text goes to another spec, or the answer stands.
@@ -53,22 +53,38 @@ pub(super) fn after_answer(ask: &AskState, end: &End) -> Considered {
     } else if acts && ask.taken.len() >= MAX_AUTOMATIC {
         considered.note = format!("{MAX_AUTOMATIC} automatic transitions followed one message");
         v1::TransitionVerdict::Suppressed
-    } else if acts {
-        return Considered::Acts { to: proposed.to };
     } else {
-        if proposed.automatic {
+        if proposed.automatic && !acts {
             considered.note = "not automatic: that needs a confidence above 0.8".to_owned();
         }
-        v1::TransitionVerdict::Suggested
+        return Considered::Proposed { transition: considered, acts };
     };
     considered.set_verdict(verdict);
     Considered::Told(considered)
 }
 
-/// The transition that the last answer asks for by itself.
-pub(super) fn automatic(ask: &AskState, end: &End) -> Option<v1::AskTransition> {
-    let from = &ask.calls.last()?.spec;
-    Some(Proposed::read(&response_of(end)?)?.considered(from))
+/// What becomes of a proposed transition, now that it is known whether there is such a spec.
+pub(super) fn decided(
+    ask: &AskState,
+    mut transition: v1::AskTransition,
+    acts: bool,
+    target: Result<(), &v1::Error>,
+) -> v1::AskTransition {
+    let tried = acts && ask.calls.iter().any(|call| call.spec == transition.to);
+    let verdict = match target {
+        Err(error) => {
+            transition.note = error.message.clone();
+            v1::TransitionVerdict::Ignored
+        }
+        Ok(()) if tried => {
+            transition.note = "that spec was called for this text before".to_owned();
+            v1::TransitionVerdict::Ignored
+        }
+        Ok(()) if acts => v1::TransitionVerdict::Taken,
+        Ok(()) => v1::TransitionVerdict::Suggested,
+    };
+    transition.set_verdict(verdict);
+    transition
 }
 
 /// The transition of a valid response.

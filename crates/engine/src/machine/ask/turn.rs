@@ -2,10 +2,11 @@
 
 use capataz_contracts::v1;
 use capataz_policy::aggregation::ResultStatus;
+use capataz_policy::transition;
 use serde_json::Value;
 
 use super::request::{ContextUpdate, context_updates};
-use super::state::AskState;
+use super::state::{AskState, Call};
 use super::{last_end, response_of};
 use crate::fold::state::{RunState, WaveState};
 
@@ -35,7 +36,6 @@ pub(super) fn of(ask: &AskState, run: &RunState, run_id: &str) -> Option<v1::Ses
     }
     let update = context_updates(run).reduce(ContextUpdate::and).unwrap_or_default();
     let custom = Some(update.custom).filter(|custom| !custom.is_empty());
-    let suggested = |considered: &v1::AskTransition| considered.verdict() == v1::TransitionVerdict::Suggested;
     Some(v1::SessionTurn {
         run_id: run_id.to_owned(),
         request_id: ask.request_id().to_owned(),
@@ -46,7 +46,7 @@ pub(super) fn of(ask: &AskState, run: &RunState, run_id: &str) -> Option<v1::Ses
         preferences: ask.ask.preferences.clone(),
         custom: custom.map(|custom| Value::Object(custom).to_string().into()).unwrap_or_default(),
         transitions: ask.taken.clone(),
-        suggestion: ask.considered.clone().filter(suggested),
+        suggestion: ask.suggestion().cloned(),
     })
 }
 
@@ -55,21 +55,32 @@ fn moved_to(ask: &AskState, run: &RunState) -> Option<String> {
     if run.outcome() != Some(v1::RunOutcome::Succeeded) {
         return None;
     }
-    let mut led =
-        ask.calls.iter().zip(&run.waves).filter(|(call, _)| call.reason != v1::CallReason::Fallback);
+    let mut led = ask.calls.iter().zip(&run.waves).filter(|(call, _)| holds(call));
     let answered = |wave: &WaveState| {
         let end = wave.tasks.first().and_then(|activity| activity.end.as_ref());
         end.is_some_and(|end| end.status == ResultStatus::Success)
     };
     let (call, _) = match ask.context.current_spec {
         Some(_) => led.rfind(|(_, wave)| answered(wave))?,
-        // A new session begins with the spec that was chosen for it, even if that spec failed and another one answered.
+        // A session that nobody holds is held by the spec that was chosen, even if that spec failed and another one answered.
         None => {
             let there: Vec<_> = led.filter(|(call, _)| call.routing.is_some()).collect();
             there.iter().rev().find(|(_, wave)| answered(wave)).or(there.first()).copied()?
         }
     };
     Some(call.spec.clone()).filter(|spec| ask.context.current_spec.as_ref() != Some(spec))
+}
+
+/// Whether the session stays with a spec that was called so: the user chose it, a transition led to it, or the router was
+/// sure enough. A default or a weaker choice holds nothing.
+fn holds(call: &Call) -> bool {
+    match call.reason {
+        v1::CallReason::Explicit | v1::CallReason::Continued | v1::CallReason::Transition => true,
+        v1::CallReason::Routed => {
+            call.routing.as_ref().is_some_and(|routing| transition::holds_the_session(routing.confidence))
+        }
+        v1::CallReason::Fallback | v1::CallReason::Unspecified => false,
+    }
 }
 
 fn cut(text: &str) -> String {
