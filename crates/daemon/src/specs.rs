@@ -251,12 +251,13 @@ struct SpecRouter(Arc<Router>);
 
 impl Route for SpecRouter {
     fn route(&self, ask: &v1::Ask, context: &v1::SessionContext, spec: Option<&str>) -> Chosen {
-        let decided = decide(&self.0, &ask.text, context, &ask.preferences, spec);
+        let history = messages(context);
+        let query = query(&ask.text, context, &ask.preferences, &history);
         let catalogue = self.0.catalogue();
-        let target = decided
-            .and_then(|decision| {
-                let spec = catalogue.find(&decision.spec)?;
-                Some((Box::new(routing(&decision, spec)), spec.agent.clone()))
+        let target = routing(&self.0, &query, spec)
+            .and_then(|routing| {
+                let agent = catalogue.find(&routing.spec)?.agent.clone();
+                Some((Box::new(routing), agent))
             })
             .ok_or_else(|| {
                 let message = match spec {
@@ -269,20 +270,29 @@ impl Route for SpecRouter {
     }
 }
 
-/// The router's decision about a text: for the named spec, or for the one that it chooses.
-pub(crate) fn decide(
-    router: &Router,
-    text: &str,
-    context: &v1::SessionContext,
-    preferences: &std::collections::BTreeMap<String, String>,
-    spec: Option<&str>,
-) -> Option<Decision> {
-    let history = messages(context);
-    let query = query(text, context, preferences, &history);
-    match spec {
-        Some(spec) => router.consider(&query, spec),
-        None => Some(router.route(&query)),
+/// The decision about a text, for the named spec or for the one that the router chooses. For the spec that holds the session,
+/// what the router alone would choose is in it.
+pub(crate) fn routing(router: &Router, query: &Query<'_>, spec: Option<&str>) -> Option<v1::Routing> {
+    let decision = match spec {
+        Some(spec) => router.consider(query, spec)?,
+        None => router.route(query),
+    };
+    let mut routing = described(&decision, router.catalogue().find(&decision.spec)?);
+    routing.language = match query.language {
+        Some(language) => language.to_owned(),
+        None => capataz_router::spoken(query.text, query.history).unwrap_or_default().to_owned(),
+    };
+    if spec.is_some() && spec == query.current_spec {
+        let Decision { spec, confidence, reason, .. } = router.route(query);
+        routing.alone = Some(v1::RouterChoice { spec, confidence, reason });
     }
+    Some(routing)
+}
+
+/// What would answer the text without being named: the spec that holds the session, if there is one, else the router's choice.
+pub(crate) fn would_answer(router: &Router, query: &Query<'_>) -> Option<v1::Routing> {
+    let held = query.current_spec.filter(|spec| router.catalogue().find(spec).is_some());
+    routing(router, query, held)
 }
 
 pub(crate) fn messages(context: &v1::SessionContext) -> Vec<Message<'_>> {
@@ -316,7 +326,7 @@ pub(crate) fn query<'a>(
 }
 
 /// A decision as the contract's message, with the spec's own description.
-pub(crate) fn routing(decision: &Decision, spec: &Spec) -> v1::Routing {
+fn described(decision: &Decision, spec: &Spec) -> v1::Routing {
     v1::Routing {
         spec: decision.spec.clone(),
         confidence: decision.confidence,
@@ -340,15 +350,14 @@ pub(crate) fn routing(decision: &Decision, spec: &Spec) -> v1::Routing {
             context: decision.breakdown.context,
         }),
         is_fallback: decision.is_fallback,
+        ..v1::Routing::default()
     }
 }
 
-/// A decision with every term of the specs that were considered, the one that answers first.
+/// What would answer, with every term of the specs that the router considered, its own choice first.
 pub(crate) fn explained(router: &Router, query: &Query<'_>) -> v1::ExplainResponse {
     let explanation = router.explain(query, None);
-    let catalogue = router.catalogue();
-    let decision = router.route(query);
-    let routing = catalogue.find(&decision.spec).map(|spec| routing(&decision, spec));
+    let routing = would_answer(router, query);
     let (mut specs, others): (Vec<_>, Vec<_>) =
         explanation.considered.iter().partition(|considered| considered.spec == explanation.spec);
     specs.extend(others);

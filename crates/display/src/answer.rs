@@ -66,12 +66,17 @@ pub fn hint(transition: &v1::AskTransition, how: &str, paint: Paint) -> Option<S
     let texts = &words().ask;
     let confidence = sure(transition.confidence);
     let values = [transition.to.as_str(), &confidence, &visible(&transition.reason)];
+    // The spec wanted to act by itself, and may not: whoever writes the spec has to see it.
+    let warning = transition.automatic.then(|| paint.text(Tone::Warning, texts.not_automatic));
+    let with_warning = |text: String| warning.iter().fold(text, |text, warning| format!("{text}\n{warning}"));
     match transition.band() {
         v1::TransitionBand::Prominent => {
             let text = paint.text(Tone::Strong, &fill(texts.prominent, &values));
-            Some(format!("{text}\n{how}"))
+            Some(format!("{}\n{how}", with_warning(text)))
         }
-        v1::TransitionBand::Subtle => Some(paint.text(Tone::Faint, &fill(texts.subtle, &values))),
+        v1::TransitionBand::Subtle => {
+            Some(with_warning(paint.text(Tone::Faint, &fill(texts.subtle, &values))))
+        }
         v1::TransitionBand::Ignored | v1::TransitionBand::Unspecified => None,
     }
 }
@@ -108,7 +113,12 @@ pub fn explanation(explained: &v1::ExplainResponse, paint: Paint) -> String {
     if let Some(routing) = &explained.routing {
         let confidence = sure(routing.confidence);
         let spec = paint.text(Tone::Strong, &routing.spec);
-        parts.push(format!("{spec}  {confidence}  {}", visible(&routing.reason)));
+        let mut line = format!("{spec}  {confidence}  {}", visible(&routing.reason));
+        if let Some(alone) = &routing.alone {
+            let values = [alone.spec.as_str(), &sure(alone.confidence), &visible(&alone.reason)];
+            line = format!("{line}\n{}\n{}", texts.held, fill(texts.alone, &values));
+        }
+        parts.push(line);
     }
     let mut table = Table::new(texts.terms_head);
     for spec in explained.specs.iter().take(MOST_SPECS) {
@@ -140,4 +150,63 @@ pub fn explanation(explained: &v1::ExplainResponse, paint: Paint) -> String {
         parts.push(lines.join("\n"));
     }
     parts.join("\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::Language;
+
+    fn transition(confidence: f64, automatic: bool) -> v1::AskTransition {
+        let band = if confidence > 0.8 { v1::TransitionBand::Prominent } else { v1::TransitionBand::Subtle };
+        v1::AskTransition {
+            to: "kiro".to_owned(),
+            confidence,
+            automatic,
+            band: band.into(),
+            verdict: v1::TransitionVerdict::Suggested.into(),
+            reason: "decides".to_owned(),
+            ..v1::AskTransition::default()
+        }
+    }
+
+    #[test]
+    fn a_transition_that_may_not_act_by_itself_is_shown_with_a_warning() {
+        let warned = |language: Language, confidence, automatic| {
+            let hinted = || hint(&transition(confidence, automatic), "how", Paint::OFF);
+            language.within(hinted).unwrap_or_default()
+        };
+        assert_eq!(
+            warned(Language::English, 0.8, true),
+            "   kiro may suit this, too (0.80): decides\n   \
+             warning: the spec wanted to hand over by itself, which needs a confidence above 0.8"
+        );
+        assert!(
+            warned(Language::Spanish, 0.7, true).contains("aviso: el spec quería traspasar por sí mismo")
+        );
+        for (confidence, automatic) in [(0.8, false), (0.9, false)] {
+            assert!(!warned(Language::English, confidence, automatic).contains("warning"), "{confidence}");
+        }
+    }
+
+    #[test]
+    fn an_explanation_says_who_would_answer_and_whom_the_router_alone_would_choose() {
+        let alone =
+            v1::RouterChoice { spec: "wave".to_owned(), confidence: 0.9, reason: "sad words".to_owned() };
+        let routing = v1::Routing {
+            spec: "kiro".to_owned(),
+            confidence: 0.05,
+            reason: "nothing".to_owned(),
+            alone: Some(alone),
+            ..v1::Routing::default()
+        };
+        let explained = v1::ExplainResponse { routing: Some(routing), ..v1::ExplainResponse::default() };
+        let shown = |language: Language| language.within(|| explanation(&explained, Paint::OFF));
+        assert_eq!(
+            shown(Language::English),
+            "kiro  0.05  nothing\nIt answers because the session is with it.\n\
+             The router alone would choose wave (0.90): sad words"
+        );
+        assert!(shown(Language::Spanish).contains("El router solo elegiría wave (0.90)"));
+    }
 }

@@ -522,6 +522,10 @@ texts! {
     /// `contract check`, and the local checks of `run`.
     Contract {
         valid: "{0}: a valid plan ({1}, {2})" / "{0}: un plan válido ({1}, {2})",
+        valid_request: "{0}: a valid request" / "{0}: una solicitud válida",
+        valid_response: "{0}: a valid response" / "{0}: una respuesta válida",
+        only_json: "documents of this kind are JSON, never TOML"
+            / "los documentos de este tipo son JSON, nunca TOML",
         invalid: "{0}: {1}" / "{0}: {1}",
         violations_one: "{0} violation" / "{0} violación",
         violations_many: "{0} violations" / "{0} violaciones",
@@ -684,6 +688,8 @@ texts! {
         no_answer: "no spec gave a valid answer: {0}" / "ningún spec dio una respuesta válida: {0}",
         prominent: "-> {0} would suit this better ({1}): {2}" / "-> {0} sería más adecuado ({1}): {2}",
         subtle: "   {0} may suit this, too ({1}): {2}" / "   {0} también podría servir ({1}): {2}",
+        not_automatic: "   warning: the spec wanted to hand over by itself, which needs a confidence above 0.8"
+            / "   aviso: el spec quería traspasar por sí mismo, y eso requiere una confianza mayor que 0.8",
         accept_here: "   /accept to go on with it" / "   /accept para seguir con él",
         accept_with: "   accept with: capataz router accept {0} {1}"
             / "   aceptar con: capataz router accept {0} {1}",
@@ -720,6 +726,8 @@ texts! {
         terms_head: "SPEC\tSIGN\tWHAT\tLOGITS" / "SPEC\tSEÑAL\tQUÉ\tLOGITS",
         total: "sum" / "suma",
         confidence: "confidence" / "confianza",
+        held: "It answers because the session is with it." / "Responde porque la sesión está con él.",
+        alone: "The router alone would choose {0} ({1}): {2}" / "El router solo elegiría {0} ({1}): {2}",
         counterfactuals: "Changes that would have altered the decision:"
             / "Cambios que habrían alterado la decisión:",
         warning: "warning" / "aviso",

@@ -195,9 +195,8 @@ fn what_was_begun_before_goes_on_in_the_same_way() {
                 is_newer(place)
                     || is_told_otherwise(place)
                     || ["deadline[", "kept."].iter().any(|list| place.starts_with(list))
-                    || is_kept_by_now(name, place)
             };
-            facts.retain(|place, _| !(before_3 && is_of_3(place)));
+            facts.retain(|place, _| !(before_3 && is_of_3(place) || is_kept_by_now(name, place)));
             facts.iter_mut().filter(|(place, _)| is_hash(place)).for_each(|(_, value)| hashed(value));
             facts
         };

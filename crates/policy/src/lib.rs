@@ -8,6 +8,7 @@
 //! Begin reading with [`codes`] and [`severity`]; then [`retry`] and [`aggregation`], which decide the most.
 
 pub mod aggregation;
+pub mod apology;
 pub mod codes;
 pub mod executor;
 pub mod lifecycle;

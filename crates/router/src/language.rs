@@ -88,6 +88,19 @@ pub(crate) fn detect<'a>(text: &str, languages: &'a [String]) -> Option<&'a str>
     best.filter(|(_, evidence)| *evidence > 0 && !tied).map(|(language, _)| language)
 }
 
+/// The language of what a user has written, as far as these two can be told: that of the text, else that of the messages
+/// before it.
+#[must_use]
+pub fn spoken(text: &str, history: &[crate::Message<'_>]) -> Option<&'static str> {
+    let languages = ["en".to_owned(), "es".to_owned()];
+    let of = |text: &str| {
+        let found = detect(text, &languages)?;
+        ["en", "es"].into_iter().find(|language| *language == found)
+    };
+    let written = history.iter().rev().filter(|message| message.role == crate::Role::User);
+    of(text).or_else(|| written.filter_map(|message| of(message.text)).next())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,6 +124,21 @@ mod tests {
         assert_eq!(detected("I do not know what to do").as_deref(), Some("en"));
         assert_eq!(detected("eu não sei como fazer isso").as_deref(), Some("pt"));
         assert_eq!(detected("je ne sais pas pourquoi").as_deref(), Some("fr"));
+    }
+
+    #[test]
+    fn a_text_without_evidence_is_in_the_language_of_the_messages_before_it() {
+        use crate::{Message, Role};
+        let said = |role, text| Message { role, text, spec: None };
+        assert_eq!(spoken("¿Y cómo empiezo?", &[]), Some("es"));
+        assert_eq!(spoken("Ayuda", &[]), None);
+        let history = [
+            said(Role::User, "what should I do with my life"),
+            said(Role::User, "no sé qué hacer con mi vida"),
+            said(Role::Assistant, "tell me what it is that you want"),
+        ];
+        assert_eq!(spoken("ok", &history), Some("es"), "the user's newest message that tells");
+        assert_eq!(spoken("what is it", &history), Some("en"));
     }
 
     #[test]

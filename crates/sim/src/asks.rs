@@ -67,8 +67,13 @@ impl Catalogue {
 }
 
 impl Route for Catalogue {
-    fn route(&self, ask: &v1::Ask, _: &v1::SessionContext, spec: Option<&str>) -> Chosen {
+    fn route(&self, ask: &v1::Ask, context: &v1::SessionContext, spec: Option<&str>) -> Chosen {
         let (chosen, confidence) = self.chosen(&ask.text);
+        let alone = chosen.map(|index| v1::RouterChoice {
+            spec: spec_name(index),
+            confidence,
+            reason: "as drawn".to_owned(),
+        });
         let found = match spec {
             Some(name) => self.specs.iter().copied().find(|index| spec_name(*index) == name),
             None => chosen,
@@ -82,6 +87,12 @@ impl Route for Catalogue {
                     confidence: if broken { 1.5 } else { confidence },
                     reason: "as drawn".to_owned(),
                     detected_intent: "any".to_owned(),
+                    language: ["", "en", "es"]
+                        .get(ask.text.len() % 3)
+                        .copied()
+                        .unwrap_or_default()
+                        .to_owned(),
+                    alone: alone.filter(|_| spec.is_some() && spec == context.current_spec.as_deref()),
                     ..v1::Routing::default()
                 };
                 Ok((Box::new(routing), spec_agent(index)))

@@ -1879,6 +1879,25 @@ pub struct Routing {
     /// Nothing in the text speaks for a spec: it is the default one.
     #[prost(bool, tag = "14")]
     pub is_fallback: bool,
+    /// Language of the user as a BCP 47 tag: the preference, else what the text is written in; empty where neither tells.
+    #[prost(string, tag = "15")]
+    pub language: ::prost::alloc::string::String,
+    /// What the router alone would choose; absent where no spec holds the session.
+    #[prost(message, optional, tag = "16")]
+    pub alone: ::core::option::Option<RouterChoice>,
+}
+/// A choice of the router that nobody has to follow.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RouterChoice {
+    /// Id of the spec.
+    #[prost(string, tag = "1")]
+    pub spec: ::prost::alloc::string::String,
+    /// From 0 to 1.
+    #[prost(double, tag = "2")]
+    pub confidence: f64,
+    /// Why, in words.
+    #[prost(string, tag = "3")]
+    pub reason: ::prost::alloc::string::String,
 }
 /// Another spec that was considered.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1975,13 +1994,14 @@ pub struct AskResult {
     /// `id` of the request that the spec got.
     #[prost(string, tag = "2")]
     pub request_id: ::prost::alloc::string::String,
-    /// The SpecResponse, as its agent wrote it; absent where no spec gave a valid one.
+    /// The SpecResponse, as its agent wrote it; where no spec gave a valid one, the daemon's own, in the user's language. Absent
+    /// where the ask was cancelled.
     #[prost(message, optional, tag = "3")]
     pub response: ::core::option::Option<Payload>,
     /// How the spec was chosen.
     #[prost(message, optional, tag = "4")]
     pub routing: ::core::option::Option<Routing>,
-    /// The transition that the answer holds; absent where it holds none.
+    /// The suggestion that the user may accept, else what became of the transition in the answer; absent where there was none.
     #[prost(message, optional, tag = "5")]
     pub transition: ::core::option::Option<AskTransition>,
     /// Every spec that was called, in order; the last one gave the answer.
@@ -2015,6 +2035,9 @@ pub struct AskTransition {
     /// Why it was held back or changed, in words.
     #[prost(string, tag = "8")]
     pub note: ::prost::alloc::string::String,
+    /// No answer proposes it, but the router, which alone would have chosen another spec than the one that holds the session.
+    #[prost(bool, tag = "9")]
+    pub by_router: bool,
 }
 /// One spec that was called for an ask.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -5009,7 +5032,7 @@ pub struct AskRouted {
     #[prost(string, tag = "6")]
     pub default_spec: ::prost::alloc::string::String,
 }
-/// A spec's answer holds a transition.
+/// A spec's answer holds a transition, or the router proposes one.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TransitionConsidered {
     /// What the answer wants, and what comes of it.
@@ -7209,7 +7232,8 @@ pub struct RouteRequest {
 /// What would answer the text.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RouteResponse {
-    /// The spec, and how it was chosen.
+    /// The spec that would answer: the one that holds the session, else the router's choice. What the router alone would choose
+    /// is in it.
     #[prost(message, optional, tag = "1")]
     pub routing: ::core::option::Option<Routing>,
 }
@@ -7232,10 +7256,10 @@ pub struct ExplainRequest {
 /// Why a spec would answer the text.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ExplainResponse {
-    /// The spec, and how it was chosen.
+    /// As in `RouteResponse`.
     #[prost(message, optional, tag = "1")]
     pub routing: ::core::option::Option<Routing>,
-    /// The winner first, then by score.
+    /// The router's winner first, then by score.
     #[prost(message, repeated, tag = "2")]
     pub specs: ::prost::alloc::vec::Vec<SpecScore>,
     /// What would have changed the winner, in words.

@@ -78,9 +78,7 @@ impl RouterService for Routing {
         let router = self.router()?;
         let history = specs::messages(&context);
         let query = specs::query(&question.text, &context, &question.preferences, &history);
-        let decision = router.route(&query);
-        let routing = router.catalogue().find(&decision.spec).map(|spec| specs::routing(&decision, spec));
-        Ok(Response::new(v1::RouteResponse { routing }))
+        Ok(Response::new(v1::RouteResponse { routing: specs::would_answer(&router, &query) }))
     }
 
     async fn explain(

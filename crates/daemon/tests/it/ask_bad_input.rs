@@ -228,6 +228,16 @@ const NONSENSE: &[Nonsense] = &[
     ("a text", |_| bytes("text/plain", b"hello".to_vec()), "syntax"),
     ("nothing", |_| bytes("text/plain", Vec::new()), "syntax"),
     ("no UTF-8", |_| bytes("application/octet-stream", vec![0xff, 0xfe]), ""),
+    (
+        "no UTF-8, and said to be JSON",
+        |request| {
+            let mut answer = answer_to(request, "odd").to_string().into_bytes();
+            let place = answer.windows(5).position(|five| five == b"\"odd\"").unwrap() + 1;
+            answer[place] = 0xff;
+            bytes("application/json", answer)
+        },
+        "not JSON",
+    ),
     ("a list", |_| Does::Says(json!([])), ""),
     ("null", |_| Does::Says(Value::Null), ""),
     ("nesting", |_| bytes("text/plain", ["[".repeat(9_000), "]".repeat(9_000)].concat().into()), ""),
@@ -317,6 +327,28 @@ async fn an_answer_that_breaks_the_contract_is_fatal_and_another_spec_answers() 
         let context = harness.session("s").await.context.unwrap();
         assert_eq!(context.history.len(), 2, "{name}");
         assert_eq!(harness.get(&answered.run).await.status(), v1::RunStatus::Finished, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn who_gets_no_valid_answer_is_told_so_in_the_language_of_the_text() {
+    let harness = Harness::start_with(with_specs(&["odd"])).await;
+    let _agents = SpecAgents::start(&harness, &["odd"], |request| {
+        changed(request, |answer| answer["mood"] = json!("odd"))
+    })
+    .await;
+    for (said, begins) in [
+        ("no sé qué hacer con mi vida", "Algo salió mal"),
+        ("what should I do with my life", "Something went wrong"),
+    ] {
+        let answered = harness.ask(text(said)).await;
+        assert_eq!((answered.outcome, answered.code()), (RunOutcome::Failed, "FATAL_ERROR"));
+        let response = answered.response();
+        capataz_contracts::spec::parse_response(response.to_string().as_bytes()).expect("it is a whole one");
+        assert_eq!((&response["spec"], &response["error"]["code"]), (&json!("odd"), &json!("FATAL_ERROR")));
+        let message = response["error"]["message"].as_str().unwrap();
+        assert!(message.starts_with(begins), "{message}");
+        assert!(response["error"]["details"].as_str().unwrap().contains("mood"), "{response}");
     }
 }
 

@@ -272,6 +272,42 @@ async fn a_spec_that_vanishes_while_it_works_answers_all_the_same() {
 }
 
 #[tokio::test]
+async fn in_a_held_session_route_explain_and_the_answer_say_both_who_answers_and_whom_the_router_would_choose()
+ {
+    let harness = Harness::start_with(|config| config.specs_dir = Some(shipped_specs())).await;
+    let said = "Me siento muy perdida y triste, necesito que alguien me escuche";
+    let (kiro, whispers) = ("kiro-adaptive-assistance", "whispers-of-the-wave");
+    let route = |session: Option<&str>| v1::RouteRequest {
+        text: said.to_owned(),
+        session: session.map(str::to_owned),
+        ..v1::RouteRequest::default()
+    };
+    let free = harness.router().route(route(None)).await.unwrap().into_inner().routing.unwrap();
+    assert_eq!((free.spec.as_str(), free.alone), (whispers, None), "nobody holds it");
+    assert_eq!(free.language, "es");
+    harness.ask(text("Ayúdame a decidir entre dos ofertas de trabajo").to(kiro).within("s")).await;
+    let held = harness.router().route(route(Some("s"))).await.unwrap().into_inner().routing.unwrap();
+    let alone = held.alone.unwrap();
+    assert_eq!((held.spec.as_str(), alone.spec.as_str()), (kiro, whispers));
+    assert!(alone.confidence >= 0.6 && held.confidence < alone.confidence, "{alone:?}");
+    let request = v1::ExplainRequest {
+        text: said.to_owned(),
+        session: Some("s".to_owned()),
+        ..v1::ExplainRequest::default()
+    };
+    let explained = harness.router().explain(request).await.unwrap().into_inner();
+    let routing = explained.routing.unwrap();
+    assert_eq!((routing.spec.as_str(), routing.alone.unwrap()), (kiro, alone.clone()));
+    assert_eq!(explained.specs[0].spec, whispers, "the sums are the router's");
+    let asked = harness.ask(text(said).within("s")).await;
+    assert_eq!((asked.specs(), asked.reasons()), (vec![kiro], vec![v1::CallReason::Continued]));
+    let offered = asked.transition();
+    assert!(offered.by_router, "{offered:?}");
+    assert_eq!((offered.to.as_str(), offered.verdict()), (whispers, v1::TransitionVerdict::Suggested));
+    assert_eq!(harness.accept("s", &asked.ask.request_id).await.unwrap().to, whispers);
+}
+
+#[tokio::test]
 async fn a_suggestion_of_a_spec_that_does_not_exist_is_recorded_and_not_offered() {
     let harness = Harness::start_with(with_specs(&["home"])).await;
     let _agents = SpecAgents::start(&harness, &["home"], |request| {

@@ -104,6 +104,7 @@ pub fn found(spec: &str) -> RoutedSpec {
         spec_description: format!("what {spec} does"),
         confidence_breakdown: Some(v1::ConfidenceBreakdown { keyword: 0.5, intent: 0.25, context: 0.0 }),
         is_fallback: false,
+        ..v1::Routing::default()
     };
     RoutedSpec { routing: Box::new(routing), agent: spec.to_owned(), absent: false, unavailable: None }
 }

@@ -31,6 +31,8 @@ struct CallModel {
     reason: v1::CallReason,
     found: bool,
     confidence: f64,
+    /// What the router alone would choose.
+    alone: Option<v1::RouterChoice>,
     is_unsendable: bool,
     default_spec: String,
     /// What its spec answered last, where that can be read.
@@ -162,6 +164,42 @@ impl AskModel {
         Some((call.spec.as_str(), transition))
     }
 
+    /// What the router alone would have chosen, where another spec holds the session, is worth a word: surely enough, more
+    /// visible than what the answers suggest, and not said before.
+    fn has_routers_word(&self) -> bool {
+        let Some(first) = self.calls.first().filter(|call| call.reason == v1::CallReason::Continued) else {
+            return false;
+        };
+        let Some(alone) = first.alone.as_ref().filter(|alone| alone.spec != first.spec) else { return false };
+        let said = self.told.iter().any(|told| told.by_router);
+        let more_visible = |own: &v1::AskTransition| own.confidence <= 0.8 && alone.confidence > 0.8;
+        let visible = self.suggestion().is_none_or(more_visible);
+        alone.confidence >= 0.6 && !said && self.taken.is_empty() && visible
+    }
+
+    /// Whether the router may say this: it never acts by itself.
+    fn of_the_router(&self, given: &v1::AskTransition) -> bool {
+        let Some((first, alone)) = self.calls.first().and_then(|call| Some((call, call.alone.as_ref()?)))
+        else {
+            return false;
+        };
+        let ended_at = self.calls.last().map_or(0, |call| call.ended_at);
+        let ping_pong = self.is_ping_pong(&first.spec, &alone.spec, ended_at);
+        let verdict =
+            if ping_pong { v1::TransitionVerdict::Suppressed } else { v1::TransitionVerdict::Suggested };
+        let band =
+            if alone.confidence > 0.8 { v1::TransitionBand::Prominent } else { v1::TransitionBand::Subtle };
+        let open = self.proposed().is_some() && self.considered.is_none();
+        self.has_routers_word()
+            && !open
+            && self.fallback().is_none()
+            && !given.automatic
+            && (given.from.as_str(), given.to.as_str()) == (first.spec.as_str(), alone.spec.as_str())
+            && (given.confidence - alone.confidence).abs() < f64::EPSILON
+            && given.verdict() == verdict
+            && given.band() == band
+    }
+
     fn is_ping_pong(&self, from: &str, to: &str, at: i64) -> bool {
         self.context.transitions.iter().chain(&self.taken).any(|before| {
             let same = (before.from.as_str(), before.to.as_str());
@@ -217,6 +255,7 @@ impl RunModel {
         let confidence = event.routing.as_ref().map_or(0.0, |routing| routing.confidence);
         ask.calls.push(CallModel {
             confidence,
+            alone: event.routing.as_ref().and_then(|routing| routing.alone.clone()),
             is_unsendable: !(0.0..=1.0).contains(&confidence),
             reason: event.reason(),
             found: event.routing.is_some(),
@@ -235,8 +274,15 @@ impl RunModel {
         let text = self.at(format!("{given:?}"));
         let at = self.last_at;
         let ask = self.begun_ask("a transition")?;
+        // Among them is the router's, of a spec that there was.
         let may_exist = given.verdict != v1::TransitionVerdict::Suggested as i32 || is_drawn(&given.to);
         Invariant::Transitions.check(may_exist, || format!("{text}, of a spec that never is"))?;
+        if given.by_router {
+            Invariant::Transitions.check(ask.of_the_router(&given), || format!("{text}: {ask:?}"))?;
+            ask.told.push(given.clone());
+            ask.considered = Some(given);
+            return Ok(());
+        }
         let Some((from, proposed)) = ask.proposed().filter(|_| ask.considered.is_none()) else {
             return Invariant::Transitions.broken(format!("{text}, and no answer holds one"));
         };
@@ -291,6 +337,7 @@ impl RunModel {
         let attempt = self.waves.last().and_then(|wave| wave.tasks.first()).map_or(0, |task| task.attempt);
         let stopped = self.ending.is_some();
         let Some(ask) = self.ask_mut() else { return Ok(()) };
+        let request_id = ask.ask.request_id.as_deref();
         let Some(call) = ask.calls.last_mut() else { return Invariant::AsksInOrder.broken(text) };
         let Some(succeeded) = succeeded else {
             // Another attempt follows: only where the spec says that it may pass, or did not answer.
@@ -302,7 +349,8 @@ impl RunModel {
             return Invariant::AttemptsCounted
                 .check(recoverable.unwrap_or(!broken), || format!("{text} is tried again"));
         };
-        call.answer = read(output);
+        // What breaks the contract is recorded as well, and says nothing.
+        call.answer = read(output).filter(|answer| keeps_the_contract(answer, &call.spec, request_id));
         call.succeeded = Some(succeeded);
         call.ended_at = at;
         let mut error = error;
@@ -335,7 +383,7 @@ impl RunModel {
             .considered
             .as_ref()
             .is_some_and(|considered| considered.verdict == v1::TransitionVerdict::Taken as i32);
-        if open || taken || ask.fallback().is_some() {
+        if open || taken || ask.fallback().is_some() || ask.has_routers_word() {
             return None;
         }
         Some(if call.succeeded? { v1::RunOutcome::Succeeded } else { v1::RunOutcome::Failed })
@@ -357,6 +405,13 @@ impl WaveModel {
     pub(super) fn has_settled(&self) -> bool {
         self.tasks.iter().all(|task| task.step == Step::Settled)
     }
+}
+
+/// Whether the scripted answer is one to this request; see `host::answer` for what is wrong with the others.
+fn keeps_the_contract(answer: &Value, spec: &str, request_id: Option<&str>) -> bool {
+    answer["spec"].as_str() == Some(spec)
+        && answer["request_id"].as_str() == request_id
+        && answer["metadata"].is_object()
 }
 
 /// Whether a catalogue may ever have this spec.

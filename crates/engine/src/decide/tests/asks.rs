@@ -13,6 +13,10 @@ struct Asked {
     session: Option<Box<SessionState>>,
     /// How sure the router is of every spec.
     confidence: f64,
+    /// What the router alone would choose.
+    alone: Option<(&'static str, f64)>,
+    /// What language the router finds.
+    language: &'static str,
 }
 
 const SPECS: [&str; 3] = ["wave", "kiro", "sage"];
@@ -60,6 +64,8 @@ impl Asked {
             bench: Bench { state, ledger, now, ahead: 0, last: Ok(decision), small: true },
             session: session.map(Box::new),
             confidence: 0.8,
+            alone: None,
+            language: "",
         }
     }
 
@@ -76,6 +82,12 @@ impl Asked {
                 name if SPECS.contains(&name) => {
                     let mut found = found(name);
                     found.routing.confidence = self.confidence;
+                    found.routing.language = self.language.to_owned();
+                    found.routing.alone = self.alone.map(|(spec, confidence)| v1::RouterChoice {
+                        spec: spec.to_owned(),
+                        confidence,
+                        reason: "by its words".to_owned(),
+                    });
                     Ok(found)
                 }
                 name => Err(failure_of("SPEC_NOT_AVAILABLE", &format!("there is no spec {name:?}"))),
@@ -551,6 +563,171 @@ fn of_two_suggestions_the_more_visible_one_is_offered() {
             .expect(v1::RunOutcome::Succeeded, &["wave", "sage"]);
         assert_eq!(asked.result().transition.unwrap().to, offered, "{first} and {second}");
     }
+}
+
+impl Asked {
+    /// An ask of a session that `wave` holds, while the router alone would choose another spec.
+    #[track_caller]
+    fn held(alone: (&'static str, f64), ask: v1::Ask) -> Self {
+        let ask = v1::Ask { session: Some("s".to_owned()), ..ask };
+        let mut asked = Self::begin(ask, None, START);
+        asked.alone = Some(alone);
+        let context = v1::SessionContext { current_spec: Some("wave".to_owned()), ..Default::default() };
+        asked.bench = asked.bench.does(Input::SessionTurn { context });
+        asked.route()
+    }
+}
+
+#[test]
+fn in_a_held_session_the_routers_own_choice_is_a_suggestion_in_its_band_and_never_acts() {
+    use v1::TransitionBand::{Prominent, Subtle};
+    for (confidence, band) in [(0.99, Prominent), (0.81, Prominent), (0.8, Subtle), (0.6, Subtle)] {
+        let asked = Asked::held(("kiro", confidence), v1::Ask::default())
+            .answers(|_| ())
+            .expect(v1::RunOutcome::Succeeded, &["wave"])
+            .expect_verdict(v1::TransitionVerdict::Suggested, band);
+        let offered = asked.result().transition.unwrap();
+        assert!(offered.by_router && !offered.automatic);
+        assert_eq!((offered.from.as_str(), offered.to.as_str()), ("wave", "kiro"));
+        assert_eq!(offered.reason, "by its words");
+        let mut session = asked.session();
+        assert_eq!(session.accept("req-1", Wall(START + 1)).unwrap().0.to, "kiro");
+    }
+    for alone in [("kiro", 0.599), ("wave", 0.99)] {
+        let asked = Asked::held(alone, v1::Ask::default()).answers(|_| ());
+        assert_eq!(asked.result().transition, None, "{alone:?}");
+    }
+}
+
+#[test]
+fn the_routers_choice_is_not_offered_to_who_chose_a_spec_or_was_handed_over() {
+    let ask = v1::Ask { spec: Some("wave".to_owned()), ..v1::Ask::default() };
+    assert_eq!(Asked::held(("kiro", 0.9), ask).answers(|_| ()).result().transition, None);
+    let handed_over = Asked::held(("kiro", 0.9), v1::Ask::default()).suggests("sage", 0.9, true);
+    assert_eq!(handed_over.answers(|_| ()).result().transition, None);
+}
+
+#[test]
+fn what_a_spec_suggests_goes_before_the_routers_choice_unless_that_is_more_visible() {
+    for (own, alone, offered) in [(0.7, 0.75, "sage"), (0.7, 0.9, "kiro"), (0.9, 0.95, "sage")] {
+        let asked = Asked::held(("kiro", alone), v1::Ask::default()).suggests("sage", own, false);
+        let transition = asked.result().transition.unwrap();
+        assert_eq!((transition.to.as_str(), transition.by_router), (offered, offered == "kiro"), "{own}");
+    }
+}
+
+#[test]
+fn the_routers_choice_does_not_hand_the_user_back_within_a_minute() {
+    for (later, verdict) in
+        [(59_999, v1::TransitionVerdict::Suppressed), (60_000, v1::TransitionVerdict::Suggested)]
+    {
+        let before = handed_over();
+        let ask = v1::Ask {
+            session: Some("s".to_owned()),
+            request_id: Some("req-2".to_owned()),
+            ..v1::Ask::default()
+        };
+        let mut asked = Asked::begin(ask, Some(before), START + later);
+        asked.alone = Some(("wave", 0.9));
+        let context = asked.session.as_ref().unwrap().context(Wall(START + later));
+        asked.bench = asked.bench.does(Input::SessionTurn { context });
+        asked
+            .route()
+            .answers(|_| ())
+            .expect(v1::RunOutcome::Succeeded, &["kiro"])
+            .expect_verdict(verdict, v1::TransitionBand::Prominent);
+    }
+}
+
+#[test]
+fn a_spec_that_fails_in_a_held_session_leaves_the_routers_choice_to_the_user() {
+    let asked = Asked::held(("kiro", 0.9), v1::Ask::default())
+        .fails("FATAL_ERROR", false, None)
+        .expect(v1::RunOutcome::Failed, &["wave"])
+        .expect_verdict(v1::TransitionVerdict::Suggested, v1::TransitionBand::Prominent);
+    assert!(asked.result().transition.unwrap().by_router);
+}
+
+impl Asked {
+    /// The response with which the ask is answered; it keeps the contract.
+    #[track_caller]
+    fn response(&self) -> Value {
+        let response = self.result().response.expect("an ask has an answer");
+        let Some(v1::payload::Data::Inline(bytes)) = response.data else { panic!("it is inline") };
+        capataz_contracts::spec::parse_response(&bytes).expect("the answer keeps to the contract");
+        serde_json::from_slice(&bytes).unwrap()
+    }
+}
+
+#[test]
+fn what_the_daemon_raises_itself_is_a_whole_response_in_the_users_language() {
+    let spanish = "La respuesta está tardando más de lo esperado. ¿Quieres intentarlo de nuevo?";
+    let english = "The answer is taking longer than expected. Do you want to try again?";
+    let prefers = |language: &str| v1::Ask {
+        preferences: [("language".to_owned(), language.to_owned())].into(),
+        ..v1::Ask::default()
+    };
+    let rows = [
+        (v1::Ask::default(), "es", spanish),
+        (v1::Ask::default(), "en", english),
+        (v1::Ask::default(), "", english),
+        (prefers("es-MX"), "en", spanish),
+        (prefers("en"), "es", english),
+    ];
+    for (ask, found, message) in rows {
+        let mut asked = Asked::begin(ask, None, START);
+        asked.language = found;
+        let mut asked = asked.route();
+        asked.bench = asked.bench.after(30 * SECOND);
+        let response = asked.response();
+        assert_eq!(response["success"], false);
+        assert_eq!((&response["spec"], &response["request_id"]), (&json!("wave"), &json!("req-1")));
+        let error = &response["error"];
+        assert_eq!((&error["code"], &error["message"]), (&json!("PROCESSING_TIMEOUT"), &json!(message)));
+        assert_eq!((&error["recoverable"], &error["fallback_spec"]), (&json!(true), &Value::Null));
+        assert!(error["details"].as_str().unwrap().contains("\"wave\""), "{error}");
+        assert_eq!(response["metadata"], json!({ "processing_time_ms": 30_000, "confidence": 0.0 }));
+    }
+}
+
+#[test]
+fn an_answer_that_breaks_the_contract_is_recorded_and_the_user_is_told_in_words() {
+    let asked = Asked::new().answers(|answer| {
+        answer["mood"] = json!("odd");
+        answer["transition"] = json!({
+            "suggest_spec": "kiro", "reason": "r", "confidence": 0.9, "auto_transition": true,
+        });
+        answer["context_update"] = json!({ "custom": { "topic": "job" } });
+    });
+    let asked = asked.expect(v1::RunOutcome::Failed, &["wave"]);
+    let recorded = asked.bench.ledger.events.iter().find_map(|event| match &event.body {
+        Some(Body::TaskSettled(settled)) => settled.output.clone(),
+        _ => None,
+    });
+    let Some(v1::payload::Data::Inline(bytes)) = recorded.and_then(|output| output.data) else {
+        panic!("the answer is in the log")
+    };
+    assert_eq!(serde_json::from_slice::<Value>(&bytes).unwrap()["mood"], "odd");
+    let response = asked.response();
+    assert_eq!(response["error"]["code"], "FATAL_ERROR");
+    assert_eq!(response["error"]["recoverable"], false);
+    assert!(response["error"]["details"].as_str().unwrap().contains("mood"), "{response}");
+    assert!(!response["error"]["message"].as_str().unwrap().contains("mood"), "{response}");
+    assert_eq!(asked.result().transition, None, "what breaks the contract says nothing");
+}
+
+#[test]
+fn a_failed_answer_that_names_the_daemons_code_is_the_specs_own() {
+    let asked = Asked::new().fails("FATAL_ERROR", false, None);
+    assert_eq!(asked.response()["error"]["message"], "no");
+}
+
+#[test]
+fn a_cancelled_ask_has_no_answer() {
+    let mut asked = Asked::new();
+    asked.bench = asked.bench.cancel();
+    let asked = asked.expect(v1::RunOutcome::Cancelled, &["wave"]);
+    assert_eq!(asked.result().response, None);
 }
 
 #[test]

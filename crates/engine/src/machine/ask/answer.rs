@@ -3,6 +3,7 @@
 use capataz_contracts::spec as contract;
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::codes::{self, Code};
+use capataz_policy::retry;
 use capataz_policy::transition;
 
 use super::request::{MAX_REQUEST, spec_request};
@@ -10,6 +11,7 @@ use super::state::AskState;
 use super::transition::{self as transitions, Considered};
 use super::{considered, last_end};
 use crate::decide::Refusal;
+use crate::fold::activity::End;
 use crate::fold::state::{Moment, RunState};
 use crate::input::{Routed, RoutedSpec, TaskRef};
 use crate::machine::{Meaning, Step, Verdict};
@@ -123,7 +125,7 @@ pub(super) fn completed(ask: &AskState, output: v1::Payload) -> Verdict {
     let spec = ask.calls.last().map(|call| call.spec.as_str()).unwrap_or_default();
     let response = match read_response(&output, spec, ask.request_id()) {
         Ok(response) => response,
-        Err(message) => return breaks_the_contract(message),
+        Err(message) => return breaks_the_contract(message, Some(output)),
     };
     let Some(failure) = response.error else { return Verdict::done(Some(output)) };
     let error = v1::Error { code: failure.code, message: failure.message, ..v1::Error::default() };
@@ -137,11 +139,27 @@ pub(super) fn failed(ask: &AskState, error: v1::Error) -> Verdict {
     }
     // An answer that is too large to be stored breaks the contract, as an invalid one does.
     let spec = ask.calls.last().map_or("", |call| call.spec.as_str());
-    breaks_the_contract(format!("the answer of {spec:?} breaks the contract: {}", error.message))
+    breaks_the_contract(format!("{} {}", refusal_of(spec), error.message), None)
 }
 
-fn breaks_the_contract(message: String) -> Verdict {
-    attempt_failed(codes::error(codes::FATAL_ERROR, message), None, Some(false))
+/// The answer is recorded, and counts for nothing.
+fn breaks_the_contract(message: String, output: Option<v1::Payload>) -> Verdict {
+    attempt_failed(codes::error(codes::FATAL_ERROR, message), output, Some(false))
+}
+
+/// How the message about an answer that breaks the contract begins.
+fn refusal_of(spec: &str) -> String {
+    format!("the answer of {spec:?} breaks the contract:")
+}
+
+/// Whether the answer of a failed call keeps the contract: it is a failure, and the one that the call has failed with.
+pub(super) fn is_valid(answer: &[u8], end: &End) -> bool {
+    let failed = end.error.as_ref().map(retry::original);
+    let Ok(response) = contract::parse_response(answer) else { return false };
+    let said = response.error.as_ref();
+    failed.zip(said).is_some_and(|(failed, said)| {
+        said.code.as_deref() == Some(&failed.code) && said.message.as_deref() == Some(&failed.message)
+    })
 }
 
 fn attempt_failed(error: v1::Error, output: Option<v1::Payload>, may_pass: Option<bool>) -> Verdict {
@@ -172,7 +190,7 @@ fn read_response(output: &v1::Payload, spec: &str, request_id: &str) -> Result<R
         .and_then(|response| contract::answers(&response, &asked).map(|()| response))
         .map_err(|violations| {
             let said: Vec<String> = violations.iter().map(ToString::to_string).collect();
-            format!("the answer of {spec:?} breaks the contract: {}", said.join("; "))
+            format!("{} {}", refusal_of(spec), said.join("; "))
         })?;
     let error = response.error.map(|error| SpecFailure {
         code: error.code.unwrap_or_default(),

@@ -28,14 +28,7 @@ pub(super) fn after_answer(ask: &AskState, end: &End) -> Considered {
         return Considered::Nothing;
     };
     let mut considered = proposed.considered(from);
-    let mut taken = ask.context.transitions.iter().chain(&ask.taken);
-    let between = taken.any(|before| {
-        transition::is_ping_pong(
-            (&before.from, &before.to),
-            (from, &proposed.to),
-            end.at.0.saturating_sub(before.at_ms),
-        )
-    });
+    let between = is_ping_pong(ask, (from, &proposed.to), end);
     let band = transition::band(proposed.confidence);
     let acts = transition::acts_by_itself(proposed.automatic, proposed.confidence);
     let verdict = if proposed.to == from {
@@ -45,10 +38,7 @@ pub(super) fn after_answer(ask: &AskState, end: &End) -> Considered {
         considered.note = "the confidence is below 0.6".to_owned();
         v1::TransitionVerdict::Ignored
     } else if between {
-        considered.note = format!(
-            "a transition between these two was taken less than {} s ago",
-            transition::PING_PONG_WINDOW_MS / 1000
-        );
+        considered.note = taken_lately();
         v1::TransitionVerdict::Suppressed
     } else if acts && ask.taken.len() >= MAX_AUTOMATIC {
         considered.note = format!("{MAX_AUTOMATIC} automatic transitions followed one message");
@@ -61,6 +51,51 @@ pub(super) fn after_answer(ask: &AskState, end: &End) -> Considered {
     };
     considered.set_verdict(verdict);
     Considered::Told(considered)
+}
+
+fn is_ping_pong(ask: &AskState, wanted: (&str, &str), end: &End) -> bool {
+    ask.context.transitions.iter().chain(&ask.taken).any(|before| {
+        let since = end.at.0.saturating_sub(before.at_ms);
+        transition::is_ping_pong((&before.from, &before.to), wanted, since)
+    })
+}
+
+fn taken_lately() -> String {
+    let seconds = transition::PING_PONG_WINDOW_MS / 1000;
+    format!("a transition between these two was taken less than {seconds} s ago")
+}
+
+/// The router's own choice, where another spec holds the session: a suggestion in its band, which never acts by itself. Nothing
+/// where an answer has suggested something that is as visible, or the text was handed over.
+pub(super) fn of_the_router(ask: &AskState, end: &End) -> Option<v1::AskTransition> {
+    let first = ask.calls.first().filter(|call| call.reason == v1::CallReason::Continued)?;
+    let alone = first.routing.as_ref()?.alone.as_ref().filter(|alone| alone.spec != first.spec)?;
+    let band = transition::band(alone.confidence);
+    let is_told = ask.transitions.iter().any(|told| told.by_router);
+    if is_told || !ask.taken.is_empty() || band == Band::Ignored {
+        return None;
+    }
+    let prominent = band == Band::Prominent;
+    let stands = |own: &v1::AskTransition| own.band() == v1::TransitionBand::Prominent || !prominent;
+    if ask.suggestion().is_some_and(stands) {
+        return None;
+    }
+    let (verdict, note) = if is_ping_pong(ask, (&first.spec, &alone.spec), end) {
+        (v1::TransitionVerdict::Suppressed, taken_lately())
+    } else {
+        (v1::TransitionVerdict::Suggested, String::new())
+    };
+    Some(v1::AskTransition {
+        from: first.spec.clone(),
+        to: alone.spec.clone(),
+        confidence: alone.confidence,
+        automatic: false,
+        band: band.to_proto().into(),
+        verdict: verdict.into(),
+        reason: alone.reason.clone(),
+        note,
+        by_router: true,
+    })
 }
 
 /// What becomes of a proposed transition, now that it is known whether there is such a spec.
@@ -116,6 +151,7 @@ impl Proposed {
             verdict: v1::TransitionVerdict::Unspecified.into(),
             reason: self.reason.clone(),
             note: String::new(),
+            by_router: false,
         }
     }
 }
