@@ -101,9 +101,13 @@ pub fn transition_line(transition: &v1::AskTransition) -> String {
         v1::TransitionVerdict::Suppressed => texts.suppressed,
         v1::TransitionVerdict::Ignored | v1::TransitionVerdict::Unspecified => texts.ignored,
     };
-    let why = if transition.note.is_empty() { &transition.reason } else { &transition.note };
+    // The note is the daemon's, the reason a spec's.
+    let why = match transition.note.as_str() {
+        "" => visible(&transition.reason),
+        note => visible(&message(note)),
+    };
     let confidence = sure(transition.confidence);
-    fill(texts.transition, &[&visible(&transition.to), &confidence, verdict, &visible(why)])
+    fill(texts.transition, &[&visible(&transition.to), &confidence, verdict, &why])
 }
 
 /// A table of the terms for the likeliest specs, and of changes that would have altered the winner.
@@ -187,6 +191,26 @@ mod tests {
         for (confidence, automatic) in [(0.8, false), (0.9, false)] {
             assert!(!warned(Language::English, confidence, automatic).contains("warning"), "{confidence}");
         }
+    }
+
+    #[test]
+    fn what_became_of_a_transition_is_told_in_the_language_of_the_user() {
+        let suppressed = v1::AskTransition {
+            verdict: v1::TransitionVerdict::Suppressed.into(),
+            note: "a transition between these two was taken less than 60 s ago".to_owned(),
+            ..transition(0.9, true)
+        };
+        let told = |language: Language| language.within(|| transition_line(&suppressed));
+        assert_eq!(
+            told(Language::English),
+            "transition to kiro (0.90, held back): a transition between these two was taken less than 60 s ago"
+        );
+        assert_eq!(
+            told(Language::Spanish),
+            "paso a kiro (0.90, retenido): hace menos de 60 s que hubo un paso entre estos dos"
+        );
+        let suggested = Language::Spanish.within(|| transition_line(&transition(0.7, false)));
+        assert_eq!(suggested, "paso a kiro (0.70, sugerido): decides", "a spec is not translated");
     }
 
     #[test]

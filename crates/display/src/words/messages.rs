@@ -251,6 +251,26 @@ const PATTERNS: &[(&str, &str)] = &[
         "los workers que sirven a \"{0}\" estuvieron ocupados {1} ms",
     ),
     ("no answer within {0} s", "sin respuesta en {0} s"),
+    (
+        "the request breaks the contract in {0} places and was not sent",
+        "la solicitud incumple el contrato en {0} puntos y no se envió",
+    ),
+    // Notes of transitions (crates/engine/src/machine/ask/transition.rs).
+    ("the spec suggests itself", "el spec se sugiere a sí mismo"),
+    ("the confidence is below 0.6", "la confianza es menor que 0.6"),
+    (
+        "a transition between these two was taken less than {0} s ago",
+        "hace menos de {0} s que hubo un paso entre estos dos",
+    ),
+    (
+        "{0} automatic transitions followed one message",
+        "a un mensaje le siguieron {0} pasos automáticos",
+    ),
+    (
+        "not automatic: that needs a confidence above 0.8",
+        "no es automático: eso requiere una confianza mayor que 0.8",
+    ),
+    ("that spec was called for this text before", "ese spec ya fue llamado para este texto"),
     // States of sessions (crates/policy/src/session).
     ("line {0}, column {1}: {2}", "línea {0}, columna {1}: {2}"),
     (
