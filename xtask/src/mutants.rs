@@ -3,7 +3,8 @@
 //! `cargo-mutants` makes the changes and runs the tests; it is installed by `cargo install cargo-mutants --locked`. All
 //! mutants of the fold, lifecycle, retry, aggregation and commits are tried, and a sample of the rest, which a seed draws.
 //! They are tried in a copy of the commit that is checked out, below `target/mutants`, and each result is written down at
-//! once in `target/mutants/results.tsv`: a search that was interrupted goes on, and the result of a mutant counts as long
+//! once in `xtask/mutants.tsv`: a search that was interrupted goes on, on another machine as well, and the result of a
+//! mutant counts as long
 //! as its file stays the same, but for one that survived, which is tried again on each commit. A survivor either gets a
 //! test, or a line with its reason in `xtask/mutants.txt`.
 
@@ -42,6 +43,8 @@ const SAMPLE: usize = 300;
 const BATCH: usize = 20;
 
 const FOLDER: &str = "target/mutants";
+/// What was found so far, in the repository: a search goes on from there on every machine.
+const RESULTS: &str = "xtask/mutants.tsv";
 const REASONS: &str = "xtask/mutants.txt";
 
 #[derive(Args)]
@@ -315,7 +318,7 @@ fn key(mutant: &Mutant, digests: &BTreeMap<String, String>) -> (String, String) 
 }
 
 fn results_file(root: &Path) -> PathBuf {
-    root.join(FOLDER).join("results.tsv")
+    root.join(RESULTS)
 }
 
 fn read_results(root: &Path) -> Result<Results, std::io::Error> {

@@ -172,7 +172,7 @@ impl Fold {
             }
             Body::AskRouted(routed) => self.plan.waves.extend(routed.wave.clone()),
             Body::BrowserActivityStarted(started) => self.plan.waves.extend(started.wave.clone()),
-            Body::AskBegun(_) => {
+            Body::PlanBegun(_) | Body::AskBegun(_) => {
                 let text = texts.turn.to_owned();
                 self.tell(Contract::Session, String::new(), "turn", Value::Null, text);
             }

@@ -64,8 +64,9 @@ async fn plans_of_a_session_are_at_work_one_after_the_other_and_the_session_foll
 #[tokio::test]
 async fn a_session_has_its_state_after_a_restart_and_its_plan_goes_on_in_it() {
     let harness = Harness::start().await;
-    let worker = harness.worker("w1", &["a", "b"]).await;
+    let mut worker = harness.worker("w1", &["a", "b"]).await;
     let run = harness.start_run(in_session(&["a", "b"])).await;
+    worker.unacknowledged().await;
     let before = harness.work().await;
     drop(worker);
     let harness = harness.restart().await;
