@@ -295,22 +295,41 @@ impl From<PlanFormat> for plan_file::Format {
 
 #[derive(Debug, Subcommand)]
 pub enum ContractCommand {
-    /// Check a plan file: every rule except those about names that only a daemon knows
+    /// Check a document: every rule except those about names that only a daemon knows
     #[command(after_help = "\
 Examples:
   capataz contract check plan.toml
   capataz contract check - --format json < plan.json
   capataz contract check plan.toml --json | jq .violations
+  capataz contract check answer.json --kind response
+  capataz contract check .elsabro/state.json --kind session
 
 Exit code 2 if the file breaks a rule.")]
     Check {
-        /// Plan in TOML or JSON; `-` for stdin
+        /// Plan or script in TOML or JSON, or another document in JSON; `-` for stdin
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// Format of the file [default: by its extension, else by its contents]
+        /// What the file is
+        #[arg(long, value_enum, default_value = "plan")]
+        kind: DocumentKind,
+        /// Format of a plan or script [default: by the file's extension, else by its contents]
         #[arg(long, value_enum)]
         format: Option<PlanFormat>,
     },
+}
+
+/// The documents of the contract that people write or keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DocumentKind {
+    /// The request that a spec gets
+    Request,
+    /// The answer of a spec
+    Response,
+    Plan,
+    /// Actions of a browser
+    Script,
+    /// The state file of a project
+    Session,
 }
 
 /// Parses a label, `KEY=VALUE`.

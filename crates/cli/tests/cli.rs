@@ -183,6 +183,59 @@ fn a_narrow_terminal_and_no_color_are_obeyed() {
 }
 
 #[test]
+fn documents_of_every_kind_are_checked_without_a_daemon() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = TempDir::new().expect("a folder");
+    let write = |name: &str, text: &str| {
+        let file = folder.path().join(name);
+        fs::write(&file, text).expect("a file");
+        file.to_string_lossy().into_owned()
+    };
+    let seed = |name: &str| {
+        let file = root.join("crates/contracts/tests/fixtures/seed-001").join(name);
+        fs::read_to_string(file).expect("the seed's document")
+    };
+    let state = r#"{"version": "1.0.0", "updated_at": "2024-01-01T00:00:00Z"}"#;
+    let plan = "name = \"p\"\n[[tasks]]\nname = \"t\"\nagent = \"a\"\n";
+    let script = fs::read_to_string(root.join("examples/scripts/sign-in.toml")).expect("the example");
+    // A valid document, one that breaks a rule, and the place of it.
+    let rows = [
+        (
+            "request",
+            seed("full.request.json"),
+            seed("full.request.json").replace("0.85", "1.85"),
+            "confidence",
+        ),
+        (
+            "response",
+            seed("full.response.json"),
+            seed("full.response.json").replace("markdown", "rtf"),
+            "format",
+        ),
+        ("plan", plan.to_owned(), plan.replace("agent", "agnet"), "agnet"),
+        ("script", script.clone(), script.replacen("[[actions]]", "[[actoins]]", 1), "actoins"),
+        ("session", state.to_owned(), state.replace("\"version\"", "\"verison\""), "version"),
+    ];
+    for (kind, valid, invalid, place) in rows {
+        let extension = if matches!(kind, "plan" | "script") { "toml" } else { "json" };
+        let good = write(&format!("good-{kind}.{extension}"), &valid);
+        let bad = write(&format!("bad-{kind}.{extension}"), &invalid);
+        check(&["contract", "check", &good, "--kind", kind], 0, "[OK]", "");
+        check(&["contract", "check", &bad, "--kind", kind], 2, "", place);
+        for (file, exit, valid) in [(&good, 0, true), (&bad, 2, false)] {
+            let answer = json(&check(&["contract", "check", file, "--kind", kind, "--json"], exit, "", ""));
+            assert_eq!(answer["kind"], kind, "{answer}");
+            assert_eq!(answer["valid"], Value::Bool(valid), "{answer}");
+            let violations = answer["violations"].as_array().map_or(0, Vec::len);
+            assert_eq!(violations == 0, valid, "{kind}: {answer}");
+        }
+    }
+    let request = write("request.json", &seed("full.request.json"));
+    check(&["contract", "check", &request, "--kind", "request", "--format", "toml"], 2, "", "never TOML");
+    check(&["contract", "check", "no-such.json", "--kind", "response"], 2, "", "cannot read no-such.json");
+}
+
+#[test]
 fn wrong_usage_is_exit_code_2() {
     check(&["runs", "frobnicate"], 2, "", "unrecognized subcommand");
     check(&["run", "plan.toml", "--timeout", "10"], 2, "", "a unit is missing");

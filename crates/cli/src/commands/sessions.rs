@@ -75,7 +75,7 @@ pub(super) fn look(bytes: &[u8], file: &Path) -> Found {
     }
 }
 
-fn validate(args: &StateArgs, out: &mut Output) -> Outcome {
+pub fn validate(args: &StateArgs, out: &mut Output) -> Outcome {
     let (file, bytes) = open(&args.file)?;
     let (error, violations) = match look(&bytes, &args.file) {
         Found::Valid(_) => (None, Vec::new()),
