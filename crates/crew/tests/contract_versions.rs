@@ -1,5 +1,4 @@
 //! Which agents may answer for a spec: those that speak a version of the contract with our major number (CONTRACTS §0).
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 use capataz_contracts::v1;
 use capataz_crew::{Config, Crew, Input, Known, KnownAgent, Mono, Now};

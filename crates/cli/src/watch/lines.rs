@@ -278,7 +278,7 @@ fn session_state(written: &v1::SessionStateWritten) -> String {
     use v1::SessionStateCause as Cause;
     let texts = &words().watch;
     let fields: serde_json::Value = serde_json::from_str(&written.fields).unwrap_or_default();
-    let phase = |phase: &str| fill(texts.session_state, &[&phase]);
+    let phase = |phase: &str| fill(texts.session_state, &[phase]);
     match written.cause() {
         Cause::Imported => texts.session_imported.to_owned(),
         Cause::Waiting => match fields["blocked_on"].as_str() {

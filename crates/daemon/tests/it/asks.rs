@@ -260,7 +260,7 @@ async fn what_only_the_user_can_mend_goes_to_the_user_or_to_the_spec_that_is_nam
     hands.pass_delays(&harness, &run).await;
     let answered = harness.ended(&run).await;
     assert_eq!((answered.outcome, answered.specs()), (RunOutcome::Failed, vec!["second"]), "{answered:?}");
-    assert_eq!((answered.code(), answered.attempts()), ("VALIDATION_ERROR".into(), vec![3]), "{answered:?}");
+    assert_eq!((answered.code(), answered.attempts()), ("VALIDATION_ERROR", vec![3]), "{answered:?}");
     assert_eq!(answered.response()["error"]["message"], "VALIDATION_ERROR!", "the words for the user");
     let run = harness.begin(text("hm").to("third")).await;
     hands.pass_delays(&harness, &run).await;

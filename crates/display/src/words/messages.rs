@@ -262,10 +262,7 @@ const PATTERNS: &[(&str, &str)] = &[
         "a transition between these two was taken less than {0} s ago",
         "hace menos de {0} s que hubo un paso entre estos dos",
     ),
-    (
-        "{0} automatic transitions followed one message",
-        "a un mensaje le siguieron {0} pasos automáticos",
-    ),
+    ("{0} automatic transitions followed one message", "a un mensaje le siguieron {0} pasos automáticos"),
     (
         "not automatic: that needs a confidence above 0.8",
         "no es automático: eso requiere una confianza mayor que 0.8",

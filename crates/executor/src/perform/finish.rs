@@ -23,7 +23,7 @@ const INLINE_MAX: usize = 1_000;
 impl<P: Page> Step<'_, P> {
     pub(super) async fn finish<E: EvidenceSink>(
         mut self,
-        result: Result<(), Failed>,
+        result: Result<(), Box<Failed>>,
         sink: &mut E,
     ) -> BrowserOutcome {
         let begun = self.clock.monotonic();
@@ -37,7 +37,7 @@ impl<P: Page> Step<'_, P> {
                     Some(self.keep_failure((ActionStage::Evidence, failure), sink, &mut stored).await)
                 }
             },
-            Err(failed) => Some(self.keep_failure(failed, sink, &mut stored).await),
+            Err(failed) => Some(self.keep_failure(*failed, sink, &mut stored).await),
         };
         let was_kept = failed.as_ref().is_none_or(|(stage, _)| *stage != ActionStage::Evidence);
         let duration = self.clock.monotonic().saturating_sub(begun);

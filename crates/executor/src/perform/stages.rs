@@ -10,7 +10,7 @@ use crate::page::Page;
 
 impl<P: Page> Step<'_, P> {
     /// All stages but `evidence`, up to the first that fails.
-    pub(super) async fn run(&mut self) -> Result<(), Failed> {
+    pub(super) async fn run(&mut self) -> Result<(), Box<Failed>> {
         let begun = self.clock.monotonic();
         // A limit counts all actions, so it is reported even where the present action is invalid.
         if let Some(decided) = &self.task.failure {
@@ -41,10 +41,10 @@ impl<P: Page> Step<'_, P> {
         stage: ActionStage,
         begun: Duration,
         result: Result<T, Failure>,
-    ) -> Result<T, Failed> {
+    ) -> Result<T, Box<Failed>> {
         let duration = self.clock.monotonic().saturating_sub(begun);
         self.stages.push(record(stage, result.is_ok(), duration));
-        result.map_err(|failure| (failure.stage.unwrap_or(stage), failure))
+        result.map_err(|failure| Box::new((failure.stage.unwrap_or(stage), failure)))
     }
 }
 

@@ -23,7 +23,12 @@ pub(super) const WITHOUT_CONSTANT: &[&str] = &[
 
 /// The numbers. A place is as wide as the name is unambiguous, so that code can move.
 pub(super) const NUMBERS: &[Number] = &[
-    number("docs/limits.md", "a session takes over | {64 KiB} ", "crates/policy/src/session/mod.rs", "MAX_IMPORT_BYTES"),
+    number(
+        "docs/limits.md",
+        "a session takes over | {64 KiB} ",
+        "crates/policy/src/session/mod.rs",
+        "MAX_IMPORT_BYTES",
+    ),
     number("docs/limits.md", "`pending_tasks` | {100} each", "crates/policy/src/session/work.rs", "HISTORY"),
     number("docs/limits.md", "a plan file | {4 MiB} ", "crates/contracts/src/document.rs", "MAX_BYTES"),
     number("docs/limits.md", "every default filled in | {3 MiB} ", "crates", "MAX_PLAN_BYTES"),
