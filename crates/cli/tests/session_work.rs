@@ -164,6 +164,19 @@ fn a_project_without_a_state_folder_gets_none_unless_a_file_is_asked_for() {
 }
 
 #[test]
+fn what_a_plan_has_added_while_nobody_waited_is_not_undone_by_an_older_file() {
+    let project = Project::new();
+    project.has("state.json", &valid().to_string());
+    let detached = project.does(&["run", "plan.toml", "--session", "shop", "--detach"]);
+    let run = String::from_utf8_lossy(&detached.stdout).trim().to_owned();
+    assert!(project.does(&["runs", "watch", &run]).status.success(), "{run}");
+    assert_eq!(commands(&project.state()), ["plan"], "nobody has written the file");
+    let told = project.runs(&[]);
+    assert!(told.contains("newer state"), "{told}");
+    assert_eq!(commands(&project.state()), ["plan", "execute", "execute"]);
+}
+
+#[test]
 fn sessions_are_exported_and_imported_by_commands() {
     let project = Project::new();
     project.has("state.json", &valid().to_string());

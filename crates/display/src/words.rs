@@ -578,6 +578,8 @@ texts! {
             / "la sesión {0} no tiene estado de trabajo: no hubo ningún plan en ella ni se importó nada",
         busy: "a plan is at work in session {0}: the file is not imported, and the plan begins with what the session knows then"
             / "un plan trabaja en la sesión {0}: el archivo no se importa, y el plan comienza con lo que la sesión sepa entonces",
+        newer: "session {0} has a newer state than {1}, which is not imported: a plan went on while nobody waited for it"
+            / "la sesión {0} tiene un estado más nuevo que {1}, que no se importa: un plan siguió mientras nadie lo esperaba",
         not_written: "the state file was not written: {0}" / "no se escribió el archivo de estado: {0}",
         no_backup: "there is no valid backup at {0}; `capataz sessions repair` keeps what is valid of the state"
             / "no hay una copia de seguridad válida en {0}; `capataz sessions repair` conserva lo válido del estado",

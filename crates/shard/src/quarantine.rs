@@ -29,7 +29,7 @@ impl Shard {
             let leases: Vec<(TaskRef, u64)> =
                 slot.state.leases().map(|(task, token, _)| (task, token)).collect();
             // What it has said in its session may never be stored: nobody may begin on it.
-            let ended = slot.state.session().filter(|_| slot.state.is_finished()).map(session_stream);
+            let spoke = slot.state.session().filter(|_| slot.state.has_spoken()).map(session_stream);
             self.decline_waiters(waiters, damage);
             for (task, lease) in leases {
                 self.revoke(run, task, lease);
@@ -37,7 +37,7 @@ impl Shard {
             if uses_browser {
                 self.out(Output::ScriptOver { run });
             }
-            if let Some(stream) = ended {
+            if let Some(stream) = spoke {
                 self.reread_session(stream);
             }
             self.forget_run(run);

@@ -347,6 +347,7 @@ impl Shard {
         origin: Origin,
     ) {
         let mut finishes = false;
+        let decided = decision.count > 0;
         for effect in decision.effects {
             match effect {
                 Effect::Enqueue { task } => self.enqueue(run, task),
@@ -365,7 +366,8 @@ impl Shard {
         let batch = self.outbox.batch(run);
         batch.add(decision.first_seq, decision.count, decision.events);
         batch.deferred.extend(answer);
-        let goes_on = self.runs.get(run).is_some_and(|slot| !slot.state.is_finished());
+        // Without events of its own there is nothing that it could become durable with.
+        let goes_on = decided && self.runs.get(run).is_some_and(|slot| !slot.state.is_finished());
         if finishes || goes_on {
             self.record_in_session(run);
         }

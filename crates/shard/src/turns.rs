@@ -15,6 +15,9 @@ use crate::sessions::{Commanded, Load, RETRY_AFTER_MS, SESSION_LABEL, SessionCom
 use crate::shard::{Mode, Origin, Output, ReplyId, Shard};
 use crate::touched::Kept;
 
+/// What a caller is asked to wait whose session is told of something in the same turn. Milliseconds.
+const SOON_MS: i64 = 10;
+
 /// Finds the spec for an ask, out of those that the daemon knows. Pure: the same question has the same answer.
 pub trait Route: Send + Sync {
     /// `spec` is the one that is asked for; without it the router chooses.
@@ -107,6 +110,11 @@ impl Shard {
 
     /// A caller asks something of a session.
     pub(crate) fn session_command(&mut self, reply: ReplyId, stream: RunId, command: SessionCommand) {
+        // What a run has decided in this turn goes first: it is on its way at the end of the turn.
+        if self.outbox.has_decided_session(stream) {
+            let declined = Declined::Overloaded { retry_after_ms: SOON_MS };
+            return self.reply(reply, command.declined(declined));
+        }
         let most = self.config.max_waiting_per_session;
         let commanded = self.sessions.command(stream, reply, command, self.wall(), most);
         self.load_sessions();

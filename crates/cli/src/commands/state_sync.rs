@@ -56,7 +56,10 @@ impl StateSync {
             Found::Valid(state) => (state, Vec::new()),
             found => sync.mended(found, out)?,
         };
-        sync.import(daemon, &state, repairs, out).await?;
+        match sync.session_is_newer(daemon, &state).await? {
+            true => out.note(&fill(words().sessions.newer, &[&sync.session, &path.display().to_string()])),
+            false => sync.import(daemon, &state, repairs, out).await?,
+        }
         Ok(Some(sync))
     }
 
@@ -75,6 +78,18 @@ impl StateSync {
             out.note(&fill(outcome, &[&self.path.display().to_string()]));
         }
         Ok((state, repairs))
+    }
+
+    /// Whether the session has another state, written after that of the file: by a plan that nobody waited for.
+    async fn session_is_newer(&self, daemon: &Daemon, state: &Map<String, Value>) -> Result<bool, Failure> {
+        let session = match daemon.client.get_session(&self.session).await {
+            Ok(session) => session,
+            Err(error) if error.code() == Some(codes::SESSION_NOT_FOUND.as_str()) => return Ok(false),
+            Err(error) => return Err(daemon.failure(error)),
+        };
+        let known = session.state.and_then(|known| session::parse(known.as_bytes()).ok());
+        Ok(known
+            .is_some_and(|known| known != *state && session::updated_at(&known) > session::updated_at(state)))
     }
 
     async fn import(
@@ -130,19 +145,20 @@ impl StateSync {
     /// # Errors
     /// The daemon is not reached, or the file cannot be written; in words.
     pub async fn write(&self, client: &Client) -> Result<(), String> {
+        let told = |error: std::io::Error| format!("{}: {error}", self.path.display());
+        if let Some(folder) = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder).map_err(told)?;
+        }
+        // Of two that write, the later one has the newer state.
+        let locked = self.file.lock().map_err(told)?;
         let session = client.get_session(&self.session).await.map_err(|error| error.to_string())?;
         let Some(state) = session.state else { return Ok(()) };
         let state = session::parse(state.as_bytes()).map_err(|error| error.message)?;
         let text = session::text(&state).map_err(|error| error.message)?;
-        let told = |error: std::io::Error| format!("{}: {error}", self.path.display());
         let present = self.file.read().map_err(told)?;
         if present.as_ref() == Some(&text) {
             return Ok(());
         }
-        if let Some(folder) = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(told)?;
-        }
-        let locked = self.file.lock().map_err(told)?;
         if let Some(present) = present {
             match look(&present, &self.path) {
                 Found::Valid(_) => locked.back_up(&present).map_err(told)?,

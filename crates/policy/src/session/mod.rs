@@ -266,6 +266,12 @@ fn timestamp(text: &str) -> Option<Timestamp> {
     time.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
 }
 
+/// When the state was written last, in Unix milliseconds; 0 where it does not say so.
+#[must_use]
+pub fn updated_at(state: &Map<String, Value>) -> i64 {
+    state.get("updated_at").and_then(Value::as_str).map_or(0, milliseconds)
+}
+
 /// Unix milliseconds of a time; 0 for what is none.
 fn milliseconds(text: &str) -> i64 {
     timestamp(text).map_or(0, Timestamp::as_millisecond)

@@ -136,8 +136,9 @@ pub fn changes(state: &Map<String, Value>, progress: &Progress<'_>, now_ms: i64)
     }
     state.retain(|field, value| before.get(field) != Some(&*value));
     // A clock that was set back makes no session older than it is.
-    let updated = before.get("updated_at").and_then(Value::as_str).map_or(i64::MIN, super::milliseconds);
-    state.insert("updated_at".to_owned(), json!(iso(now_ms.max(updated))));
+    let updated = before.get("updated_at").and_then(Value::as_str);
+    let updated = updated.filter(|updated| super::milliseconds(updated) >= now_ms);
+    state.insert("updated_at".to_owned(), json!(updated.map_or(now, str::to_owned)));
     state
 }
 
@@ -255,6 +256,21 @@ mod tests {
         after(&mut state, &at(Stage::Begun), 0);
         after(&mut state, &at(Stage::Wave(1)), -3_600);
         assert_eq!(state["updated_at"], "2024-01-20T15:00:00.000Z");
+    }
+
+    #[test]
+    fn a_time_that_is_finer_than_ours_is_kept_where_it_is_later() {
+        let Value::Object(mut state) = json!({
+            "version": "1.0.0",
+            "created_at": "2024-01-20T15:00:00.000900Z",
+            "updated_at": "2024-01-20T15:00:00.000900Z",
+        }) else {
+            panic!("an object")
+        };
+        after(&mut state, &at(Stage::Begun), -5);
+        assert_eq!(state["updated_at"], "2024-01-20T15:00:00.000900Z");
+        after(&mut state, &at(Stage::Wave(1)), 0);
+        assert_eq!(state["updated_at"], "2024-01-20T15:00:00.000900Z");
     }
 
     #[test]

@@ -163,7 +163,9 @@ fn blocked_on(run: &RunState) -> Option<String> {
     if run.is_finished() {
         return None;
     }
-    let question = run.open_questions().find(|asked| asked.holds_run()).map(|asked| &asked.question);
+    // Questions about single tasks may be many, and hold nothing.
+    let holding = run.is_waiting().then(|| run.open_questions().find(|asked| asked.holds_run())).flatten();
+    let question = holding.map(|asked| &asked.question);
     let waits_for = question.map(|question| format!("{}: {}", question.question_id, question.text));
     waits_for.or_else(|| run.paused.then(|| "paused".to_owned()))
 }
