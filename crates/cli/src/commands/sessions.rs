@@ -244,7 +244,7 @@ pub(super) struct Mended {
     pub(super) state: Map<String, Value>,
     /// What was done, in words, with a place for the file's name.
     pub(super) outcome: &'static str,
-    /// In English, for the log.
+    /// In words, for the session's log.
     pub(super) repairs: Vec<String>,
 }
 
@@ -267,7 +267,7 @@ pub(super) fn mend(path: &Path, file: &StateFile) -> Result<Mended, Failure> {
         "new" => texts.begun,
         _ => texts.repaired,
     };
-    let repairs = repaired.repairs.iter().map(|repair| format!("{repair:?}")).take(100).collect();
+    let repairs = repaired.repairs.iter().map(in_words).take(100).collect();
     Ok(Mended { state: repaired.state, outcome, repairs })
 }
 
