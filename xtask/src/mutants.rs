@@ -42,6 +42,15 @@ const SAMPLE: usize = 300;
 /// Mutants of one call of cargo-mutants: what is lost at most when it is interrupted.
 const BATCH: usize = 20;
 
+/// A profile of nextest.
+type Profile = &'static str;
+
+/// Every test.
+const ALL: Profile = "default";
+
+/// Those that take no seconds: a mutant that they miss is tried with all.
+const QUICK: Profile = "quick";
+
 const FOLDER: &str = "target/mutants";
 /// What was found so far, in the repository: a search goes on from there on every machine.
 const RESULTS: &str = "xtask/mutants.tsv";
@@ -218,7 +227,7 @@ impl Search<'_> {
         let mut verdicts = BTreeMap::new();
         let mut open = batch.to_vec();
         for tests in tested_by(self.package) {
-            let tried = attempt(tree, self.package, tests, &open)?.into_iter();
+            let tried = attempt(tree, self.package, *tests, &open)?.into_iter();
             // Of what nobody has asked for, a mutant that other tests have caught may be among these.
             verdicts.extend(tried.filter(|(name, verdict)| {
                 *verdict == Verdict::Caught || open.iter().any(|mutant| mutant.name == *name)
@@ -349,7 +358,7 @@ fn write_result(root: &Path, commit: &str, (digest, name): &(String, String), ve
 fn are_green(tree: &Path, package: &str) -> Outcome {
     let mut cargo = cargo_in(tree);
     cargo.args(["nextest", "run", "--status-level=none"]);
-    for tested in tested_by(package) {
+    for (tested, _) in tested_by(package) {
         cargo.args(["--package", tested]);
     }
     if cargo.status()?.success() { Ok(()) } else { Err("the tests fail without any change".into()) }
@@ -366,7 +375,7 @@ fn cargo_in(tree: &Path) -> Command {
 fn attempt(
     tree: &Path,
     package: &str,
-    tests: &str,
+    (tests, profile): (&str, Profile),
     batch: &[&Mutant],
 ) -> Result<Vec<(String, Verdict)>, Box<dyn std::error::Error>> {
     let folder = tree.with_extension("out");
@@ -374,7 +383,7 @@ fn attempt(
     let _ = fs::remove_file(&output);
     let name = format!("capataz-{package}");
     let mut cargo = cargo_in(tree);
-    cargo.args([
+    cargo.env("NEXTEST_PROFILE", profile).args([
         "mutants",
         "--in-place",
         "--no-shuffle",
@@ -424,12 +433,12 @@ fn diff(file: &str, text: &str, batch: &[&Mutant]) -> String {
 
 /// The crates whose tests have to notice: rules are tested where they are, and in the crate above, since `shard` drives the
 /// engine, and the engine the policies.
-fn tested_by(package: &str) -> &'static [&'static str] {
+fn tested_by(package: &str) -> &'static [(&'static str, Profile)] {
     match package {
-        "policy" => &["capataz-policy", "capataz-engine"],
-        "engine" => &["capataz-engine", "capataz-shard"],
-        "shard" => &["capataz-shard"],
-        _ => &["capataz-store"],
+        "policy" => &[("capataz-policy", ALL), ("capataz-engine", QUICK), ("capataz-engine", ALL)],
+        "engine" => &[("capataz-engine", QUICK), ("capataz-engine", ALL), ("capataz-shard", ALL)],
+        "shard" => &[("capataz-shard", QUICK), ("capataz-shard", ALL)],
+        _ => &[("capataz-store", ALL)],
     }
 }
 

@@ -87,6 +87,10 @@ impl Shard {
         for (run, deferred) in thrown.deferred {
             match deferred {
                 Deferred::Reply(..) => self.decline(deferred.into_reply(), &Declined::Unavailable),
+                // Its creation was refused: nobody was told of the lease.
+                Deferred::Return(vacated) if !self.runs.contains(run) => {
+                    self.tell(ToCrew::Returned { offer: vacated.offer });
+                }
                 Deferred::Return(vacated) => {
                     let held = Held::reseated(&vacated).map(|held| (vacated.task, held));
                     restart.seats.entry(run).or_default().extend(held);

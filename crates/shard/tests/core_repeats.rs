@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};
 use capataz_crew::{ConnectionId, Now};
-use capataz_engine::{Plan, StartRun, Work};
+use capataz_engine::{Input as Command, Plan, StartRun, Work};
 use capataz_shard::shard::Config;
 use capataz_shard::{
     Answer, AppendId, Driver, Input, Output, Recovered, ReplyId, Request, StartReply, StartRequest,
@@ -135,6 +135,43 @@ fn a_repeated_start_whose_copy_was_leased_disturbs_nobody() {
 
     // The slot is free again.
     bench.start(3, run(3), "another key");
+    bench.answer(vec![committed(3)]);
+    let runs: Vec<String> = bench.assigned().into_iter().map(|lease| lease.run_id).collect();
+    assert_eq!(runs, [first.to_string(), run(3).to_string()]);
+}
+
+/// The same, where nobody knows what became of what the copy did: its lease was told to no worker, so none is to hear that
+/// it is over.
+#[test]
+fn a_lease_of_a_copy_that_never_was_is_revoked_from_nobody() {
+    let (first, copy) = (run(1), run(2));
+    let mut bench = Bench::new();
+    bench.start(1, first, "key");
+    bench.answer(vec![committed(1)]);
+    let lease = bench.assigned().pop();
+    bench.say(Say::Completed(v1::Completed { lease, ..Default::default() }));
+    bench.answer(vec![committed(2)]);
+    bench.start(2, copy, "key");
+    let cancel = Command::Cancel { reason: "no".to_owned(), force: true, request_id: "c".to_owned() };
+    let request = Request::Command { run: copy, if_seq: None, input: Box::new(cancel) };
+    bench.input(Input::Request { reply: ReplyId(3), request });
+    assert_eq!(bench.in_flight(), [copy, copy], "it is leased with its creation, and its lease has ended");
+
+    bench.answer(vec![AppendOutcome::KeyTaken { run: first, same_request: true }]);
+    bench.input(Input::CommitFailed { shard: SHARD });
+    let touched = bench.outputs.iter().find_map(|output| match output {
+        Output::Restart { touched, .. } => Some(touched.clone()),
+        _ => None,
+    });
+    assert!(touched.is_some());
+    bench.appends.clear();
+    let recovered = Recovered { epoch: Epoch(2), touched, ..Recovered::default() };
+    bench.input(Input::Recovered { shard: SHARD, recovered });
+
+    let told = |output: &&Output| matches!(output, Output::Frame { frame: Hear::LeaseRevoked(_), .. });
+    assert_eq!(bench.outputs.iter().find(told).map(|output| format!("{output:?}")), None);
+    // The slot is free again.
+    bench.start(4, run(3), "another key");
     bench.answer(vec![committed(3)]);
     let runs: Vec<String> = bench.assigned().into_iter().map(|lease| lease.run_id).collect();
     assert_eq!(runs, [first.to_string(), run(3).to_string()]);

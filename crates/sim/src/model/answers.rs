@@ -134,7 +134,7 @@ impl Model {
     /// The run that the key names, by the log and by what was told before.
     fn check_key(&mut self, key: Option<&bytes::Bytes>, run: RunId) -> Result<(), Violation> {
         match key.and_then(|key| std::str::from_utf8(key).ok()) {
-            Some(key) => self.keys.is_told(key, run),
+            Some(key) => self.keys.is_told(key, run, &self.runs),
             None => Ok(()),
         }
     }

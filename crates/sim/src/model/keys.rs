@@ -49,10 +49,7 @@ impl KeyModel {
             return Ok(());
         };
         if named.run != run || named.is_made {
-            let ended = runs.get(&named.run).filter(|run| run.finished.is_some()).map(|run| run.last_at);
-            // A key that no run has counts from the time at which its run was to begin.
-            let since = if named.is_made { ended } else { Some(drawn_at(named.run)) };
-            let forgotten = since.is_some_and(|since| since < self.kept_from);
+            let forgotten = named.is_forgotten(runs, self.kept_from);
             let again = named.before.contains(&run) || named.run == run;
             Invariant::OneRunPerKey.check(forgotten && !again, || format!("{key}: {named:?} and {run}"))?;
             named.before.insert(named.run);
@@ -62,19 +59,34 @@ impl KeyModel {
         Ok(())
     }
 
-    /// A client is told that the key names this run.
-    pub(super) fn is_told(&mut self, key: &str, run: RunId) -> Result<(), Violation> {
+    /// A client is told that the key names this run, which may not be made yet.
+    pub(super) fn is_told(
+        &mut self,
+        key: &str,
+        run: RunId,
+        runs: &BTreeMap<RunId, RunModel>,
+    ) -> Result<(), Violation> {
         let named = Named { run, is_made: false, before: BTreeSet::new() };
         let named = self.keys.entry(key.to_owned()).or_insert(named);
         if named.run == run || named.before.contains(&run) {
             return Ok(());
         }
-        // Of the one told of before nothing was made, and it may be forgotten.
-        let replaced = !named.is_made && drawn_at(named.run) < self.kept_from;
-        Invariant::OneRunPerKey.check(replaced, || format!("{key}: {named:?}, told {run}"))?;
+        let forgotten = named.is_forgotten(runs, self.kept_from);
+        Invariant::OneRunPerKey.check(forgotten, || format!("{key}: {named:?}, told {run}"))?;
         named.before.insert(named.run);
         named.run = run;
+        named.is_made = runs.contains_key(&run);
         Ok(())
+    }
+}
+
+impl Named {
+    /// Retention that forgets keys from before this time may have forgotten that the key names this run.
+    fn is_forgotten(&self, runs: &BTreeMap<RunId, RunModel>, kept_from: i64) -> bool {
+        let ended = || runs.get(&self.run).filter(|run| run.finished.is_some()).map(|run| run.last_at);
+        // A key that no run has counts from the time at which its run was to begin.
+        let since = if self.is_made { ended() } else { Some(drawn_at(self.run)) };
+        since.is_some_and(|since| since < kept_from)
     }
 }
 
