@@ -248,6 +248,20 @@ impl Client {
         self.run_call(true, request, |mut runs, request| async move { runs.retry_task(request).await }).await
     }
 
+    /// Takes a task back, with `cascade` also what was built on it.
+    ///
+    /// # Errors
+    /// The daemon refuses the request, or is not reached.
+    pub async fn rollback_task(
+        &self,
+        mut request: v1::RollbackTaskRequest,
+    ) -> Result<v1::RollbackTaskResponse, ClientError> {
+        fill(&mut request.request_id);
+        let call = self
+            .run_call(true, request, |mut runs, request| async move { runs.rollback_task(request).await });
+        call.await
+    }
+
     /// Answers a run's question.
     ///
     /// # Errors

@@ -211,6 +211,16 @@ impl Fold {
                 let numbers = json!({ "activation": again.activation });
                 self.tell(Contract::Lifecycle, subject, "reactivated", numbers, text);
             }
+            Body::TaskRolledBack(back) => {
+                for taken in &back.taken_back {
+                    let subject = self.task(taken.wave, taken.task);
+                    let states: Vec<&str> = taken.states().map(state_name).collect();
+                    let text =
+                        fill(texts.rolled_back, &[&states.join(" -> "), &taken.activation.to_string()]);
+                    let numbers = json!({ "activation": taken.activation, "cascade": back.cascade });
+                    self.tell(Contract::Lifecycle, subject, "rolled_back", numbers, text);
+                }
+            }
             Body::WaveDecided(decided) => {
                 self.judged(decided.wave, decided.evaluation.as_ref(), true);
             }

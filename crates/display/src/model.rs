@@ -161,12 +161,8 @@ impl Run {
                 }
             }),
             Body::TaskSettled(settled) => self.settled(settled),
-            Body::TaskReactivated(again) => self.update(again.wave, again.task, |task| {
-                task.step = Step::Queued;
-                task.attempt = 0;
-                task.attempts.clear();
-                (task.deadline_ms, task.imminent) = (None, false);
-            }),
+            Body::TaskReactivated(again) => self.update(again.wave, again.task, Task::begin_anew),
+            Body::TaskRolledBack(back) => self.rolled_back(back),
             Body::QuestionAsked(asked) => self.questions.extend(asked.question.clone()),
             Body::QuestionRevised(revised) => {
                 let Some(now) = &revised.question else { return };
@@ -271,6 +267,25 @@ impl Run {
         }
     }
 
+    /// The task waits again, and the waves after its own have not begun. What was given up stays so.
+    fn rolled_back(&mut self, back: &v1::TaskRolledBack) {
+        self.wave = Some(back.wave as usize);
+        let later = self.waves.iter().zip(0..).skip(back.wave as usize + 1);
+        let waiting = later.flat_map(|(wave, place)| wave.active.iter().map(move |task| (place, *task)));
+        let waiting: Vec<(u32, u32)> = waiting.collect();
+        let taken = back.taken_back.iter().map(|taken| (taken.wave, taken.task));
+        for (wave, task) in waiting.into_iter().chain(taken) {
+            let begins = (wave, task) == (back.wave, back.task);
+            self.update(wave, task, |task| {
+                task.begin_anew();
+                task.step = if begins { Step::Queued } else { Step::Planned };
+            });
+        }
+        for wave in self.waves.iter_mut().skip(back.wave as usize + 1) {
+            wave.active.clear();
+        }
+    }
+
     fn settled(&mut self, settled: &v1::TaskSettled) {
         self.update(settled.wave, settled.task, |task| {
             // Earlier failed attempts have been recorded; this event ends the last attempt, if there was one.
@@ -304,6 +319,14 @@ impl Run {
 }
 
 impl Task {
+    fn begin_anew(&mut self) {
+        self.step = Step::Queued;
+        self.attempt = 0;
+        self.attempts.clear();
+        self.progress = (None, None);
+        (self.deadline_ms, self.imminent) = (None, false);
+    }
+
     /// Returns whether the task has settled, and whether it succeeded.
     fn is_settled(&self) -> (bool, bool) {
         match self.step {

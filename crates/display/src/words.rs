@@ -396,6 +396,9 @@ texts! {
         cancelled: "cancelled after {0}" / "cancelada después de {0}",
         never_started: "never started" / "nunca empezó",
         reactivated: "retried by hand (activation {0})" / "reintentada a mano (activación {0})",
+        rolled_back: "taken back (activation {0})" / "revertida (activación {0})",
+        rolled_back_with: "taken back (activation {0}), and with it {1}"
+            / "revertida (activación {0}), y con ella {1}",
         partial_kept: "its partial output is its output" / "su salida parcial es su salida",
         result_refused: "a late result of {0} was refused" / "se rechazó un resultado tardío de {0}",
         wave_decided: "decided early: {0}" / "decidida antes del final: {0}",
@@ -485,6 +488,8 @@ texts! {
         not_quarantined: "{0} is in no quarantine." / "{0} no está en cuarentena.",
         extended: "{0} now has until {1}." / "{0} tiene ahora hasta {1}.",
         retried: "{0} is retried (activation {1})." / "{0} se reintenta (activación {1}).",
+        rolled_back: "{0} was taken back and begins anew (activation {1})."
+            / "{0} se revirtió y empieza de nuevo (activación {1}).",
         resolved: "Question {0} answered: {1}." / "Pregunta {0} respondida: {1}.",
         started: "Started {0}." / "{0} empezó.",
         already: "{0} already exists." / "{0} ya existe.",

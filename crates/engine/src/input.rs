@@ -63,6 +63,12 @@ pub enum Input {
     CloseBrowser {
         request_id: String,
     },
+    /// A user takes a task back, with `cascade` also those of later waves that have begun.
+    Rollback {
+        task: String,
+        cascade: bool,
+        request_id: String,
+    },
     /// A worker has a free slot for a queued task.
     #[serde(skip)]
     Lease {

@@ -8,6 +8,7 @@ use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::fold::activity::Activity;
 use crate::fold::state::{AskedQuestion, Moment, Phase, RunState, Timer, Timestamp, Wall, WaveState};
 use crate::fold::upcast::Upcaster;
 use crate::input::TaskRef;
@@ -16,7 +17,7 @@ use crate::plan::Plan;
 use crate::planted::{self, Fault};
 
 /// Grows with every change of the state's encoding; a snapshot of another format is discarded.
-pub const SNAPSHOT_FORMAT: u32 = 15;
+pub const SNAPSHOT_FORMAT: u32 = 16;
 
 /// The bytes are not a snapshot of this format; the caller folds the log instead.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +52,7 @@ struct Encoded {
     held_timers: BTreeSet<(Timestamp, TaskRef, Timer)>,
     refused: BTreeSet<u64>,
     requests: BTreeMap<String, (String, u64)>,
+    taken_back: BTreeMap<TaskRef, Activity>,
     #[serde(with = "as_bytes::list")]
     notices: Vec<v1::Notice>,
     notices_omitted: u32,
@@ -86,6 +88,7 @@ impl RunState {
             held_timers: self.held_timers.clone(),
             refused: self.refused.clone(),
             requests: self.requests.clone(),
+            taken_back: self.taken_back.clone(),
             notices: self.notices.clone(),
             notices_omitted: self.notices_omitted,
             settled: self.settled,
@@ -128,6 +131,7 @@ impl RunState {
             held_timers: encoded.held_timers,
             refused: encoded.refused,
             requests: encoded.requests,
+            taken_back: encoded.taken_back,
             notices: encoded.notices,
             notices_omitted: encoded.notices_omitted,
             settled: encoded.settled,

@@ -198,7 +198,7 @@ impl RunState {
         let mut room = max_output;
         let mut tasks = Vec::with_capacity(self.plan.task_count() as usize);
         tasks.extend(self.plan.references().map(|(place, task)| {
-            let activity = self.activity(place);
+            let activity = self.known(place);
             let end = activity.and_then(|activity| activity.end.as_ref());
             let output = end.and_then(|end| end.output.as_ref());
             let error = end.and_then(|end| end.error.as_ref());
@@ -263,7 +263,7 @@ fn task_view(run: &RunState, place: TaskRef, task: &Task, outputs: bool) -> v1::
         critical: task.critical,
         ..v1::TaskView::default()
     };
-    let Some(activity) = run.activity(place) else { return view };
+    let Some(activity) = run.known(place) else { return view };
     view.state = activity.state.to_proto().into();
     view.attempt = activity.attempt;
     view.activation = activity.activation;

@@ -68,6 +68,7 @@ const STORIES_SINCE_FORMAT_3: &[&str] = &[
     "plan-at-its-deadlines",
     "plan-of-a-session",
     "plan-of-runs",
+    "plan-taken-back",
     "plan-vouched-for",
     "script-put-away",
     "session-of-plans",

@@ -64,10 +64,12 @@ pub enum Fault {
     QuorumNeedsMore,
     /// A reader hears of work whose lease is not durable yet.
     HealthBeforeItsLease,
+    /// A task that is taken back begins anew in the same activation.
+    TakenBackIsNotNew,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 50] = [
+    pub const ALL: [Fault; 51] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -118,6 +120,7 @@ impl Fault {
         Fault::SeverityOfTheCause,
         Fault::QuorumNeedsMore,
         Fault::HealthBeforeItsLease,
+        Fault::TakenBackIsNotNew,
     ];
 }
 

@@ -443,6 +443,7 @@ pub fn severity_of(event: &v1::Event) -> i32 {
             | Body::TaskCancelRequested(_)
             | Body::TaskExtended(_)
             | Body::TaskReactivated(_)
+            | Body::TaskRolledBack(_)
             | Body::PartialOutputKept(_)
             | Body::ResultRefused(_)
             | Body::WaveDecided(_)

@@ -279,9 +279,9 @@ impl Shard {
     pub(crate) fn input(&mut self, run: RunId, input: engine::Input, origin: Origin) {
         let Some(slot) = self.runs.get_mut(run) else { return };
         let task = match &input {
-            engine::Input::Extend { task, .. } | engine::Input::Retry { task, .. } => {
-                slot.state.plan().find(task)
-            }
+            engine::Input::Extend { task, .. }
+            | engine::Input::Retry { task, .. }
+            | engine::Input::Rollback { task, .. } => slot.state.plan().find(task),
             _ => None,
         };
         let now = slot.moment(self.now);
@@ -454,6 +454,7 @@ fn request_id_of(input: &engine::Input) -> &str {
         | Input::Resume { request_id }
         | Input::Extend { request_id, .. }
         | Input::Retry { request_id, .. }
+        | Input::Rollback { request_id, .. }
         | Input::Propose { request_id, .. }
         | Input::CloseBrowser { request_id }
         | Input::Resolve { request_id, .. } => request_id,

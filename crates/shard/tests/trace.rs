@@ -233,6 +233,7 @@ fn every_input() -> Vec<Input> {
         commands(engine::Input::Pause { request_id: request_id() }),
         commands(engine::Input::Resume { request_id: request_id() }),
         commands(engine::Input::Extend { task: "t".to_owned(), by_ms: -4, request_id: request_id() }),
+        commands(engine::Input::Rollback { task: "t".to_owned(), cascade: true, request_id: request_id() }),
         commands(engine::Input::Retry { task: "t".to_owned(), request_id: request_id() }),
         commands(engine::Input::Resolve {
             question_id: "q".to_owned(),
@@ -338,6 +339,7 @@ fn name(input: &Input) -> Option<&'static str> {
                 engine::Input::Resume { .. } => "resume",
                 engine::Input::Extend { .. } => "extend",
                 engine::Input::Retry { .. } => "retry",
+                engine::Input::Rollback { .. } => "rollback",
                 engine::Input::Resolve { .. } => "resolve",
                 engine::Input::Propose { .. } => "propose",
                 engine::Input::CloseBrowser { .. } => "close browser",

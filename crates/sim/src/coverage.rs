@@ -36,7 +36,7 @@ crash_points! {
 }
 
 /// The event kinds by their field numbers, in the order of the contract.
-pub const EVENT_KINDS: [(u32, &str); 43] = [
+pub const EVENT_KINDS: [(u32, &str); 44] = [
     (10, "run_accepted"),
     (11, "wave_started"),
     (12, "task_input_resolved"),
@@ -67,6 +67,7 @@ pub const EVENT_KINDS: [(u32, &str); 43] = [
     (41, "ask_routed"),
     (42, "transition_considered"),
     (43, "plan_begun"),
+    (44, "task_rolled_back"),
     (50, "session_opened"),
     (51, "session_turn"),
     (52, "session_transition_accepted"),

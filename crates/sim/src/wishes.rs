@@ -195,7 +195,8 @@ impl World {
                 Command::Cancel { reason: "as wished".to_owned(), force: self.rng.percent(30), request_id }
             }
             40..=64 => Command::Extend { task, by_ms: self.rng.between(1, 20_000), request_id },
-            65..=80 => Command::Retry { task, request_id },
+            65..=76 => Command::Retry { task, request_id },
+            77..=80 => Command::Rollback { task, cascade: self.rng.percent(60), request_id },
             _ => {
                 let Asked { question_id, options, revision, .. } = question.unwrap_or_else(|| Asked {
                     question_id: "q0".to_owned(),

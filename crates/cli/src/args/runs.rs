@@ -62,6 +62,26 @@ Examples:
         #[command(flatten)]
         mutation: Mutation,
     },
+    /// Take a task that is at work, or that has succeeded, back to its beginning
+    ///
+    /// Its worker is told to stop, what it gave back no longer counts, and it begins anew. Where tasks of later waves have
+    /// begun, --cascade takes them back too; without it nothing is done, and they are named.
+    #[command(
+        after_help = "Examples:\n  capataz runs rollback latest build\n  capataz runs rollback latest build --cascade"
+    )]
+    Rollback {
+        /// Id of the run, the beginning or end of it, or `latest`
+        #[arg(value_name = "RUN")]
+        run: String,
+        /// Name of the task
+        #[arg(value_name = "TASK")]
+        task: String,
+        /// Take back what was built on it: the tasks of later waves that have begun
+        #[arg(long)]
+        cascade: bool,
+        #[command(flatten)]
+        mutation: Mutation,
+    },
     /// Answer a question that a run waits for
     Resolve(ResolveArgs),
     /// Remove a run that has finished or is in quarantine, with all that is kept of it

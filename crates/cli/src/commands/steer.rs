@@ -79,6 +79,22 @@ pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> O
                 json::print("capataz.v1.RetryTaskResponse", &response),
             )
         }
+        RunsCommand::Rollback { run, task, cascade, mutation } => {
+            let run_id = fetch::run_id(daemon, &run).await?;
+            let request = v1::RollbackTaskRequest {
+                run_id: run_id.clone(),
+                task: task.clone(),
+                request_id: mutation.request_id,
+                if_seq: mutation.if_seq,
+                cascade,
+            };
+            let response = client.rollback_task(request).await.map_err(failed(&run_id))?;
+            let activation = response.activation.to_string();
+            (
+                fill(texts.rolled_back, &[&task, &activation]),
+                json::print("capataz.v1.RollbackTaskResponse", &response),
+            )
+        }
         RunsCommand::Resolve(ResolveArgs { run, question, answer, value, revision, mutation }) => {
             let answer = answer.unwrap_or_default();
             let run_id = fetch::run_id(daemon, &run).await?;

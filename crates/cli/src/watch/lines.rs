@@ -198,6 +198,19 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
             let text = fill(texts.reactivated, &[&again.activation.to_string()]);
             of_task(again.wave, again.task, text, Tone::Plain, Results)
         }
+        Body::TaskRolledBack(back) => {
+            let is_first = |taken: &&v1::TaskTakenBack| (taken.wave, taken.task) == (back.wave, back.task);
+            let first = back.taken_back.iter().find(is_first);
+            let activation = first.map_or(0, |taken| taken.activation).to_string();
+            let others = back.taken_back.iter().filter(|taken| !is_first(taken));
+            let others = others.filter_map(|taken| run.task(taken.wave, taken.task));
+            let others: Vec<&str> = others.map(|task| task.name.as_str()).collect();
+            let text = match others.as_slice() {
+                [] => fill(texts.rolled_back, &[&activation]),
+                others => fill(texts.rolled_back_with, &[&activation, &others.join(", ")]),
+            };
+            of_task(back.wave, back.task, text, Tone::Plain, Results)
+        }
         Body::PartialOutputKept(kept) => {
             of_task(kept.wave, kept.task, texts.partial_kept.to_owned(), Tone::Plain, Results)
         }

@@ -334,6 +334,13 @@ impl RunService for Fake {
         not_faked()
     }
 
+    async fn rollback_task(
+        &self,
+        _: Request<v1::RollbackTaskRequest>,
+    ) -> Result<Response<v1::RollbackTaskResponse>, Status> {
+        unreachable!("no test takes a task back")
+    }
+
     async fn retry_task(
         &self,
         _: Request<v1::RetryTaskRequest>,

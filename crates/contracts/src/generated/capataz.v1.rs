@@ -4363,7 +4363,7 @@ pub struct Event {
     pub elapsed_ms: i64,
     #[prost(
         oneof = "event::Body",
-        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 31, 32, 33, 34, 35, 25, 26, 27, 28, 29, 30, 40, 41, 42, 43, 50, 51, 52, 53, 60, 61, 62, 63, 64, 65, 66, 67, 68"
+        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 44, 21, 22, 23, 24, 31, 32, 33, 34, 35, 25, 26, 27, 28, 29, 30, 40, 41, 42, 43, 50, 51, 52, 53, 60, 61, 62, 63, 64, 65, 66, 67, 68"
     )]
     pub body: ::core::option::Option<event::Body>,
 }
@@ -4404,6 +4404,9 @@ pub mod event {
         /// A task that had ended begins anew.
         #[prost(message, tag = "20")]
         TaskReactivated(super::TaskReactivated),
+        /// A user has taken a task back.
+        #[prost(message, tag = "44")]
+        TaskRolledBack(super::TaskRolledBack),
         /// A result came too late.
         #[prost(message, tag = "21")]
         ResultRefused(super::ResultRefused),
@@ -4881,6 +4884,43 @@ pub struct TaskReactivated {
     /// The request of the user.
     #[prost(string, tag = "4")]
     pub request_id: ::prost::alloc::string::String,
+}
+/// A user has taken a task back, and with it the tasks of later waves that had begun: they begin anew, and what they gave
+/// back no longer counts (seed 000, contract 2). The run goes on in the wave of the task; the waves after it begin again when
+/// their turn comes.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TaskRolledBack {
+    /// Place of the wave in the run, from 0.
+    #[prost(uint32, tag = "1")]
+    pub wave: u32,
+    /// Place of the task in the wave, from 0.
+    #[prost(uint32, tag = "2")]
+    pub task: u32,
+    /// Every task that was taken back, the one that was named first.
+    #[prost(message, repeated, tag = "3")]
+    pub taken_back: ::prost::alloc::vec::Vec<TaskTakenBack>,
+    /// Tasks of later waves go back with it.
+    #[prost(bool, tag = "4")]
+    pub cascade: bool,
+    /// The request of the user.
+    #[prost(string, tag = "5")]
+    pub request_id: ::prost::alloc::string::String,
+}
+/// A task that was taken back.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TaskTakenBack {
+    /// Place of the wave in the run, from 0.
+    #[prost(uint32, tag = "1")]
+    pub wave: u32,
+    /// Place of the task in the wave, from 0.
+    #[prost(uint32, tag = "2")]
+    pub task: u32,
+    /// The new activation, from 2.
+    #[prost(uint32, tag = "3")]
+    pub activation: u32,
+    /// The states that it went through, in order; the last one is INIT.
+    #[prost(enumeration = "TaskState", repeated, tag = "4")]
+    pub states: ::prost::alloc::vec::Vec<i32>,
 }
 /// A late result of an old lease was refused. Recorded once for each lease.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -8980,6 +9020,36 @@ pub struct RetryTaskResponse {
     #[prost(uint32, tag = "2")]
     pub activation: u32,
 }
+/// The task that is to be taken back.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RollbackTaskRequest {
+    /// The run, a UUID.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    /// Name of the task.
+    #[prost(string, tag = "2")]
+    pub task: ::prost::alloc::string::String,
+    /// 1 to 256 bytes, chosen by the caller. A repeated request is carried out once, and gets the same answer.
+    #[prost(string, tag = "3")]
+    pub request_id: ::prost::alloc::string::String,
+    /// Refused where the newest event of the run has another number.
+    #[prost(uint64, optional, tag = "4")]
+    pub if_seq: ::core::option::Option<u64>,
+    /// Take the tasks of later waves that have begun back with it. Without it the request is refused where there are any, and
+    /// the refusal names them.
+    #[prost(bool, tag = "5")]
+    pub cascade: bool,
+}
+/// The request was carried out.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RollbackTaskResponse {
+    /// Sequence number of the event that records it.
+    #[prost(uint64, tag = "1")]
+    pub seq: u64,
+    /// The activation that begins, from 2.
+    #[prost(uint32, tag = "2")]
+    pub activation: u32,
+}
 /// The answer to a question.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ResolveRequest {
@@ -9426,6 +9496,32 @@ pub mod run_service_client {
                 .insert(GrpcMethod::new("capataz.v1.RunService", "RetryTask"));
             self.inner.unary(req, path, codec).await
         }
+        /// Takes a task that is at work, or that has succeeded, back to its beginning, while its run is unfinished (seed 000,
+        /// contract 2).
+        pub async fn rollback_task(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RollbackTaskRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RollbackTaskResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SmallCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.RunService/RollbackTask",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.RunService", "RollbackTask"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Answers a question by its id; a second answer is refused.
         pub async fn resolve(
             &mut self,
@@ -9630,6 +9726,15 @@ pub mod run_service_server {
             request: tonic::Request<super::RetryTaskRequest>,
         ) -> std::result::Result<
             tonic::Response<super::RetryTaskResponse>,
+            tonic::Status,
+        >;
+        /// Takes a task that is at work, or that has succeeded, back to its beginning, while its run is unfinished (seed 000,
+        /// contract 2).
+        async fn rollback_task(
+            &self,
+            request: tonic::Request<super::RollbackTaskRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RollbackTaskResponse>,
             tonic::Status,
         >;
         /// Answers a question by its id; a second answer is refused.
@@ -10265,6 +10370,51 @@ pub mod run_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = RetryTaskSvc(inner);
+                        let codec = crate::codec::SmallCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.RunService/RollbackTask" => {
+                    #[allow(non_camel_case_types)]
+                    struct RollbackTaskSvc<T: RunService>(pub Arc<T>);
+                    impl<
+                        T: RunService,
+                    > tonic::server::UnaryService<super::RollbackTaskRequest>
+                    for RollbackTaskSvc<T> {
+                        type Response = super::RollbackTaskResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RollbackTaskRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RunService>::rollback_task(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RollbackTaskSvc(inner);
                         let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

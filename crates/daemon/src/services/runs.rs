@@ -595,6 +595,16 @@ impl RunService for Runs {
         Ok(Response::new(v1::RetryTaskResponse { seq, activation }))
     }
 
+    async fn rollback_task(
+        &self,
+        request: Request<v1::RollbackTaskRequest>,
+    ) -> Result<Response<v1::RollbackTaskResponse>, Status> {
+        let v1::RollbackTaskRequest { run_id, task, request_id, if_seq, cascade } = request.into_inner();
+        let input = Input::Rollback { task, cascade, request_id: request_id.clone() };
+        let (seq, _, activation) = self.command(&run_id, &request_id, if_seq, input).await?;
+        Ok(Response::new(v1::RollbackTaskResponse { seq, activation }))
+    }
+
     async fn resolve(
         &self,
         request: Request<v1::ResolveRequest>,

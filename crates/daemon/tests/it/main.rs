@@ -20,6 +20,7 @@ mod profiles;
 #[path = "../../../client/tests/it/proxy.rs"]
 mod proxy;
 mod requests;
+mod rollback;
 mod routing;
 mod scenarios;
 mod session_work;

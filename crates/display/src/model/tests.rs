@@ -115,6 +115,39 @@ fn a_wave_counts_its_tasks() {
 }
 
 #[test]
+fn a_task_that_is_taken_back_waits_again_and_later_waves_have_not_begun() {
+    let mut plan = v1::Plan::default();
+    for name in ["a", "b"] {
+        let task = v1::Task { name: name.to_owned(), ..v1::Task::default() };
+        let waits = v1::Task { name: format!("{name}-waits"), ..v1::Task::default() };
+        plan.waves.push(v1::Wave { tasks: vec![task, waits], ..v1::Wave::default() });
+    }
+    let accepted = v1::RunAccepted { work: Some(v1::run_accepted::Work::Plan(plan)), ..Default::default() };
+    let of_second = |task| v1::TaskLeased { wave: 1, task, attempt: 1, ..v1::TaskLeased::default() };
+    let taken = |wave| v1::TaskTakenBack { wave, activation: 2, ..v1::TaskTakenBack::default() };
+    let run = fold([
+        Body::RunAccepted(Box::new(accepted)),
+        started(),
+        leased(0, 1),
+        settled(0, v1::ResultStatus::Success, 1),
+        leased(1, 1),
+        settled(1, v1::ResultStatus::Success, 1),
+        Body::WaveStarted(v1::WaveStarted { wave: 1 }),
+        Body::TaskLeased(of_second(0)),
+        Body::TaskRolledBack(v1::TaskRolledBack {
+            taken_back: vec![taken(0), taken(1)],
+            cascade: true,
+            ..v1::TaskRolledBack::default()
+        }),
+    ]);
+    let steps: Vec<Step> = run.tasks().map(|task| task.step.clone()).collect();
+    let kept = Step::Settled { status: v1::ResultStatus::Success };
+    assert_eq!(steps, [Step::Queued, kept, Step::Planned, Step::Planned]);
+    assert_eq!((run.waves[0].settled, run.waves[1].settled, run.waves[1].active.len()), (1, 0, 0));
+    assert_eq!(run.wave, Some(0));
+}
+
+#[test]
 fn a_retry_by_hand_takes_the_result_back() {
     let run = fold([
         accepted(&["a"]),

@@ -422,6 +422,22 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
         "task {0} is {1}: only a failed task is run again",
         "la tarea {0} está {1}: solo una tarea fallida se ejecuta otra vez",
     ),
+    (
+        "task {0} is not taken back while its run, or a wave of it, is being stopped",
+        "la tarea {0} no se revierte mientras su ejecución, o una ola de ella, se está deteniendo",
+    ),
+    (
+        "tasks of later waves have begun, and go back with {0} only on demand: {1}",
+        "han empezado tareas de olas posteriores, y solo se revierten con {0} si se pide: {1}",
+    ),
+    (
+        "task {0} is the run {1}, which is at work: cancel that run first",
+        "la tarea {0} es la ejecución {1}, que está en marcha: cancele primero esa ejecución",
+    ),
+    (
+        "{0} does not belong to a plan, and only tasks of plans are taken back",
+        "{0} no pertenece a un plan, y solo se revierten tareas de planes",
+    ),
     ("{0} is not among the answers: {1}", "{0} no está entre las respuestas: {1}"),
     ("the question asks for a value", "la pregunta pide un valor"),
     ("the answer {0} has no value", "la respuesta {0} no tiene valor"),

@@ -89,7 +89,10 @@ fn begin_wave(turn: &mut Turn<'_>, wave: u32) -> Result<(), Refusal> {
     let mut unresolved = Vec::new();
     for index in 0..u32::try_from(tasks).unwrap_or(u32::MAX) {
         let task = TaskRef { wave, task: index };
-        if let Err(message) = references::resolve(turn, task, &mut references) {
+        // Where the wave begins again, a task that was given up stays so.
+        if turn.state.is_queued(task)
+            && let Err(message) = references::resolve(turn, task, &mut references)
+        {
             unresolved.push((task, message));
         }
     }
@@ -117,7 +120,8 @@ fn enqueue_all(turn: &mut Turn<'_>) -> Result<(), Refusal> {
 
 fn finish(turn: &mut Turn<'_>, outcome: v1::RunOutcome, error: Option<v1::Error>) {
     let summary = turn.state.error_summary();
-    let activities = turn.state.waves.iter().flat_map(|wave| &wave.tasks);
+    let taken_back = turn.state.taken_back.values();
+    let activities = turn.state.waves.iter().flat_map(|wave| &wave.tasks).chain(taken_back);
     let begun = activities.filter(|activity| activity.was_active()).count();
     let not_started = turn.state.plan.task_count().saturating_sub(u32::try_from(begun).unwrap_or(u32::MAX));
     turn.emit(Body::RunFinished(v1::RunFinished {

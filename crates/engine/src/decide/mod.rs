@@ -15,6 +15,7 @@ mod references;
 mod report;
 mod resolve;
 mod retry;
+mod rollback;
 mod settle;
 mod start;
 #[cfg(test)]
@@ -141,6 +142,7 @@ fn dispatch(turn: &mut Turn<'_>, input: Input) -> Result<(), Refusal> {
         Input::Resume { request_id } => pause::resume(turn, request_id),
         Input::Extend { task, by_ms, request_id } => extend::handle(turn, &task, by_ms, request_id),
         Input::Retry { task, request_id } => retry::handle(turn, &task, request_id),
+        Input::Rollback { task, cascade, request_id } => rollback::handle(turn, &task, cascade, request_id),
         Input::Resolve { question_id, answer, request_id } => {
             resolve::handle(turn, question_id, answer, request_id)
         }

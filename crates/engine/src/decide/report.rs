@@ -29,7 +29,12 @@ pub(super) fn handle(
         cut_causes(error, MAX_CAUSES);
     }
     let Some(activity) = turn.state.activity(task) else {
-        return refuse(turn, task, lease, worker, v1::RefusalReason::UnknownTask);
+        // What was at work in a wave that has not begun again was taken back.
+        let reason = match turn.state.known(task) {
+            Some(_) => v1::RefusalReason::StaleLease,
+            None => v1::RefusalReason::UnknownTask,
+        };
+        return refuse(turn, task, lease, worker, reason);
     };
     if let Some(end) = &activity.end
         && activity.is_settled()

@@ -109,6 +109,7 @@ impl RunState {
             self.machine.bytes(),
             self.phase.bytes(),
             waves.sum(),
+            self.taken_back.values().map(Activity::bytes).sum(),
             self.schemas.iter().map(|schema| text(schema)).sum(),
             self.questions.iter().map(AskedQuestion::bytes).sum(),
             messages(&self.notices),

@@ -23,6 +23,10 @@ pub(crate) fn retry(task: TaskRef) -> String {
     format!("retry {task}")
 }
 
+pub(crate) fn rollback(task: TaskRef, cascade: bool) -> String {
+    format!("rollback {task}{}", if cascade { " cascade" } else { "" })
+}
+
 pub(crate) fn resolve(question_id: &str, answer: &str, value: Option<&v1::Payload>) -> String {
     match value {
         None => format!("resolve {question_id} {answer}"),

@@ -88,6 +88,7 @@ impl RunState {
             held_timers: Default::default(),
             refused: Default::default(),
             requests: Default::default(),
+            taken_back: Default::default(),
             notices: Vec::new(),
             notices_omitted: 0,
             settled: 0,
@@ -141,7 +142,10 @@ impl RunState {
     fn apply_body(&mut self, at: Moment, body: Body) -> Option<()> {
         match body {
             Body::RunAccepted(_) => return None,
-            Body::WaveStarted(event) => self.begin_wave(event.wave, at)?,
+            Body::WaveStarted(event) => {
+                self.forget_resolved();
+                self.begin_wave(event.wave, at)?;
+            }
             Body::TaskInputResolved(event) => {
                 self.change(task(event.wave, event.task), |activity| activity.input = event.input)?;
             }
@@ -180,6 +184,7 @@ impl RunState {
             }
             Body::TaskSettled(event) => self.settle(*event, at)?,
             Body::TaskReactivated(event) => self.reactivate(event, at)?,
+            Body::TaskRolledBack(event) => self.roll_back(event, at)?,
             Body::PartialOutputKept(event) => {
                 self.change(task(event.wave, event.task), |activity| {
                     let Some(end) = &mut activity.end else { return };
@@ -272,7 +277,7 @@ impl RunState {
                 self.remember_request(event.request_id, digest::CANCEL.to_owned());
             }
             Body::RunFinished(event) => {
-                self.forget_inputs();
+                self.forget_inputs(0..self.waves.len());
                 self.enter(Phase::Finished { outcome: event.outcome(), error: event.error, at: at.wall });
                 self.timers.clear();
                 self.held_timers.clear();
@@ -312,6 +317,7 @@ impl RunState {
         if let Some((number, wave)) = applied.wave {
             self.plan.push(wave)?;
             self.bytes.add(self.plan.waves.last()?.bytes());
+            self.forget_inputs(self.waves.len().checked_sub(1));
             self.begin_wave(number, at)?;
         }
         if let Some((request_id, digest)) = applied.request {
@@ -320,16 +326,26 @@ impl RunState {
         Some(())
     }
 
-    /// No task of the wave in work is leased again: what its tasks were given is in the log.
-    fn forget_inputs(&mut self) {
-        let Some(last) = self.waves.len().checked_sub(1) else { return };
-        let (Some(state), Some(wave)) = (self.waves.get_mut(last), self.plan.waves.get_mut(last)) else {
-            return;
-        };
-        for (activity, declared) in state.tasks.iter_mut().zip(&mut wave.tasks) {
-            for input in [activity.input.take(), declared.input.take()] {
-                self.bytes.replace(bytes::optional(input.as_ref()), 0);
+    /// No task of these waves is leased again: what their tasks were given is in the log.
+    fn forget_inputs(&mut self, waves: impl IntoIterator<Item = usize>) {
+        for place in waves {
+            let (Some(state), Some(wave)) = (self.waves.get_mut(place), self.plan.waves.get_mut(place))
+            else {
+                continue;
+            };
+            for (activity, declared) in state.tasks.iter_mut().zip(&mut wave.tasks) {
+                for input in [activity.input.take(), declared.input.take()] {
+                    self.bytes.replace(bytes::optional(input.as_ref()), 0);
+                }
             }
+        }
+    }
+
+    /// The wave in work is over. A task of it that is taken back gets its input from what is declared.
+    fn forget_resolved(&mut self) {
+        for activity in self.waves.last_mut().into_iter().flat_map(|wave| &mut wave.tasks) {
+            let input = activity.input.take();
+            self.bytes.replace(bytes::optional(input.as_ref()), 0);
         }
     }
 
@@ -382,24 +398,31 @@ impl RunState {
         if wave as usize != self.waves.len() {
             return None;
         }
-        let tasks = self.plan.wave(wave)?.tasks.len();
-        self.forget_inputs();
-        let state = WaveState {
-            tasks: (0..tasks).map(|_| Activity::scheduled(at.wall, 1)).collect(),
-            tally: Tally::default(),
-            stopping: false,
-            evaluation: None,
-        };
+        let tasks = u32::try_from(self.plan.wave(wave)?.tasks.len()).ok()?;
+        let mut begun = Vec::with_capacity(tasks as usize);
+        for index in 0..tasks {
+            let before = self.taken_back.remove(&task(wave, index));
+            begun.push(before.unwrap_or_else(|| {
+                let scheduled = Activity::scheduled(at.wall, 1);
+                self.bytes.add(scheduled.bytes());
+                scheduled
+            }));
+        }
+        let given_up = begun.iter().filter(|activity| activity.is_settled()).count();
+        let state = WaveState { tasks: begun, tally: Tally::default(), stopping: false, evaluation: None };
         self.bytes.add(state.bytes());
-        self.bytes.add(state.tasks.iter().map(Activity::bytes).sum());
         if self.waves.is_empty() {
             // A plan's waves are all known by then; of other runs it is the first one.
             self.waves.reserve_exact(self.plan.waves.len());
         }
         self.waves.push(state);
-        for index in 0..u32::try_from(tasks).ok()? {
-            let task = TaskRef { wave, task: index };
-            if self.plan.timeouts_of(task).schedule_to_start().is_some() {
+        if given_up > 0 {
+            self.settled = self.settled.saturating_add(u32::try_from(given_up).ok()?);
+            self.recount(wave)?;
+        }
+        for index in 0..tasks {
+            let task = task(wave, index);
+            if self.is_queued(task) && self.plan.timeouts_of(task).schedule_to_start().is_some() {
                 self.queue_again(task, at.clock, |_| ())?;
             }
         }
@@ -537,6 +560,74 @@ impl RunState {
         self.recount(task.wave)?;
         self.queue_again(task, at.clock, |_| ())?;
         self.remember_request(event.request_id, digest::retry(task));
+        Some(())
+    }
+
+    /// Tasks begin anew, and the waves after the first one's are as if they had not begun. What is known of their tasks is kept
+    /// until they do.
+    fn roll_back(&mut self, event: v1::TaskRolledBack, at: Moment) -> Option<()> {
+        let first = task(event.wave, event.task);
+        let mut named = false;
+        for back in event.taken_back {
+            let states: Option<Vec<TaskState>> =
+                back.states.iter().map(|state| TaskState::from_proto(*state)).collect();
+            let (states, place) = (states?, task(back.wave, back.task));
+            if place.wave < first.wave || (place.wave == first.wave && place != first) {
+                return None;
+            }
+            named |= place == first;
+            let was_settled = self.activity(place)?.is_settled();
+            self.settled = self.settled.saturating_sub(u32::from(was_settled));
+            self.change(place, |activity| {
+                let mut fresh = Activity::scheduled(at.wall, back.activation);
+                fresh.state = activity.state;
+                fresh.history = std::mem::take(&mut activity.history);
+                fresh.input = activity.input.take();
+                for state in states {
+                    fresh.enter(state, at.wall);
+                }
+                *activity = fresh;
+            })?;
+        }
+        if !named {
+            return None;
+        }
+        while self.waves.len() > first.wave as usize + 1 {
+            self.cut_wave()?;
+        }
+        self.change_wave(first.wave, |wave| {
+            wave.stopping = false;
+            wave.evaluation = None;
+        })?;
+        self.recount(first.wave)?;
+        self.queue_again(first, at.clock, |_| ())?;
+        self.remember_request(event.request_id, digest::rollback(first, event.cascade));
+        Some(())
+    }
+
+    /// The last wave has not begun. Of its tasks, those that went through anything are kept as they are.
+    fn cut_wave(&mut self) -> Option<()> {
+        let wave = self.current_wave();
+        for index in 0..self.waves.last()?.tasks.len() {
+            let place = task(wave, u32::try_from(index).ok()?);
+            self.change(place, |activity| {
+                activity.input = None;
+                if let Step::Queued { start_by } = &mut activity.step {
+                    *start_by = None;
+                }
+            })?;
+        }
+        let cut = self.waves.pop()?;
+        self.bytes.replace(cut.bytes(), 0);
+        for (activity, index) in cut.tasks.into_iter().zip(0u32..) {
+            if activity.is_settled() {
+                self.settled = self.settled.saturating_sub(1);
+            } else if activity.activation == 1 {
+                self.bytes.replace(activity.bytes(), 0);
+                continue;
+            }
+            self.taken_back.insert(task(wave, index), activity);
+        }
         Some(())
     }
 

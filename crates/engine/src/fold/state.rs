@@ -134,6 +134,8 @@ pub struct RunState {
     pub(crate) refused: BTreeSet<u64>,
     /// Requests that were carried out: what they asked for, and the number of the event that records it.
     pub(crate) requests: BTreeMap<String, (String, u64)>,
+    /// Tasks of waves that have begun and were taken back, until they begin again. A task that was given up has its end.
+    pub(crate) taken_back: BTreeMap<TaskRef, Activity>,
     pub(crate) notices: Vec<v1::Notice>,
     /// Notices beyond those that are kept.
     pub(crate) notices_omitted: u32,
@@ -310,6 +312,11 @@ impl RunState {
 
     pub(crate) fn activity(&self, task: TaskRef) -> Option<&Activity> {
         self.waves.get(task.wave as usize)?.tasks.get(task.task as usize)
+    }
+
+    /// What is known of a task, also where its wave was taken back and has not begun again.
+    pub(crate) fn known(&self, task: TaskRef) -> Option<&Activity> {
+        self.activity(task).or_else(|| self.taken_back.get(&task))
     }
 
     /// Activities of the wave in work; those of earlier waves have all settled.

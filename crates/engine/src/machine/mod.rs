@@ -13,6 +13,7 @@ pub(crate) mod script;
 
 use capataz_contracts::v1::{self, event::Body, run_accepted, run_result};
 use capataz_policy::aggregation::ResultStatus;
+use capataz_policy::lifecycle::{self, TaskState};
 use capataz_policy::session::Progress;
 
 use crate::decide::{Ending, Refusal};
@@ -145,6 +146,18 @@ pub(crate) trait Kind {
     /// # Errors
     /// Why not.
     fn may_run_again(&self, name: &str) -> Result<(), Refusal>;
+
+    /// Returns whether a person may take a task of this name back.
+    ///
+    /// # Errors
+    /// Why not.
+    fn may_be_taken_back(&self, name: &str) -> Result<(), Refusal> {
+        let mut error = lifecycle::refused(TaskState::Active, TaskState::RolledBack);
+        error.message = format!("{name:?} does not belong to a plan, and only tasks of plans are taken back");
+        error.suggested_action = None;
+        error.options = vec!["abort".to_owned()];
+        Err(Refusal::Rule(Box::new(error)))
+    }
 
     /// The query that has no answer yet.
     fn open_query(&self, run: &RunState) -> Option<(QueryId, Query)>;

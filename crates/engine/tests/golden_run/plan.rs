@@ -96,6 +96,11 @@ impl Run<'_> {
     }
 
     #[track_caller]
+    fn takes_back(&mut self, name: &str, cascade: bool) {
+        self.does(taking_back(name, cascade));
+    }
+
+    #[track_caller]
     fn loses(&mut self, name: &str, lease: u64) {
         self.loses_lease(self.at(name), lease, v1::LeaseLossReason::Silent);
     }
@@ -175,6 +180,48 @@ pub fn log_of_one_at_its_deadlines(seed: u64, before: &Log, decisions: usize) ->
     run.answers("terminate");
     run.reports("slow", lease, Report::Cancelled(Some(json("\"half\""))));
     run.ends(v1::RunOutcome::Failed)
+}
+
+/// A task that is taken back at work, and later again with all that was built on it: of the second wave one task has
+/// succeeded, one is at work, one waits, and one has failed.
+pub fn log_of_one_that_is_taken_back(seed: u64, before: &Log, decisions: usize) -> Log {
+    let built = v1::Task { input: Some(json(r#""${tasks.base.output}""#)), ..task("built") };
+    let first = v1::Wave { tasks: vec![task("base"), task("beside")], ..v1::Wave::default() };
+    let tasks = vec![built, task("works"), task("waits"), task("fails")];
+    let second =
+        v1::Wave { tasks, policy: Some(policy(v1::AggregationKind::ContinueAll)), ..v1::Wave::default() };
+    let mut plan =
+        v1::Plan { name: "taken back".to_owned(), waves: vec![first, second], ..v1::Plan::default() };
+    Plan::materialise(&mut plan).expect("the plan is valid");
+    let mut run = Run::start(seed, Work::Plan(plan), before, decisions);
+    run.lease("base");
+    let beside = run.lease("beside");
+    run.takes_back("base", false);
+    run.after(SECOND);
+    let base = run.lease("base");
+    run.completes("base", base, "1");
+    run.completes("beside", beside, "\"kept\"");
+    let built = run.lease("built");
+    run.completes("built", built, "\"of 1\"");
+    run.lease("works");
+    let fails = run.lease("fails");
+    run.fails("fails", fails, "TESTS_FAILED");
+    run.after(SECOND);
+    let request_id = "alone".to_owned();
+    run.refuses(Input::Rollback { task: "base".to_owned(), cascade: false, request_id });
+    run.takes_back("base", true);
+    let base = run.lease("base");
+    run.completes("base", base, "2");
+    for name in ["built", "works", "waits", "fails"] {
+        let lease = run.lease(name);
+        run.completes(name, lease, "\"of 2\"");
+    }
+    run.ends(v1::RunOutcome::Succeeded)
+}
+
+fn taking_back(name: &str, cascade: bool) -> Input {
+    let request_id = format!("take back {name} {cascade}");
+    Input::Rollback { task: name.to_owned(), cascade, request_id }
 }
 
 /// Tasks that are runs: one is tried twice, one is detached, and one is cancelled with its parent.

@@ -155,6 +155,7 @@ impl RunModel {
             Refusal::Rule(_) => matches!(
                 input,
                 Input::Retry { .. }
+                    | Input::Rollback { .. }
                     | Input::Extend { .. }
                     | Input::Resolve { .. }
                     | Input::Propose { .. }
@@ -201,6 +202,7 @@ pub fn request_id(input: &Input) -> &str {
         | Input::Resume { request_id }
         | Input::Extend { request_id, .. }
         | Input::Retry { request_id, .. }
+        | Input::Rollback { request_id, .. }
         | Input::Resolve { request_id, .. }
         | Input::Propose { request_id, .. }
         | Input::CloseBrowser { request_id } => request_id,
@@ -222,6 +224,9 @@ fn carries_out(event: &v1::Event, input: &Input) -> bool {
         }
         (Input::Retry { request_id, .. }, Some(Body::TaskReactivated(body))) => {
             body.request_id == *request_id
+        }
+        (Input::Rollback { request_id, cascade, .. }, Some(Body::TaskRolledBack(body))) => {
+            body.request_id == *request_id && body.cascade == *cascade
         }
         (Input::Propose { request_id, action }, Some(Body::ActionProposed(body))) => {
             body.request_id == *request_id && body.action.as_ref() == Some(&**action)

@@ -16,6 +16,11 @@ const FOLLOWS: &[(TaskState, &[TaskState])] = &[
     (TaskState::Deleted, &[]),
 ];
 
+/// Whether the second state may follow the first.
+pub(super) fn follows(from: TaskState, to: TaskState) -> bool {
+    FOLLOWS.iter().any(|(before, next)| *before == from && next.contains(&to))
+}
+
 impl RunModel {
     /// The task has entered this state, or stays in it.
     pub(super) fn enters(&mut self, task: TaskRef, to: i32) -> Result<(), Violation> {
@@ -24,7 +29,6 @@ impl RunModel {
         let from = model.state;
         let to = TaskState::try_from(to).unwrap_or_default();
         model.state = to;
-        let follows = FOLLOWS.iter().any(|(before, next)| *before == from && next.contains(&to));
-        Invariant::LifecycleIsKept.check(from == to || follows, || format!("{text} after {from:?}"))
+        Invariant::LifecycleIsKept.check(from == to || follows(from, to), || format!("{text} after {from:?}"))
     }
 }

@@ -28,6 +28,10 @@ pub struct RunModel {
     /// Events of its newest append.
     pub newest: Bytes,
     pub waves: Vec<WaveModel>,
+    /// Tasks of waves that were taken back, until these begin again.
+    pub(super) taken_back: BTreeMap<TaskRef, TaskModel>,
+    /// Waves to which somebody went back, by their places.
+    pub(super) went_back_to: Vec<usize>,
     pub finished: Option<i32>,
     /// The severity of the error that it has ended with.
     pub(super) failed_with: Option<i32>,
@@ -135,6 +139,8 @@ pub enum LeaseEnd {
     AttemptFailed,
     /// A person is asked what became of it.
     Asked,
+    /// A person has taken the task back.
+    TakenBack,
 }
 
 #[derive(Clone, Debug)]
@@ -178,6 +184,8 @@ impl RunModel {
             events: vec![bytes],
             newest: Bytes::new(),
             waves: Vec::new(),
+            taken_back: BTreeMap::new(),
+            went_back_to: Vec::new(),
             finished: None,
             failed_with: None,
             paused: false,
@@ -297,6 +305,7 @@ impl RunModel {
             Body::TaskExtended(event) => self.extended(&event),
             Body::TaskSettled(event) => self.settled(&event),
             Body::TaskReactivated(event) => self.reactivated(&event),
+            Body::TaskRolledBack(event) => self.rolled_back(&event),
             Body::ResultRefused(event) => self.result_refused(&event),
             Body::WaveDecided(event) => self.wave_decided(event.wave, event.evaluation),
             Body::WaveFinished(event) => self.wave_finished(event.wave, event.evaluation),
@@ -393,11 +402,11 @@ impl RunModel {
         let size = self.plan.waves.get(self.waves.len()).map_or(0, |wave| wave.tasks.len());
         let state = v1::TaskState::Init;
         let fresh = || TaskModel { state, activation: 1, attempt: 1, ..TaskModel::default() };
-        self.waves.push(WaveModel {
-            tasks: std::iter::repeat_with(fresh).take(size).collect(),
-            finished: None,
-            decided: false,
-        });
+        let places =
+            (0..).map(|task| TaskRef { wave: u32::try_from(self.waves.len()).unwrap_or(u32::MAX), task });
+        let places: Vec<TaskRef> = places.take(size).collect();
+        let tasks = places.iter().map(|task| self.taken_back.remove(task).unwrap_or_else(fresh)).collect();
+        self.waves.push(WaveModel { tasks, finished: None, decided: false });
     }
 
     /// The task in the wave in work; what is said of tasks elsewhere is out of order.

@@ -14,6 +14,7 @@ mod lifecycle;
 pub mod log;
 mod page;
 mod policy;
+mod rollback;
 pub mod script;
 pub mod session;
 mod session_work;

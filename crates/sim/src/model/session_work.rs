@@ -63,7 +63,9 @@ impl WorkModel {
             }
             Cause::WaveBegun => {
                 let now = self.wave();
-                is(of_plan && now > number && now <= run.waves.len(), "it is not the plan's wave")
+                let goes_on = now > number && now <= run.waves.len();
+                let went_back = now.checked_sub(1).is_some_and(|place| run.went_back_to.contains(&place));
+                is(of_plan && (goes_on || went_back), "it is not the plan's wave")
             }
             Cause::Waiting => is(of_plan && self.wave() == number, "what it waits for changes the phase"),
             Cause::Verifying => is(

@@ -78,6 +78,11 @@ pub(super) enum Step {
         by_ms: i64,
         request: u8,
     },
+    RollBack {
+        task: u8,
+        cascade: bool,
+        request: u8,
+    },
     Retry {
         task: u8,
         request: u8,
@@ -112,7 +117,9 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
         1 => (any::<bool>(), request.clone()).prop_map(|(force, request)| Step::Cancel { force, request }),
         10 => (task.clone(), prop_oneof![4 => Just(15 * MINUTE), 1 => any::<i64>()], request.clone())
             .prop_map(|(task, by_ms, request)| Step::Extend { task, by_ms, request }),
-        15 => (task, request.clone()).prop_map(|(task, request)| Step::Retry { task, request }),
+        15 => (task.clone(), request.clone()).prop_map(|(task, request)| Step::Retry { task, request }),
+        4 => (task, any::<bool>(), request.clone())
+            .prop_map(|(task, cascade, request)| Step::RollBack { task, cascade, request }),
         30 => (any::<u8>(), prop_oneof![20 => 0u8..3, 1 => 3u8..6], request)
             .prop_map(|(question, answer, request)| Step::Answer { question, answer, request }),
     ]

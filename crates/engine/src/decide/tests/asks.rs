@@ -1206,3 +1206,12 @@ proptest::proptest! {
         proptest::prop_assert!(!succeeded || asked.result().response.is_some());
     }
 }
+
+#[test]
+fn only_tasks_of_plans_are_taken_back() {
+    let asked = Asked::new();
+    let name = asked.bench.run().waves[0].tasks[0].name.clone();
+    let error = asked.bench.input(rollback(&name, false, "r")).expect_rule();
+    assert_eq!(error.code, "INVALID_STATE_TRANSITION");
+    assert!(error.message.contains("only tasks of plans are taken back"), "{}", error.message);
+}

@@ -228,6 +228,17 @@ impl Bench {
         self.does(retry(task, ""))
     }
 
+    #[track_caller]
+    pub(super) fn roll_back(self, task: &str) -> Self {
+        self.does(rollback(task, false, ""))
+    }
+
+    /// With all that was built on it.
+    #[track_caller]
+    pub(super) fn roll_back_all(self, task: &str) -> Self {
+        self.does(rollback(task, true, ""))
+    }
+
     /// Answers the only open question.
     #[track_caller]
     pub(super) fn answer(self, answer: &str) -> Self {

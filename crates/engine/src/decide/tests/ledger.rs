@@ -118,6 +118,7 @@ impl Ledger {
                 | Body::TaskRetryDue(_)
                 | Body::TaskExtended(_)
                 | Body::TaskReactivated(_)
+                | Body::TaskRolledBack(_)
                 | Body::QuestionAsked(_)
                 | Body::ChildNamed(_)
         );
@@ -169,6 +170,14 @@ impl Ledger {
             }
             Body::TaskReactivated(anew) => {
                 self.results.remove(&TaskRef { wave: anew.wave, task: anew.task });
+            }
+            Body::TaskRolledBack(back) => {
+                let first = TaskRef { wave: back.wave, task: back.task };
+                let taken = |task: &TaskRef| *task == first || task.wave > back.wave;
+                let given_up = |settled: &v1::TaskSettled| settled.state() == v1::TaskState::Deleted;
+                self.results.retain(|task, settled| !taken(task) || given_up(settled));
+                self.live.retain(|task, _| !taken(task));
+                assert!(!self.children.keys().any(|task| taken(task)), "a run at work is not taken back");
             }
             Body::WaveFinished(wave) => self.compare_evaluation(state, wave),
             Body::RunFinished(_) => {

@@ -15,6 +15,7 @@ mod ledger;
 mod properties;
 mod questions;
 mod retries;
+mod rollback;
 mod scripts;
 mod sessions;
 mod stopping;
@@ -102,6 +103,7 @@ fn kind(event: &v1::Event) -> &'static str {
         Body::TaskExtended(_) => "task_extended",
         Body::TaskSettled(_) => "task_settled",
         Body::TaskReactivated(_) => "task_reactivated",
+        Body::TaskRolledBack(_) => "task_rolled_back",
         Body::PartialOutputKept(_) => "partial_output_kept",
         Body::ResultRefused(_) => "result_refused",
         Body::WaveDecided(_) => "wave_decided",
@@ -147,6 +149,10 @@ fn extend(task: &str, by_ms: i64, request_id: &str) -> Input {
 
 fn retry(task: &str, request_id: &str) -> Input {
     Input::Retry { task: task.to_owned(), request_id: request_id.to_owned() }
+}
+
+fn rollback(task: &str, cascade: bool, request_id: &str) -> Input {
+    Input::Rollback { task: task.to_owned(), cascade, request_id: request_id.to_owned() }
 }
 
 fn resolve(question_id: &str, answer: &str, request_id: &str) -> Input {

@@ -110,6 +110,7 @@ impl Bench {
             }
             Step::Extend { task, by_ms, request } => extend(&name(task), by_ms, &request_id(request)),
             Step::Retry { task, request } => retry(&name(task), &request_id(request)),
+            Step::RollBack { task, cascade, request } => rollback(&name(task), cascade, &request_id(request)),
             Step::Answer { question, answer, request } => {
                 let asked =
                     self.state.questions.get(usize::from(question) % self.state.questions.len().max(1))?;

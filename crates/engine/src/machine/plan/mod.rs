@@ -76,6 +76,10 @@ impl Kind for PlanState {
         Ok(())
     }
 
+    fn may_be_taken_back(&self, _: &str) -> Result<(), Refusal> {
+        Ok(())
+    }
+
     fn open_query(&self, _: &RunState) -> Option<(QueryId, Query)> {
         None
     }
