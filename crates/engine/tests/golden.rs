@@ -190,6 +190,7 @@ fn what_was_begun_before_goes_on_in_the_same_way() {
     for Stored { name, story, log, .. } in &*STORED {
         let ends = log.ends.iter().map(|end| &log.events[..*end as usize]);
         let before_3 = !name.starts_with("format-3-");
+        let given_up = given_up_by_now(log);
         let comparable = |facts| {
             let mut facts: Facts = without_numbers(facts);
             let is_of_3 = |place: &str| {
@@ -198,6 +199,7 @@ fn what_was_begun_before_goes_on_in_the_same_way() {
                     || ["deadline[", "kept."].iter().any(|list| place.starts_with(list))
             };
             facts.retain(|place, _| !(before_3 && is_of_3(place) || is_kept_by_now(name, place)));
+            facts.retain(|place, _| !given_up.iter().any(|task| place.starts_with(task)));
             facts.iter_mut().filter(|(place, _)| is_hash(place)).for_each(|(_, value)| hashed(value));
             facts
         };
@@ -292,6 +294,35 @@ fn is_told_otherwise(place: &str) -> bool {
 /// Whether this is of an answer that breaks the contract, which was not recorded, once.
 fn is_kept_by_now(name: &str, place: &str) -> bool {
     name.ends_with("-ask-stopped") && place.contains("tasks[0].output.")
+}
+
+/// Where the states of tasks stand that were skipped when that left them FAILED. They end DELETED now.
+fn given_up_by_now(log: &Log) -> Vec<String> {
+    let Some(v1::event::Body::RunAccepted(accepted)) = &log.events[0].body else { return Vec::new() };
+    let waves = accepted.plan().map(|plan| plan.waves.iter().map(|wave| wave.tasks.len()).collect());
+    let waves: Vec<usize> = waves.unwrap_or_default();
+    let asked = |id: &str| {
+        log.events.iter().find_map(|event| match &event.body {
+            Some(v1::event::Body::QuestionAsked(asked)) if asked.question.as_ref()?.question_id == id => {
+                asked.wave.zip(asked.task).map(|(wave, task)| (wave as usize, task as usize))
+            }
+            _ => None,
+        })
+    };
+    let skipped = log.events.iter().filter_map(|event| match &event.body {
+        Some(v1::event::Body::QuestionAnswered(answered))
+            if answered.answer == "skip" && !answered.gives_up =>
+        {
+            asked(&answered.question_id)
+        }
+        _ => None,
+    });
+    let places = skipped.flat_map(|(wave, task)| {
+        let number = waves.iter().take(wave).sum::<usize>() + task;
+        let view = format!("run.waves[{wave}].tasks[{task}]");
+        [format!("{view}.state"), format!("{view}.history["), format!("result.tasks[{number}].state")]
+    });
+    places.collect()
 }
 
 /// Whether this is the notice of a failure that no rule knows, which formats 1 and 2 do not have.

@@ -66,10 +66,12 @@ pub enum Fault {
     HealthBeforeItsLease,
     /// A task that is taken back begins anew in the same activation.
     TakenBackIsNotNew,
+    /// A failed task that a person skips stays FAILED.
+    SkippedIsNotDeleted,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 51] = [
+    pub const ALL: [Fault; 52] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -121,6 +123,7 @@ impl Fault {
         Fault::QuorumNeedsMore,
         Fault::HealthBeforeItsLease,
         Fault::TakenBackIsNotNew,
+        Fault::SkippedIsNotDeleted,
     ];
 }
 

@@ -4992,6 +4992,9 @@ pub struct QuestionAnswered {
     /// The revision of the question that was answered; 0 where the question was withdrawn.
     #[prost(uint32, tag = "5")]
     pub revision: u32,
+    /// The failed task that the question is about is given up: it is DELETED, and counts as failed.
+    #[prost(bool, tag = "6")]
+    pub gives_up: bool,
 }
 /// An open question has changed: whoever answers an older revision is refused.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -13,7 +13,8 @@ use crate::input::{Report, TaskRef};
 
 /// Answers to a failure: those of the error that the engine can carry out.
 pub(super) const RETRY: &[&str] = &["retry", "retry_manual", "fix_manual"];
-const LEAVE: &[&str] = &["skip", "terminate"];
+pub(super) const SKIP: &str = "skip";
+const LEAVE: &[&str] = &[SKIP, "terminate"];
 pub(super) const ABORT: &str = "abort";
 /// Answers to an unknown outcome.
 pub(super) const SUCCEEDED: &str = "succeeded";

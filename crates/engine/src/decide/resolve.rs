@@ -3,9 +3,10 @@
 use capataz_contracts::json::JSON_MEDIA_TYPE;
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::ResultStatus;
+use capataz_policy::lifecycle::TaskState;
 
 use super::deadline::{self, TERMINATE};
-use super::question::{ABORT, FAILED, RETRY, SUCCEEDED};
+use super::question::{ABORT, FAILED, RETRY, SKIP, SUCCEEDED};
 use super::turn::Turn;
 use super::{Refusal, advance, cancel, pause, report, retry, settle};
 use crate::fold::activity::Step;
@@ -162,6 +163,7 @@ pub(super) fn handle(
     if let Some(task) = at_deadline {
         deadline::may(turn, task, &given.option)?;
     }
+    let gives_up = answer_gives_up(turn, task, &given.option);
     let error = asked.question.error.clone().unwrap_or_default();
     let value = given.value.clone().or_else(|| asked.question.proposed.clone());
     let Answer { option: answer, value: given, .. } = given;
@@ -171,6 +173,7 @@ pub(super) fn handle(
         request_id,
         value: given,
         revision,
+        gives_up,
     }));
     if answer == ABORT {
         return cancel::abort(turn, error);
@@ -191,6 +194,15 @@ pub(super) fn handle(
     } else {
         resolve_failure(turn, task, &answer)
     }
+}
+
+/// Whether the answer gives up the task that has failed, where the lifecycle allows that (seed 000, contract 2).
+fn answer_gives_up(turn: &Turn<'_>, task: Option<TaskRef>, answer: &str) -> bool {
+    let state = task.and_then(|task| turn.state.activity(task)).map(|activity| activity.state);
+    let may = state.is_some_and(|state| state.allowed().contains(&TaskState::Deleted));
+    let has_failed =
+        task.and_then(|task| turn.state.activity(task)).is_some_and(|activity| activity.is_settled());
+    answer == SKIP && may && has_failed && !planted::is(Fault::SkippedIsNotDeleted)
 }
 
 fn resolve_failure(turn: &mut Turn<'_>, task: TaskRef, answer: &str) -> Result<(), Refusal> {

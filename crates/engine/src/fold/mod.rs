@@ -228,10 +228,13 @@ impl RunState {
                 let digest = digest::resolve(&event.question_id, &event.answer, event.value.as_ref());
                 let asked = self.questions.get_mut(place)?;
                 self.holding = self.holding.checked_sub(usize::from(asked.holds_run()))?;
-                let before = asked.bytes();
+                let (before, about) = (asked.bytes(), asked.task);
                 asked.question.answer = Some(event.answer);
                 asked.question.answer_value = event.value;
                 self.bytes.replace(before, asked.bytes());
+                if event.gives_up {
+                    self.change(about?, |activity| activity.enter(TaskState::Deleted, at.wall))?;
+                }
                 self.remember_request(event.request_id, digest);
                 self.update_hold(at.clock);
             }

@@ -493,6 +493,17 @@ impl RunModel {
         if let Some(task) = at_deadline {
             self.answered_at_deadline(task, event.answer.clone())?;
         }
+        // What a person skips has failed, and is given up (CONTRACTS §1.2).
+        let skipped = task.filter(|_| event.answer == "skip" && !outcome_unknown);
+        let has_failed =
+            skipped.and_then(|task| self.task(task)).is_some_and(|task| task.step == Step::Settled);
+        let gives_up = has_failed && matches!(self.kind, Kind::Plan { .. });
+        Invariant::LifecycleIsKept.check(event.gives_up == gives_up, || {
+            self.at(format!("{skipped:?} is skipped, and not given up"))
+        })?;
+        if let Some(task) = skipped.filter(|_| gives_up) {
+            self.enters(task, v1::TaskState::Deleted as i32)?;
+        }
         if let Some(task) = task.filter(|_| outcome_unknown) {
             let task = self.in_work(task)?;
             task.begun.clear();

@@ -177,7 +177,7 @@ impl Ledger {
                 let given_up = |settled: &v1::TaskSettled| settled.state() == v1::TaskState::Deleted;
                 self.results.retain(|task, settled| !taken(task) || given_up(settled));
                 self.live.retain(|task, _| !taken(task));
-                assert!(!self.children.keys().any(|task| taken(task)), "a run at work is not taken back");
+                assert!(!self.children.keys().any(taken), "a run at work is not taken back");
             }
             Body::WaveFinished(wave) => self.compare_evaluation(state, wave),
             Body::RunFinished(_) => {

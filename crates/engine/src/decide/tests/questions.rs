@@ -55,6 +55,24 @@ fn skip_leaves_the_failure_to_the_policy() {
     asking("a b").lease_all().completes("b").fails("a", "TESTS_FAILED").answer("skip");
 }
 
+/// Seed 000, contract 2: FAILED may be followed by DELETED.
+#[test]
+fn a_task_that_is_skipped_is_given_up_for_good_and_counts_as_failed() {
+    let bench = asking("a b").lease_all().fails("a", "TESTS_FAILED").answer("skip");
+    let view = bench.task("a");
+    let states: Vec<v1::TaskState> = view.history.iter().map(v1::Transition::to).collect();
+    use v1::TaskState::{Active, Deleted, Failed, Init};
+    assert_eq!(states, [Init, Active, Failed, Deleted]);
+    assert_eq!(
+        (view.status(), view.error.unwrap().code.as_str()),
+        (v1::ResultStatus::Error, "NON_RETRYABLE_ERROR")
+    );
+    let error = bench.clone_run().input(retry("a", "r1")).expect_rule();
+    assert_eq!(error.code, "INVALID_STATE_TRANSITION");
+    assert_eq!(error.reason.as_deref(), Some("nothing may follow DELETED"));
+    bench.completes("b").expect_outcome(v1::RunOutcome::SucceededWithFailures);
+}
+
 #[test]
 fn the_wave_does_not_end_before_the_answer() {
     asking("a")

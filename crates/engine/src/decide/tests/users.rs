@@ -63,11 +63,12 @@ fn a_request_id_means_one_request() {
 #[test]
 fn every_command_remembers_its_request() {
     let asking = |plan: &mut v1::Plan| plan.on_high = Some(v1::OnHigh::Pause as i32);
-    let bench = Bench::with("a b", asking).lease_all().fails("a", "TESTS_FAILED");
+    let bench =
+        Bench::with("a b c", asking).lease_all().fails("c", "COVERAGE_LOW").fails("a", "TESTS_FAILED");
     let [question_id] = bench.open().try_into().unwrap();
     let commands = [
         resolve(&question_id, "skip", "r1"),
-        retry("a", "r2"),
+        retry("c", "r2"),
         Input::Pause { request_id: "r3".to_owned() },
         Input::Resume { request_id: "r4".to_owned() },
         extend("b", MINUTE, "r5"),
