@@ -6,6 +6,7 @@
 //! - Relative links in Markdown files lead to a file, and to a heading if they name one.
 //! - Numbers in documents equal the constants of the source ([`numbers`]).
 //! - Paths and `cargo xtask` commands in documents exist ([`places`]).
+//! - Every row of the tables in `docs/seeds` has a test at which its id stands ([`seeds`]).
 //!
 //! The source is read as text: this program links none of the server.
 
@@ -18,6 +19,7 @@ use crate::codegen::project_root;
 
 mod numbers;
 mod places;
+mod seeds;
 
 const TABLE: &str = "crates/policy/src/codes.rs";
 const PAGES: &str = "docs/errors";
@@ -44,11 +46,14 @@ pub fn run() -> Outcome {
     let numbers = numbers::check(&root, &mut problems)?;
     let paths = places::check_paths(&root, &mut problems)?;
     let commands = places::check_commands(&root, &crate::tasks(), &mut problems)?;
+    let rows = seeds::check(&root, &mut problems)?;
     if problems.is_empty() {
         println!(
             "docs: {} codes, {tests} tests of promises, {links} links, {numbers} numbers, {paths} paths, {commands} \
-             commands: no problems",
-            codes.len()
+             commands, {} rows of seeds and {} not done yet: no problems",
+            codes.len(),
+            rows.done,
+            rows.not_done
         );
         return Ok(());
     }

@@ -68,7 +68,7 @@ enum Task {
     Mutants(mutants::Options),
     /// Check the dependencies between crates against xtask/layers.txt
     Layers,
-    /// Check that the documents match the source: codes, promises, crates, links, numbers, paths, commands
+    /// Check that the documents match the source: codes, promises, rows of seeds, crates, links, numbers, paths, commands
     Docs,
     /// Drive the shards and the crew through faults in virtual time: --seeds N, --seed S to replay one, --planted
     Simulate {

@@ -108,6 +108,7 @@ fn violations_are_all_told_with_their_paths() {
 }
 
 /// Without a daemon, in text, in Spanish and in JSON.
+// S000-C6-09
 #[test]
 fn an_error_is_explained_by_the_rule_that_classifies_it() {
     check(
@@ -379,6 +380,7 @@ fn a_run_from_start_to_report() {
 }
 
 /// The cascade of real runs, and what their agents' tasks have shown.
+// S000-IN-05
 #[test]
 fn the_decisions_of_a_run_and_the_record_of_its_agents_are_told() {
     let daemon = Daemon::start(CREW);
@@ -425,6 +427,7 @@ fn the_decisions_of_a_run_and_the_record_of_its_agents_are_told() {
 }
 
 /// What is offered can be done from where it is read: as an answer to a question that is open, or as a command.
+// S000-C2-13
 #[test]
 fn a_box_offers_what_can_be_done_and_the_command_that_does_it() {
     let daemon = Daemon::start(CREW);

@@ -92,6 +92,7 @@ fn commands(state: &Value) -> Vec<&str> {
     history.iter().filter_map(|entry| entry["command"].as_str()).collect()
 }
 
+// S000-SC-01
 #[test]
 fn scenario_1_a_state_that_is_no_json_comes_from_its_backup_and_the_plan_goes_on() {
     let project = Project::new();
@@ -116,6 +117,7 @@ fn scenario_1_a_state_that_is_no_json_comes_from_its_backup_and_the_plan_goes_on
     assert_eq!(fs::read_to_string(aside).unwrap(), "{ \"version\": ", "the corrupt bytes are kept");
 }
 
+// S000-SC-02
 #[test]
 fn without_a_backup_what_is_no_json_begins_anew() {
     let project = Project::new();
@@ -125,6 +127,7 @@ fn without_a_backup_what_is_no_json_begins_anew() {
     assert_eq!(commands(&project.state()), ["execute"]);
 }
 
+// S000-C7-29, S000-CL-01
 #[test]
 fn a_valid_state_is_taken_over_silently_and_the_file_has_what_the_plan_has_made_of_it() {
     let project = Project::new();
@@ -139,6 +142,7 @@ fn a_valid_state_is_taken_over_silently_and_the_file_has_what_the_plan_has_made_
     assert_eq!(commands(&project.state()), ["plan", "execute", "execute"]);
 }
 
+// S000-C7-16, S000-C7-29, S000-IN-01
 #[test]
 fn a_state_that_breaks_rules_is_repaired_and_keeps_what_is_valid() {
     let project = Project::new();

@@ -105,6 +105,7 @@ fn valid() -> Value {
     })
 }
 
+// S000-C7-20
 #[test]
 fn a_valid_state_is_valid_and_nothing_is_repaired() {
     let text = serde_json::to_vec(&valid()).unwrap();
@@ -117,6 +118,7 @@ fn a_valid_state_is_valid_and_nothing_is_repaired() {
 }
 
 /// The corrupt state of the seed, with its box.
+// S000-C7-21
 #[test]
 fn an_invalid_state_is_shown_as_the_contract_draws_it() {
     // The keys in the order in which serde_json prints them.
@@ -199,6 +201,7 @@ fn an_invalid_state_is_shown_as_the_contract_draws_it() {
     project.check(&["validate"], 0, "a valid state", "");
 }
 
+// S000-C7-25, S000-C7-28
 #[test]
 fn a_state_that_ends_at_any_byte_is_restored_repaired_or_begun_anew_and_its_bytes_are_kept() {
     let text = serde_json::to_vec(&valid()).unwrap();
@@ -231,6 +234,7 @@ fn a_state_that_ends_at_any_byte_is_restored_repaired_or_begun_anew_and_its_byte
     assert_eq!(seen, (first + 1, text.len() - first - 1));
 }
 
+// S000-C7-28
 #[test]
 fn a_backup_is_put_in_place_and_what_was_valid_becomes_the_backup() {
     let mut newer = valid();
@@ -251,6 +255,7 @@ fn a_backup_is_put_in_place_and_what_was_valid_becomes_the_backup() {
 }
 
 /// A backup that is not valid is put nowhere, and a change that validation lets through is preceded by a backup.
+// S000-C7-26
 #[test]
 fn nothing_invalid_is_written_and_what_was_valid_is_backed_up_before_it_goes() {
     let text = valid().to_string();
@@ -295,6 +300,7 @@ fn a_state_that_can_be_read_keeps_what_is_valid_of_it_whatever_its_backup_has() 
 }
 
 /// What would be too large to be read again is not written; what was there stays.
+// S000-C7-18
 #[test]
 fn a_repair_that_would_write_too_much_fails_and_changes_nothing() {
     let text = format!("{{\"own\":\"{}\"}}", "x".repeat(session::MAX_BYTES - 10));
@@ -409,6 +415,7 @@ fn a_folder_that_may_not_be_written_is_told_and_nothing_changes() {
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "nothing was added");
 }
 
+// S000-C7-24
 #[test]
 fn odd_files_are_refused_or_repaired_and_never_lost() {
     let project = Project::with(b"{", None);

@@ -76,6 +76,7 @@ pub(crate) fn parse(declared: &str) -> Result<semver::Version, Violation> {
 mod tests {
     use super::*;
 
+    // S001-VE-01
     #[test]
     fn a_version_has_three_numbers() {
         #[track_caller]
@@ -98,6 +99,7 @@ mod tests {
         assert_eq!(shown.as_deref().map_err(|rule| *rule), expected, "{ours} {theirs}");
     }
 
+    // S001-VE-02
     #[test]
     fn two_sides_meet_at_the_older_version() {
         check_negotiation("1.0.0", "1.0.0", Ok("1.0.0"));
@@ -109,6 +111,7 @@ mod tests {
         check_negotiation("0.1.0", "0.9.0", Ok("0.1.0"));
     }
 
+    // S001-VE-04
     #[test]
     fn only_a_newer_minor_version_adds_fields() {
         let adds = |theirs: &str| {

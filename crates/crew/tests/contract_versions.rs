@@ -15,6 +15,7 @@ fn refused(version: &str) -> Option<(String, String)> {
     crew.unavailable(Mono(2), "coast", "tides").map(|error| (error.code, error.message))
 }
 
+// S001-VE-05
 #[test]
 fn an_agent_of_another_major_version_answers_for_no_spec() {
     for version in ["2.0.0", "0.9.0", "2.0.0-rc.1"] {

@@ -174,6 +174,7 @@ mod tests {
         }
     }
 
+    // S001-TR-09
     #[test]
     fn a_transition_that_may_not_act_by_itself_is_shown_with_a_warning() {
         let warned = |language: Language, confidence, automatic| {

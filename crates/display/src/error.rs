@@ -266,6 +266,7 @@ mod tests {
         assert_eq!(error(shown, &Context::default(), Paint::OFF), expected);
     }
 
+    // S000-C6-14
     #[test]
     fn a_critical_error_requires_an_action() {
         check(
@@ -285,6 +286,7 @@ mod tests {
         );
     }
 
+    // S000-C6-15
     #[test]
     fn a_high_error_offers_what_can_be_answered() {
         let shown = v1::Error {
@@ -336,6 +338,7 @@ mod tests {
         assert!(!of_no_run.contains("Options"), "{of_no_run}");
     }
 
+    // S000-C6-16
     #[test]
     fn a_medium_one_is_a_warning() {
         let warning = failure("LINT_WARNINGS", "5 lint warnings found");
@@ -354,6 +357,7 @@ mod tests {
         assert!(!error(&warning, &Context::default(), Paint::OFF).contains("Continuing"));
     }
 
+    // S000-C6-17
     #[test]
     fn a_low_one_is_a_line() {
         check(

@@ -239,6 +239,7 @@ mod tests {
         assert_eq!(wrap(text, width), expected);
     }
 
+    // S000-C6-18
     #[test]
     fn words_stay_whole_where_they_fit() {
         check_wrap("", 10, &[""]);
@@ -246,6 +247,20 @@ mod tests {
         check_wrap("one\n\n two", 10, &["one", "", "two"]);
         check_wrap("abcdefghij", 4, &["abcd", "efgh", "ij"]);
         check_wrap("ab abcdefgh", 4, &["ab", "abcd", "efgh"]);
+    }
+
+    /// The seed's width of a text: fifty columns, and the frame is six wider.
+    // S000-C6-18
+    #[test]
+    fn a_text_of_fifty_columns_is_one_line_of_a_box_and_one_more_makes_two() {
+        for (text, lines) in [
+            (format!("{} {}", "a".repeat(24), "b".repeat(25)), 1),
+            (format!("{} {}", "a".repeat(24), "b".repeat(26)), 2),
+        ] {
+            let shown = Frame::light(Paint::OFF).text(&text).finish();
+            assert_eq!(shown.lines().count(), 2 + lines, "{shown}");
+            assert!(shown.lines().all(|line| line.width() == 56), "{shown}");
+        }
     }
 
     #[test]

@@ -49,6 +49,7 @@ mod tests {
         Attempt { number, failure: Some(failure.to_owned()), delay_ms }
     }
 
+    // S000-C4-21
     #[test]
     fn as_the_contract_draws_it() {
         let attempts = [
@@ -74,6 +75,7 @@ mod tests {
         assert_eq!(retry("npm test", &attempts, 3, Paint::OFF), expected);
     }
 
+    // S000-C4-22
     #[test]
     fn a_success_after_a_failure() {
         let attempts = [failed(1, "busy", Some(1_500)), Attempt { number: 2, failure: None, delay_ms: None }];

@@ -148,6 +148,7 @@ mod tests {
         }
     }
 
+    // S000-C5-19, S000-C5-20
     #[test]
     fn as_the_contract_draws_it() {
         use v1::ResultStatus::{Success, Timeout};
@@ -175,6 +176,7 @@ mod tests {
         assert_eq!(wave_box(&wave(tasks, true), Paint::OFF), expected);
     }
 
+    // S000-C5-20
     #[test]
     fn a_quorum_that_is_not_met() {
         use v1::ResultStatus::{Error, Success, Timeout};

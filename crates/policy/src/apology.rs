@@ -94,6 +94,7 @@ pub fn is_recoverable(code: &str) -> bool {
 mod tests {
     use super::*;
 
+    // S001-ER-11
     #[test]
     fn every_code_of_the_contract_has_words_of_its_own_in_both_languages() {
         // Seed 001, "Tipos de Errores", and the versions of the contract. FATAL_ERROR has the general words.
@@ -120,6 +121,7 @@ mod tests {
         }
     }
 
+    // S001-ER-11
     #[test]
     fn the_words_of_the_seed_are_said() {
         let said = message("INVALID_REQUEST", Language::Spanish);
@@ -138,6 +140,7 @@ mod tests {
         }
     }
 
+    // S001-ER-02, S001-ER-03, S001-ER-04, S001-ER-05, S001-ER-06
     #[test]
     fn what_passes_by_itself_is_recoverable() {
         for code in ["PROCESSING_TIMEOUT", "RATE_LIMIT", "TEMPORARY_ERROR"] {

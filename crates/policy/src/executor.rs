@@ -252,6 +252,7 @@ pub const IDLE_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 mod tests {
     use super::*;
 
+    // S002-CO-01, S002-FI-02, S002-PR-01
     #[test]
     fn the_table_has_the_thirteen_codes_of_the_seed_in_its_order_and_three_of_ours() {
         let codes: Vec<&str> = EXECUTOR_CODES.iter().map(|entry| entry.code).collect();
@@ -278,6 +279,7 @@ mod tests {
         );
     }
 
+    // S002-FI-04
     #[test]
     fn every_code_is_as_severe_as_in_the_table_of_all_codes() {
         for entry in EXECUTOR_CODES {
@@ -294,6 +296,7 @@ mod tests {
         assert_eq!(rest, beyond, "{code}");
     }
 
+    // S002-EV-06
     #[test]
     fn an_error_before_any_input_of_a_normal_action_needs_only_the_minimum() {
         for code in
@@ -303,6 +306,7 @@ mod tests {
         }
     }
 
+    // S002-EV-08
     #[test]
     fn a_failure_of_execution_or_of_a_postcondition_has_the_html_and_both_pictures() {
         for stage in [ActionStage::Execution, ActionStage::Postcondition] {
@@ -310,6 +314,7 @@ mod tests {
         }
     }
 
+    // S002-DE-19, S002-EV-07
     #[test]
     fn a_critical_action_has_the_html_and_both_pictures_even_before_any_input() {
         let both = ["html_full", "screenshot_before", "screenshot_after"];
@@ -319,6 +324,7 @@ mod tests {
         check_evidence("UPLOAD_FAILED", ActionStage::Precondition, Criticality::Normal, &both);
     }
 
+    // S002-DE-15, S002-DE-22
     #[test]
     fn an_overlay_is_pictured_and_a_blocked_critical_action_has_its_html_too() {
         check_evidence(code::OVERLAY_BLOCKING, ActionStage::Precondition, Criticality::Normal, PICTURE);
@@ -349,6 +355,7 @@ mod tests {
         assert_eq!(kind_traits(ActionKind::Unspecified), None);
     }
 
+    // S002-FI-13
     #[test]
     fn times_are_written_in_utc_with_milliseconds() {
         assert_eq!(iso_time(0), "1970-01-01T00:00:00.000Z");

@@ -218,6 +218,7 @@ mod tests {
     use super::TaskState::{Active, Complete, Deleted, Failed, Init, RolledBack};
     use super::*;
 
+    // S000-C2-05, S000-C2-07, S000-C2-08
     #[test]
     fn a_refusal_names_the_allowed_states_and_the_shortest_way() {
         #[track_caller]
@@ -256,6 +257,7 @@ mod tests {
         assert_eq!(TaskState::from_proto(0), None);
     }
 
+    // S000-C2-03, S000-C2-06
     #[test]
     fn a_refused_step_leaves_the_history_as_it_was() {
         let mut history = History::new(1_000);
@@ -272,6 +274,7 @@ mod tests {
         );
     }
 
+    // S000-C2-10
     #[test]
     fn a_task_that_fails_without_having_been_active_has_an_incomplete_lifecycle() {
         let mut history = History::new(0);
@@ -291,6 +294,7 @@ mod tests {
         assert!(history.validate("build").is_ok());
     }
 
+    // S000-C2-09
     #[test]
     fn an_unknown_task_is_critical_and_gets_near_names() {
         let error = task_not_found("biuld", ["build", "deploy-to-production"]);
@@ -304,6 +308,7 @@ mod tests {
     }
 
     proptest! {
+        // S000-C2-08
         #[test]
         fn a_suggested_way_can_be_gone_and_none_is_shorter(from in states(), to in states()) {
             let Some(way) = steps_to(from, to) else { return Ok(()) };
@@ -322,6 +327,7 @@ mod tests {
             }
         }
 
+        // S000-C2-02
         #[test]
         fn a_history_holds_only_allowed_steps(attempts in proptest::collection::vec(states(), 0..30)) {
             let mut history = History::new(0);

@@ -243,6 +243,7 @@ mod tests {
         }
     }
 
+    // S000-C1-12
     #[test]
     fn the_nearest_names_come_first_and_ties_by_name() {
         #[track_caller]
@@ -257,6 +258,7 @@ mod tests {
         check("año", &["ano"], &["ano"]);
     }
 
+    // S000-C1-09, S000-C1-11
     #[test]
     fn commands_are_compared_without_their_prefix_and_more_strictly() {
         #[track_caller]
@@ -276,6 +278,7 @@ mod tests {
         assert_eq!(suggest_agents(&longer, [&longer]), NOTHING);
     }
 
+    // S000-C1-06, S000-C1-07, S000-C1-08
     #[test]
     fn one_name_is_checked_with_its_own_code() {
         let registry = registry();
@@ -302,6 +305,7 @@ mod tests {
         );
     }
 
+    // S000-C1-15
     #[test]
     fn a_batch_of_known_names_can_proceed() {
         let batch =
@@ -310,6 +314,7 @@ mod tests {
         assert_eq!(batch.error(), None);
     }
 
+    // S000-C1-03
     #[test]
     fn every_name_of_a_batch_is_there_with_what_was_found() {
         let batch = registry().check_all(["x", "Plan"], ["/elsabro:plan", "verfy"], ["profile-balanced"]);
@@ -329,6 +334,7 @@ mod tests {
         assert_eq!(checks[3].suggestions, ["verify"]);
     }
 
+    // S000-C1-13
     #[test]
     fn one_unknown_agent_speaks_for_itself_and_several_are_listed() {
         #[track_caller]
@@ -349,6 +355,7 @@ mod tests {
         check(&[], &[], &["z"], resource, &[]);
     }
 
+    // S000-C1-13
     #[test]
     fn the_top_error_of_several_agents_counts_agents_alone() {
         let error = registry().check_all(["x", "y", "Plan"], ["z"], NOTHING).error().unwrap_or_default();
@@ -364,6 +371,7 @@ mod tests {
     }
 
     proptest! {
+        // S000-C1-10, S000-C1-12
         #[test]
         fn suggestions_are_near_few_sorted_and_known(
             input in "[a-cA-C-]{0,8}", names in proptest::collection::btree_set("[a-cA-C-]{0,8}", 0..12),
@@ -379,6 +387,7 @@ mod tests {
             prop_assert_eq!(keys.first(), nearest.as_ref().filter(|(distance, _)| *distance <= 5));
         }
 
+        // S000-C1-14
         #[test]
         fn a_batch_agrees_with_checks_of_single_names(
             agents in proptest::collection::btree_set("[a-c]{1,2}", 0..6),

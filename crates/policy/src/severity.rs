@@ -221,6 +221,7 @@ mod tests {
         assert_eq!(COMPILED.len(), PATTERNS.len());
     }
 
+    // S000-C6-06, S000-C6-07
     #[test]
     fn the_code_decides_before_the_message_and_the_first_pattern_before_later_ones() {
         #[track_caller]
@@ -242,6 +243,7 @@ mod tests {
         check("", "", None);
     }
 
+    // S000-C5-15, S000-C6-08
     #[test]
     fn a_failure_has_its_declared_severity_then_its_codes_then_its_messages_then_high() {
         #[track_caller]
@@ -259,6 +261,7 @@ mod tests {
         check(None, "CRITICAL_AGENT_FAILED", "corrupt", Severity::High, true);
     }
 
+    // S000-C6-09
     #[test]
     fn the_rule_that_decides_is_told() {
         #[track_caller]
@@ -279,6 +282,20 @@ mod tests {
         assert_eq!(texts, ["LINT_WARNINGS", "TESTS_FAILED", "UNKNOWN_ERROR", "TIMEOUT"]);
     }
 
+    // S000-C6-19, S000-C6-20
+    #[test]
+    fn the_severest_comes_first_and_is_the_highest_of_several() {
+        let levels = ["CRITICAL", "HIGH", "MEDIUM", "LOW"];
+        let mut sorted = Severity::ALL;
+        sorted.sort_by(|one, other| other.cmp(one));
+        assert_eq!(sorted.map(Severity::as_str), levels);
+        let of = |code: &str, message: &str| classify(None, code, message).severity;
+        let found = [of("LINT_WARNINGS", ""), of("BUILD_FAILED", ""), of("RETRY_SUCCESS", "")];
+        assert_eq!(found.into_iter().max(), Some(Severity::High));
+        assert_eq!(found.into_iter().chain([of("E1", "a corrupt file")]).max(), Some(Severity::Critical));
+    }
+
+    // S000-CL-07
     #[test]
     fn causes_and_details_have_severities_of_their_own() {
         let error = |code: &str| v1::Error { code: code.to_owned(), ..v1::Error::default() };

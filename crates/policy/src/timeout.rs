@@ -171,6 +171,7 @@ mod tests {
         v1::TimeoutPolicy { timeout_ms: Some(timeout_ms), ..v1::TimeoutPolicy::default() }
     }
 
+    // S000-C3-01, S000-C3-11
     #[test]
     fn an_absent_policy_is_half_an_hour_with_ten_seconds_of_grace() {
         let policy = read(v1::TimeoutPolicy::default(), &[]);
@@ -180,6 +181,7 @@ mod tests {
         assert_eq!(policy.schedule_to_start(), None);
     }
 
+    // S000-C3-02
     #[test]
     fn limits_have_bounds() {
         let month = 30 * 24 * 60 * MINUTE_MS;
@@ -208,6 +210,7 @@ mod tests {
         assert_eq!(read(of(MINUTE_MS + 1), &[]).warning(), Some(Duration::from_secs(60)));
     }
 
+    // S000-C3-13, S000-C3-16
     #[test]
     fn a_timeout_says_how_long_it_took_and_what_can_be_done() {
         let elapsed = Duration::from_millis(1_905_000);
@@ -225,6 +228,7 @@ mod tests {
         assert_eq!(detail.last_health_check_ms, Some(17));
     }
 
+    // S000-C3-09
     #[test]
     fn the_warning_is_medium() {
         let notice = timeout_imminent_notice("build", IMMINENT);

@@ -78,6 +78,7 @@ pub fn asks_the_user(code: &str) -> bool {
 mod tests {
     use super::*;
 
+    // S001-TR-08, S001-TR-09, S001-TR-10
     #[test]
     fn the_bands_meet_at_their_limits() {
         let bands =
@@ -96,6 +97,7 @@ mod tests {
         assert!(!holds_the_session(0.599) && !holds_the_session(0.0) && !holds_the_session(f64::NAN));
     }
 
+    // S001-TR-04
     #[test]
     fn only_above_the_limit_a_transition_acts_by_itself() {
         assert!(acts_by_itself(true, 0.81));
@@ -103,6 +105,7 @@ mod tests {
         assert!(!acts_by_itself(false, 0.99));
     }
 
+    // S001-TR-13, S001-TR-14
     #[test]
     fn within_a_minute_nobody_is_handed_back() {
         assert!(is_ping_pong(("a", "b"), ("a", "b"), 59_999));
@@ -113,6 +116,7 @@ mod tests {
         assert!(!is_ping_pong(("a", "b"), ("a", "c"), 0));
     }
 
+    // S001-ER-08
     #[test]
     fn what_only_the_user_can_mend_goes_to_no_default_spec() {
         for code in ["VALIDATION_ERROR", "INSUFFICIENT_CONTEXT"] {

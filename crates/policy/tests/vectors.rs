@@ -40,6 +40,7 @@ fn severity(name: &str) -> Severity {
     Severity::ALL.into_iter().find(|severity| severity.as_str() == name).expect("a severity")
 }
 
+// S000-C6-01, S000-C6-02, S000-C6-03, S000-C6-04, S000-C6-05
 #[test]
 fn severities_have_the_flags_and_the_codes_of_the_table() {
     each_copy("severity.json", |facts| {
@@ -74,6 +75,7 @@ fn severities_have_the_flags_and_the_codes_of_the_table() {
     });
 }
 
+// S000-C6-06
 #[test]
 fn patterns_match_the_message_in_their_order() {
     each_copy("severity.json", |facts| {
@@ -87,6 +89,7 @@ fn patterns_match_the_message_in_their_order() {
     });
 }
 
+// S000-C2-01, S000-C2-02
 #[test]
 fn tasks_move_as_the_table_says() {
     each_copy("lifecycle.json", |facts| {
@@ -102,6 +105,7 @@ fn tasks_move_as_the_table_says() {
     });
 }
 
+// S000-C4-01, S000-C4-03, S000-C4-05
 #[test]
 fn the_seeds_retry_policy_has_its_numbers() {
     each_copy("retry.json", |facts| {
@@ -125,6 +129,7 @@ fn the_seeds_retry_policy_has_its_numbers() {
     });
 }
 
+// S000-C4-07, S000-C4-08, S000-C4-09, S000-C4-10, S000-C4-16
 #[test]
 fn codes_are_retried_as_the_lists_say() {
     each_copy("retry.json", |facts| {
@@ -173,6 +178,7 @@ fn kind(name: &str) -> AggregationKind {
     AggregationKind::ALL.into_iter().find(|kind| kind.as_str() == name).expect("a policy")
 }
 
+// S000-C5-01, S000-C5-02, S000-C5-04
 #[test]
 fn waves_are_decided_as_the_cases_say() {
     each_copy("aggregation.json", |facts| {
@@ -211,6 +217,7 @@ fn waves_are_decided_as_the_cases_say() {
     });
 }
 
+// S000-C1-09, S000-C1-10
 #[test]
 fn the_seeds_names_are_suggested_within_their_distances() {
     each_copy("registry.json", |facts| {
@@ -235,6 +242,7 @@ fn the_seeds_names_are_suggested_within_their_distances() {
     });
 }
 
+// S000-C1-14
 #[test]
 fn a_batch_of_the_seeds_names_says_which_one_is_unknown() {
     each_copy("registry.json", |facts| {
@@ -252,6 +260,7 @@ fn a_batch_of_the_seeds_names_says_which_one_is_unknown() {
     });
 }
 
+// S000-C7-01, S000-C7-03, S000-C7-05
 #[test]
 fn states_of_sessions_are_valid_or_not_by_the_fields_that_are_named() {
     each_copy("session.json", |facts| {

@@ -54,6 +54,7 @@ fn no_file_at_all_is_an_empty_catalogue() {
     assert!(Catalogue::read::<&str, &[u8]>(&[]).unwrap().specs().is_empty());
 }
 
+// S001-RQ-12
 #[test]
 fn all_that_is_written_is_read() {
     let text = r#"
@@ -93,6 +94,8 @@ examples = { es = ["adiós"], en = ["bye"] }
 "#;
     let catalogue = Catalogue::read(&[("demo.toml", text)]).unwrap();
     let spec = catalogue.default_spec().unwrap();
+    assert_eq!((&*spec.title, &*spec.description), ("Demo", "Shows"));
+    assert_eq!((&*spec.tone, &*spec.response_style), ("warm", "brief"));
     assert_eq!(spec.keywords.iter().map(|keyword| keyword.weight).collect::<Vec<_>>(), [1.0, 10.0, 0.5]);
     assert_eq!(
         (spec.agent.as_str(), spec.error_codes.as_slice()),
@@ -215,6 +218,7 @@ fn names_are_spelt_as_such() {
     check_whole(&HEAD.replace("somebody", "some body"), &[(Code::InvalidName, 5, "agent")]);
 }
 
+// S001-VE-05
 #[test]
 fn only_the_same_major_version_of_the_contract_is_compatible() {
     for (version, code) in [
@@ -436,6 +440,7 @@ en = []
     assert!(errors[2].message.contains("{keyword|something}"), "{}", errors[2].message);
 }
 
+// S001-BP-02
 #[test]
 fn transitions_and_refusals_are_whole() {
     let body = r#"[[patterns]]

@@ -72,6 +72,7 @@ fn the_shipped_specs_are_complete_in_both_languages() {
     }
 }
 
+// S001-RS-08
 #[test]
 fn every_feeling_is_answered_with_a_whisper_and_a_wave_and_a_crisis_in_plain_words() {
     let catalogue = shipped();
@@ -87,6 +88,7 @@ fn every_feeling_is_answered_with_a_whisper_and_a_wave_and_a_crisis_in_plain_wor
     }
 }
 
+// S001-EX-01, S001-RS-11
 #[test]
 fn example_1_a_simple_emotional_request() {
     let context = json!({
@@ -111,6 +113,7 @@ fn example_1_a_simple_emotional_request() {
     }
 }
 
+// S001-EX-02
 #[test]
 fn example_2_a_suggested_transition() {
     let context = json!({
@@ -136,6 +139,7 @@ fn example_2_a_suggested_transition() {
     }
 }
 
+// S001-ER-09, S001-EX-03
 #[test]
 fn example_3_a_recoverable_error() {
     let context = json!({
@@ -160,6 +164,7 @@ fn example_3_a_recoverable_error() {
     }
 }
 
+// S001-EX-04, S001-RS-09
 #[test]
 fn example_4_a_request_with_history() {
     let context = json!({
@@ -247,6 +252,7 @@ fn agrees(answer: &Value, expected: &Value, name: &str) {
     }
 }
 
+// S001-EX-05
 #[test]
 fn the_originals_of_the_examples_are_answered_as_they_say() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(ORIGINALS);

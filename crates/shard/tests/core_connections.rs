@@ -80,6 +80,7 @@ impl Bench {
     }
 }
 
+// S000-C3-04
 #[test]
 fn a_worker_hears_the_daemon_in_every_interval_and_is_told_what_silence_means() {
     let mut bench = Bench::new();

@@ -242,6 +242,7 @@ proptest! {
         let _ = action(&read);
     }
 
+    // S002-PR-02
     #[test]
     fn errors_are_printed_as_they_were_read(document in an_error()) {
         let (read, printed) = read_back::<v1::ExecutorError>("capataz.v1.ExecutorError", &document);

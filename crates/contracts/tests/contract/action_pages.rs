@@ -45,6 +45,7 @@ fn kinds_of_evidence(error: &v1::ExecutorError) -> Vec<&str> {
     error.evidence_refs.iter().map(|evidence| evidence.kind.as_str()).collect()
 }
 
+// S002-CO-01, S002-FI-09
 #[test]
 fn the_example_of_every_code_is_a_complete_error() {
     for code in DETAILS.map(|(code, _)| code).into_iter().chain(OWN) {
@@ -57,6 +58,7 @@ fn the_example_of_every_code_is_a_complete_error() {
     }
 }
 
+// S002-DE-25
 #[test]
 fn the_example_of_every_code_has_what_the_seed_asks_for() {
     for (code, keys) in DETAILS {
@@ -84,6 +86,7 @@ fn the_example_of_every_code_has_what_the_seed_asks_for() {
     }
 }
 
+// S002-CO-02
 #[test]
 fn examples_of_failed_conditions_have_their_phase() {
     for (code, phase) in [("PRECONDITION_FAILED", "pre"), ("POSTCONDITION_FAILED", "post")] {

@@ -69,6 +69,7 @@ fn check(change: impl FnOnce(&mut v1::ExecutorError), expected: &[&str]) {
     assert_eq!(in_short(&violations), expected, "{violations:#?}");
 }
 
+// S002-FI-14
 #[test]
 fn what_is_obligatory_is_there_also_where_it_is_empty_zero_or_false() {
     let document = an_error();
@@ -83,6 +84,7 @@ fn what_is_obligatory_is_there_also_where_it_is_empty_zero_or_false() {
     }
 }
 
+// S002-FI-15, S002-FI-17
 #[test]
 fn optional_fields_are_kept_and_absent_ones_stay_absent() {
     let mut document = an_error();
@@ -99,6 +101,7 @@ fn optional_fields_are_kept_and_absent_ones_stay_absent() {
     assert_eq!(json::print(NAME, &read(&document)), document);
 }
 
+// S002-FI-03, S002-FI-04, S002-FI-09, S002-FI-10
 #[test]
 fn words_are_spelled_as_in_the_seed() {
     #[track_caller]
@@ -141,6 +144,7 @@ fn a_complete_error_passes() {
     check(|error| error.details = None, &[]);
 }
 
+// S002-FI-01, S002-FI-02, S002-FI-12, S002-PR-02
 #[test]
 fn every_obligatory_field_that_is_missing_is_told() {
     assert_eq!(
@@ -166,6 +170,7 @@ fn every_obligatory_field_that_is_missing_is_told() {
     );
 }
 
+// S002-FI-11, S002-FI-17, S002-FI-19
 #[test]
 fn parts_of_another_shape_are_told() {
     check(

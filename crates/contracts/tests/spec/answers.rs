@@ -14,6 +14,7 @@ fn check(changes: &[(&str, Value)], expected: &[&str]) {
     assert_eq!(in_short(&answers(&response, &request).err().unwrap_or_default()), expected);
 }
 
+// S001-RS-02, S001-RS-03
 #[test]
 fn a_response_answers_the_request_with_its_id_and_its_spec() {
     check(&[], &[]);

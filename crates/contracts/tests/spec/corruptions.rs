@@ -24,6 +24,7 @@ fn check_all(kind: Kind, document: &Value, table: Vec<(&str, Change, &str)>) {
     }
 }
 
+// S001-RQ-01, S001-RQ-02, S001-RQ-03, S001-RQ-04, S001-RQ-05
 #[test]
 fn requests() {
     let table = vec![
@@ -119,6 +120,7 @@ fn requests() {
     check_all(Kind::Request, &fixture("full", Kind::Request), table);
 }
 
+// S001-RS-01, S001-RS-02, S001-RS-03, S001-RS-04, S001-RS-05
 #[test]
 fn responses() {
     let table = vec![
@@ -170,6 +172,7 @@ fn responses() {
     check_all(Kind::Response, &fixture("full", Kind::Response), table);
 }
 
+// S001-RS-10, S001-RS-14, S001-RS-16
 #[test]
 fn failures() {
     let table = vec![
@@ -189,6 +192,7 @@ fn failures() {
     check_all(Kind::Response, &fixture("recoverable-error", Kind::Response), table);
 }
 
+// S001-RS-05, S001-RS-14, S001-VA-05, S001-VA-06
 #[test]
 fn a_response_with_both_or_neither_is_refused_whatever_it_says_of_success() {
     let full = fixture("full", Kind::Response);
@@ -201,6 +205,63 @@ fn a_response_with_both_or_neither_is_refused_whatever_it_says_of_success() {
     check(Kind::Response, &with(neither, "/success", json!(false)), &["error required"]);
     let swapped = with(full, "/success", json!(false));
     check(Kind::Response, &swapped, &["response unexpected", "error required"]);
+}
+
+/// The seed's own lists: six fields of a request, five of a response.
+// S001-VA-01, S001-VA-04
+#[test]
+fn each_required_field_of_a_request_and_of_a_response_is_missed() {
+    for (kind, fields) in [
+        (Kind::Request, &["id", "timestamp", "text", "spec", "routing", "context"][..]),
+        (Kind::Response, &["success", "spec", "request_id", "timestamp", "metadata"]),
+    ] {
+        for field in fields {
+            let document = without(fixture("full", kind), &format!("/{field}"));
+            check(kind, &document, &[&format!("{field} required")]);
+        }
+    }
+}
+
+// S001-VA-03
+#[test]
+fn a_confidence_is_from_zero_to_one_in_every_place() {
+    for (kind, pointer, path) in [
+        (Kind::Request, "/routing/confidence", "routing.confidence"),
+        (Kind::Request, "/routing/alternatives/0/confidence", "routing.alternatives[0].confidence"),
+        (Kind::Response, "/metadata/confidence", "metadata.confidence"),
+        (Kind::Response, "/transition/confidence", "transition.confidence"),
+    ] {
+        for (value, is_valid) in [(0.0, true), (1.0, true), (-0.01, false), (1.01, false)] {
+            let document = with(fixture("full", kind), pointer, json!(value));
+            let refused = format!("{path} range");
+            let expected: &[&str] = if is_valid { &[] } else { &[&refused] };
+            check(kind, &document, expected);
+        }
+    }
+}
+
+// S001-RQ-17
+#[test]
+fn a_role_is_user_or_assistant() {
+    for (role, expected) in [
+        ("user", &[][..]),
+        ("assistant", &[]),
+        ("system", &["conversation.history[0].role enum"]),
+        ("USER", &["conversation.history[0].role enum"]),
+    ] {
+        let document = with(fixture("full", Kind::Request), "/conversation/history/0/role", json!(role));
+        check(Kind::Request, &document, expected);
+    }
+}
+
+// S001-RS-13
+#[test]
+fn a_transition_needs_all_of_its_four_fields() {
+    for field in ["suggest_spec", "reason", "confidence", "auto_transition"] {
+        let document = without(fixture("full", Kind::Response), &format!("/transition/{field}"));
+        check(Kind::Response, &document, &[&format!("transition.{field} required")]);
+    }
+    check(Kind::Response, &without(fixture("full", Kind::Response), "/transition"), &[]);
 }
 
 #[test]

@@ -48,11 +48,13 @@ fn the_fixtures_are_valid_and_printed_as_they_were_read() {
     assert_eq!(check_folder(&fixtures()), 10);
 }
 
+// S001-EX-05, S001-RS-20
 #[test]
 fn the_originals_are_valid_and_printed_as_they_were_read() {
     assert_eq!(check_folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join(ORIGINALS)), 10);
 }
 
+// S001-RQ-08, S001-RQ-23, S001-RS-10, S001-RS-16
 #[test]
 fn the_least_documents_have_the_required_fields_only() {
     let request = json!({
@@ -79,6 +81,7 @@ fn check_kept(kind: Kind, document: &Value) {
     assert_eq!(kind.print_again(document.to_string().as_bytes()).as_ref(), Ok(document));
 }
 
+// S001-RS-12
 #[test]
 fn what_is_empty_zero_or_false_is_kept() {
     let request = fixture("full", Kind::Request);
@@ -113,6 +116,7 @@ fn what_is_empty_zero_or_false_is_kept() {
     }
 }
 
+// S001-RQ-19, S001-RQ-21, S001-RS-07
 #[test]
 fn the_specs_own_parts_have_any_shape_and_keep_every_number() {
     let response = fixture("full", Kind::Response);
@@ -135,6 +139,19 @@ fn the_specs_own_parts_have_any_shape_and_keep_every_number() {
     }
 }
 
+// S001-RS-06
+#[test]
+fn the_three_formats_of_an_answer_are_read_and_no_other() {
+    let of = |format: &str| with(fixture("full", Kind::Response), "/response/format", json!(format));
+    for format in ["text", "markdown", "html"] {
+        check_kept(Kind::Response, &of(format));
+    }
+    for format in ["pdf", "TEXT", ""] {
+        check(Kind::Response, &of(format), &["response.format enum"]);
+    }
+}
+
+// S001-RQ-23
 #[test]
 fn an_explicit_null_is_an_absent_field() {
     for (kind, pointers) in [

@@ -193,6 +193,7 @@ fn somewhere<'v>(value: &'v mut Value, choices: &[usize]) -> &'v mut Value {
 }
 
 proptest! {
+    // S001-RS-20
     #[test]
     fn a_valid_document_is_printed_as_it_was_read((kind, document) in any_document()) {
         prop_assert_eq!(kind.print_again(document.to_string().as_bytes()), Ok(document));

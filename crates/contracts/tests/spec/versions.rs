@@ -28,6 +28,7 @@ fn with_additions(kind: Kind, version: &str) -> Value {
     })
 }
 
+// S001-VE-03
 #[test]
 fn what_a_newer_minor_version_adds_is_kept_in_its_place() {
     for kind in [Kind::Request, Kind::Response] {
@@ -41,6 +42,7 @@ fn what_a_newer_minor_version_adds_is_kept_in_its_place() {
     assert_eq!(Kind::Response.print_again(failure.to_string().as_bytes()), Ok(failure));
 }
 
+// S001-VE-01, S001-VE-04
 #[test]
 fn the_same_minor_version_adds_nothing() {
     for version in ["1.0.0", "1.0.1", "1.0.0-rc.1"] {
@@ -78,6 +80,7 @@ fn a_newer_minor_version_keeps_the_rules_of_this_one() {
     check(Kind::Request, &with(document, "/spec", json!(1)), &["spec type"]);
 }
 
+// S001-VE-02
 #[test]
 fn another_major_version_is_told_so_and_nothing_else() {
     let document = json!({"contract_version": "2.0.0", "messages": []});

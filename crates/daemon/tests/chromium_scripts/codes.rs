@@ -21,6 +21,7 @@ fn on(path: &str, rest: &str) -> String {
     format!("{OPEN}url = \"http://{{site}}{path}\"\n{rest}")
 }
 
+// S002-DE-01, S002-FI-08
 #[tokio::test]
 async fn target_not_found_says_in_which_order_it_looked_and_for_what() {
     let bench = Bench::start().await;
@@ -46,6 +47,7 @@ async fn target_not_found_says_in_which_order_it_looked_and_for_what() {
     assert_eq!(bench.site.hits("/hit/target"), 0);
 }
 
+// S002-DE-02, S002-DE-03
 #[tokio::test]
 async fn target_not_unique_says_how_many_there_are_and_shows_some() {
     let bench = Bench::start().await;
@@ -66,6 +68,7 @@ async fn target_not_unique_says_how_many_there_are_and_shows_some() {
     assert_eq!(["a", "b", "c"].map(|name| bench.site.hits(&format!("/hit/{name}"))), [0, 0, 0]);
 }
 
+// S002-DE-05
 #[tokio::test]
 async fn invalid_actionspec_of_a_selector_that_only_the_page_can_read_sends_nothing() {
     let bench = Bench::start().await;
@@ -89,6 +92,7 @@ async fn invalid_actionspec_of_a_selector_that_only_the_page_can_read_sends_noth
     assert_eq!(bench.site.hits("/hit/target"), 0);
 }
 
+// S002-DE-06
 #[tokio::test]
 async fn precondition_failed_lists_what_did_not_hold_before() {
     let bench = Bench::start().await;
@@ -118,6 +122,7 @@ async fn precondition_failed_lists_what_did_not_hold_before() {
     assert_eq!(bench.site.hits("/hit/target"), 0);
 }
 
+// S002-DE-07, S002-DE-09, S002-EV-10
 #[tokio::test]
 async fn postcondition_failed_has_the_page_before_and_after_the_click_that_did_nothing() {
     let bench = Bench::start().await;
@@ -147,6 +152,7 @@ async fn postcondition_failed_has_the_page_before_and_after_the_click_that_did_n
     assert!(snapshot["targets"].to_string().contains("Save"), "{snapshot}");
 }
 
+// S002-DE-08
 #[tokio::test]
 async fn postcondition_failed_of_an_assertion_is_of_its_own_phase() {
     let bench = Bench::start().await;
@@ -174,6 +180,7 @@ fn check_thresholds(details: &Value, changed: &str, value: u32) {
     assert_eq!(thresholds[changed], value);
 }
 
+// S002-CO-03, S002-DE-10
 #[tokio::test]
 async fn policy_halt_of_max_steps() {
     let bench = Bench::start().await;
@@ -217,6 +224,7 @@ async fn policy_halt_before_a_critical_action_has_the_document_and_a_picture() {
     assert_eq!(bench.site.hits("/form/sent"), 0);
 }
 
+// S002-CO-04
 #[tokio::test]
 async fn policy_halt_of_same_state_revisit() {
     let bench = Bench::start().await;
@@ -235,6 +243,7 @@ async fn policy_halt_of_same_state_revisit() {
     assert_eq!(proven.error.step_index, Some(3));
 }
 
+// S002-CO-05
 #[tokio::test]
 async fn policy_halt_of_retry_limit() {
     let bench = Bench::start().await;
@@ -266,6 +275,7 @@ async fn policy_halt_of_retry_limit() {
     }
 }
 
+// S002-CO-06, S002-DE-10
 #[tokio::test]
 async fn policy_halt_of_recovery_limit() {
     let bench = Bench::start().await;
@@ -293,6 +303,7 @@ async fn policy_halt_of_recovery_limit() {
     assert_eq!(bench.site.hits("/hit/target"), 0);
 }
 
+// S002-DE-11, S002-DE-12
 #[tokio::test]
 async fn domain_blocked_names_the_host_and_the_allowlist_and_nothing_arrives() {
     let bench = Bench::start().await;
@@ -321,6 +332,7 @@ async fn domain_blocked_names_the_host_and_the_allowlist_and_nothing_arrives() {
     assert_eq!(bench.site.other_hits(), 0);
 }
 
+// S002-DE-13
 #[tokio::test]
 async fn action_critical_blocked_without_a_proof_of_its_effect() {
     let bench = Bench::start().await;
@@ -341,6 +353,7 @@ async fn action_critical_blocked_without_a_proof_of_its_effect() {
     assert_eq!(bench.site.hits("/hit/target"), 0);
 }
 
+// S002-DE-14
 #[tokio::test]
 async fn action_critical_blocked_where_it_would_leave_the_allowlist() {
     let bench = Bench::start().await;
@@ -363,6 +376,7 @@ async fn action_critical_blocked_where_it_would_leave_the_allowlist() {
     assert_eq!(bench.site.other_hits(), 0);
 }
 
+// S002-DE-16, S002-DE-17
 #[tokio::test]
 async fn navigation_timeout_says_how_long_was_waited_for_what() {
     let bench = Bench::start().await;
@@ -406,6 +420,7 @@ fn upload(bench: &Bench, page: &str, file: &str) -> String {
     on(page, &rest.replace("{files}", &files).replace("{file}", file))
 }
 
+// S002-DE-18, S002-DE-19
 #[tokio::test]
 async fn upload_failed_of_a_missing_file_and_of_a_page_that_says_nothing() {
     let bench = with_files().await;
@@ -422,6 +437,7 @@ async fn upload_failed_of_a_missing_file_and_of_a_page_that_says_nothing() {
     assert!(proven.error.state_after.is_some());
 }
 
+// S002-DE-20
 #[tokio::test]
 async fn download_failed_where_it_never_comes_and_where_it_breaks_off() {
     let bench = Bench::start().await;
@@ -441,6 +457,7 @@ async fn download_failed_where_it_never_comes_and_where_it_breaks_off() {
     }
 }
 
+// S002-DE-21, S002-DE-22
 #[tokio::test]
 async fn overlay_blocking_names_what_lies_over_the_target() {
     let bench = Bench::start().await;
@@ -487,6 +504,7 @@ fn sign_in(page: &str, signals: &str) -> String {
     on(page, &rest.replace("{signals}", signals))
 }
 
+// S002-DE-23, S002-DE-24
 #[tokio::test]
 async fn auth_failed_names_the_signal_that_told() {
     let bench = Bench::start().await;

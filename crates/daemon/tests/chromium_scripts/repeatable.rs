@@ -101,6 +101,7 @@ async fn a_script_that_succeeds_does_so_in_the_same_way_twenty_times() {
     same_every_time(script, v1::RunOutcome::Succeeded).await;
 }
 
+// S002-PR-03
 #[tokio::test]
 async fn a_script_that_fails_does_so_in_the_same_way_twenty_times() {
     let script = r#"

@@ -26,6 +26,7 @@ const ACTING: &[(&str, &str)] = &[
     ("extract", "extract = \"text\"\noutput = \"x\""),
 ];
 
+// S002-RU-01, S002-RU-02
 #[tokio::test]
 async fn u1_whatever_acts_on_an_element_needs_exactly_one() {
     let bench = Bench::start().await;
@@ -67,6 +68,7 @@ async fn u1_the_third_and_the_absent_of_three_are_told_apart_by_nth() {
     session.close().await;
 }
 
+// S002-RU-07
 #[tokio::test]
 async fn u4_locators_are_tried_in_one_order_however_they_are_written() {
     let bench = Bench::start().await;
@@ -108,6 +110,7 @@ async fn u4_locators_are_tried_in_one_order_however_they_are_written() {
     session.close().await;
 }
 
+// S002-RU-08
 #[tokio::test]
 async fn u4_two_by_the_first_locator_never_fall_to_the_next() {
     let bench = Bench::start().await;
@@ -170,6 +173,7 @@ fn violations(status: &Status) -> Vec<(String, String)> {
     bad.field_violations.iter().map(|one| (one.field.clone(), one.description.clone())).collect()
 }
 
+// S002-RU-10
 #[tokio::test]
 async fn u2_u3_u5_a_script_is_refused_with_all_of_its_violations_and_nothing_is_opened() {
     let bench = Bench::start().await;
@@ -204,6 +208,7 @@ async fn u2_u3_u5_a_script_is_refused_with_all_of_its_violations_and_nothing_is_
     assert!(runs.runs.is_empty(), "{runs:?}");
 }
 
+// S002-RU-04, S002-RU-06
 #[tokio::test]
 async fn u2_u3_u5_a_proposal_is_refused_with_evidence_and_without_any_input() {
     let bench = Bench::start().await;
@@ -224,6 +229,7 @@ async fn u2_u3_u5_a_proposal_is_refused_with_evidence_and_without_any_input() {
     session.close().await;
 }
 
+// S002-RU-09
 #[tokio::test]
 async fn u5_a_strong_postcondition_is_enough_for_a_critical_action() {
     let bench = Bench::start().await;

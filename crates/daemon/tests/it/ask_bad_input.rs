@@ -48,6 +48,7 @@ async fn refusals(harness: &Harness, start: &Starts) -> [(String, Vec<String>); 
     [started, executed, batch]
 }
 
+// S001-VA-02
 #[tokio::test]
 async fn bad_asks_are_refused_with_their_paths_and_nothing_is_stored() {
     let harness = Harness::start_with(|config| config.specs_dir = Some(shipped_specs())).await;
@@ -155,6 +156,7 @@ async fn without_specs_every_ask_is_refused_and_plans_run() {
     assert_eq!(harness.run_count().await, 1);
 }
 
+// S001-RQ-03
 #[tokio::test]
 async fn strange_texts_reach_the_spec_as_they_were_written_and_are_answered() {
     let shipped = Harness::start_with(|config| config.specs_dir = Some(shipped_specs())).await;
@@ -301,6 +303,7 @@ const NONSENSE: &[Nonsense] = &[
     ("a blob that is not there", |_| blob(10), "large"),
 ];
 
+// S001-ER-07
 #[tokio::test]
 async fn an_answer_that_breaks_the_contract_is_fatal_and_another_spec_answers() {
     for (name, act, named) in NONSENSE {
@@ -330,6 +333,7 @@ async fn an_answer_that_breaks_the_contract_is_fatal_and_another_spec_answers() 
     }
 }
 
+// S001-BP-08
 #[tokio::test]
 async fn who_gets_no_valid_answer_is_told_so_in_the_language_of_the_text() {
     let harness = Harness::start_with(with_specs(&["odd"])).await;
@@ -373,6 +377,7 @@ async fn all_violations_of_an_answer_are_told_at_once() {
     }
 }
 
+// S001-VE-03
 #[tokio::test]
 async fn a_newer_minor_version_may_say_more() {
     let harness = Harness::start_with(with_specs(&["home"])).await;
@@ -458,6 +463,7 @@ async fn with_clock(specs: &'static [&'static str], declared: &[&str]) -> (Harne
     (harness, hands)
 }
 
+// S001-ER-01
 #[tokio::test]
 async fn a_spec_that_is_too_late_three_times_is_given_up_and_its_answers_count_no_more() {
     let (harness, hands) = with_clock(&["home", "slow"], &[]).await;

@@ -24,6 +24,7 @@ async fn shipped() -> Harness {
     Harness::start_with(|config| config.specs_dir = Some(shipped_specs())).await
 }
 
+// S001-EX-01, S001-RQ-13
 #[tokio::test]
 async fn who_tells_what_they_feel_is_listened_to() {
     let harness = shipped().await;
@@ -48,6 +49,7 @@ async fn who_tells_what_they_feel_is_listened_to() {
     }
 }
 
+// S001-EX-02, S001-TR-02
 #[tokio::test]
 async fn who_has_to_decide_is_pointed_to_the_spec_for_it() {
     let harness = shipped().await;
@@ -64,6 +66,7 @@ async fn who_has_to_decide_is_pointed_to_the_spec_for_it() {
     }
 }
 
+// S001-EX-03
 #[tokio::test]
 async fn a_word_that_is_too_little_for_one_spec_is_answered_by_the_one_that_it_names() {
     let hands = Hands::new();
@@ -88,6 +91,7 @@ async fn a_word_that_is_too_little_for_one_spec_is_answered_by_the_one_that_it_n
     }
 }
 
+// S001-EX-04, S001-TR-06
 #[tokio::test]
 async fn a_question_is_understood_by_what_was_said_before_it() {
     let harness = shipped().await;
@@ -116,6 +120,7 @@ async fn a_question_is_understood_by_what_was_said_before_it() {
     }
 }
 
+// S001-ER-02, S001-ER-12
 #[tokio::test]
 async fn a_recoverable_error_is_tried_again_after_1_s_and_2_s_and_then_falls_back() {
     let hands = Hands::new();
@@ -220,6 +225,7 @@ fn check(answered: &Answered, outcome: RunOutcome, specs: &[&str], codes: &[&str
     assert!(answered.attempts().iter().all(|attempts| *attempts == 1), "{answered:?}");
 }
 
+// S001-ER-06
 #[tokio::test]
 async fn when_the_chain_is_exhausted_the_last_error_is_the_answer() {
     let (harness, _agents) = failing(&[
@@ -236,6 +242,7 @@ async fn when_the_chain_is_exhausted_the_last_error_is_the_answer() {
     assert_eq!(answered.response()["error"]["message"], "CAPABILITY_NOT_SUPPORTED!");
 }
 
+// S001-ER-15
 #[tokio::test]
 async fn what_is_not_recoverable_goes_to_the_default_spec_where_none_is_named() {
     let (harness, _agents) = failing(&[("second", "FATAL_ERROR", false, None)]).await;
@@ -243,6 +250,7 @@ async fn what_is_not_recoverable_goes_to_the_default_spec_where_none_is_named() 
     check(&answered, RunOutcome::Succeeded, &["second", "first"], &["FATAL_ERROR", ""]);
 }
 
+// S001-ER-09
 #[tokio::test]
 async fn what_only_the_user_can_mend_goes_to_the_user_or_to_the_spec_that_is_named() {
     let hands = Hands::new();
@@ -269,6 +277,7 @@ async fn what_only_the_user_can_mend_goes_to_the_user_or_to_the_spec_that_is_nam
     assert_eq!((answered.codes(), answered.attempts()), (vec!["INSUFFICIENT_CONTEXT", ""], vec![3, 1]));
 }
 
+// S001-ER-10
 #[tokio::test]
 async fn a_spec_may_have_codes_of_its_own() {
     let (harness, _agents) = failing(&[("second", "NO_SEATS_LEFT", false, Some("third"))]).await;
@@ -277,6 +286,7 @@ async fn a_spec_may_have_codes_of_its_own() {
     assert_eq!(answered.ask.calls[0].error.as_ref().unwrap().message, "NO_SEATS_LEFT!");
 }
 
+// S001-ER-14
 #[tokio::test]
 async fn a_fallback_that_leads_back_ends_the_chain() {
     let (harness, agents) = failing(&[
@@ -289,6 +299,7 @@ async fn a_fallback_that_leads_back_ends_the_chain() {
     assert_eq!(agents.requests().len(), 2, "nobody is asked twice");
 }
 
+// S001-RQ-19, S001-RQ-20, S001-RQ-21
 #[tokio::test]
 async fn a_request_says_who_why_and_what_for() {
     let harness = Harness::start_with(with_specs(&["first", "second"])).await;

@@ -31,6 +31,7 @@ fn task(fields: &str) -> (Vec<u8>, Format) {
     toml(&format!("name = \"p\"\n[[tasks]]\nname = \"t\"\nagent = \"known\"\n{fields}"))
 }
 
+// S000-C1-05
 #[tokio::test]
 async fn bad_plans_are_refused_whole_with_their_paths_and_nothing_is_stored() {
     let harness = Harness::start_with(|config| {

@@ -32,6 +32,7 @@ impl Frames {
     }
 }
 
+// S000-C3-05, S000-C3-06, S000-C3-08
 #[tokio::test]
 async fn checks_are_counted_over_attempts_and_heartbeats_are_what_they_find() {
     let interval = Duration::from_millis(500);
@@ -73,6 +74,7 @@ async fn checks_are_counted_over_attempts_and_heartbeats_are_what_they_find() {
     assert_eq!(harness.get(&run).await.waves[0].tasks[0].health_checks, None);
 }
 
+// S000-C3-15
 #[tokio::test]
 async fn what_a_command_has_written_is_kept_when_it_is_ended_by_force() {
     let script = "trap '' TERM; echo '[1, 2,'; while :; do sleep 1; done";

@@ -29,6 +29,7 @@ async fn daemon_of_the_profile() -> Harness {
     .await
 }
 
+// S000-C1-01, S000-C1-02
 #[tokio::test]
 async fn every_agent_and_command_of_the_seed_is_known_with_its_category() {
     let facts: Value = serde_json::from_str(FACTS).unwrap();
@@ -58,6 +59,7 @@ async fn every_agent_and_command_of_the_seed_is_known_with_its_category() {
     assert!(of_commands.iter().all(|check| check.valid && check.category.is_none()));
 }
 
+// S000-C1-04, S000-CL-02
 #[tokio::test]
 async fn a_plan_of_the_profile_starts_and_one_with_an_unknown_name_does_not() {
     let harness = daemon_of_the_profile().await;

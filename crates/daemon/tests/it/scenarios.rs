@@ -10,6 +10,7 @@ use crate::support::boxes::{LANGUAGES, RUN, boxes, check, drawn, refused};
 use crate::support::time::{MINUTE, SECOND, Time};
 use crate::support::{Harness, PATIENCE, Worker, code_of, error, json, one_wave, plan};
 
+// S000-IN-04
 #[tokio::test]
 async fn a_plan_of_parallel_tasks_runs_to_its_end() {
     let harness = Harness::start().await;
@@ -25,6 +26,7 @@ async fn a_plan_of_parallel_tasks_runs_to_its_end() {
 }
 
 /// Suggestions by hand: one letter lies between the wrong name and the first, six between it and the second.
+// S000-C1-04, S000-IN-02, S000-SC-03
 #[tokio::test]
 async fn scenario_2_an_unknown_agent_is_named_with_similar_ones_and_nothing_starts() {
     let harness = Harness::start_with(|config| {
@@ -99,6 +101,7 @@ fn open(run: &v1::Run) -> Vec<&v1::Question> {
 const QUESTION: &str = "q8-12345";
 
 /// The seed's numbers: half an hour, a warning in its last minute, a quarter of an hour more, ten seconds of grace.
+// S000-C5-12, S000-SC-04
 #[tokio::test]
 async fn scenario_3_half_an_hour_passes_and_more_is_given_until_the_work_is_ended_by_force() {
     let time = Time::default();
@@ -183,6 +186,7 @@ async fn scenario_3_half_an_hour_passes_and_more_is_given_until_the_work_is_ende
     }
 }
 
+// S000-C3-23
 #[tokio::test]
 async fn scenario_3_a_task_that_exceeds_its_timeout_is_cancelled_then_ended_and_the_quorum_decides() {
     let harness = Harness::start().await;
@@ -253,6 +257,7 @@ async fn scenario_3_a_task_that_exceeds_its_timeout_is_cancelled_then_ended_and_
 }
 
 /// The waits of the seed: one second, two seconds.
+// S000-SC-05
 #[tokio::test]
 async fn scenario_4_three_failed_attempts_exhaust_the_retries() {
     let time = Time::default();
@@ -300,6 +305,7 @@ async fn scenario_4_three_failed_attempts_exhaust_the_retries() {
 }
 
 /// Two of the four exceed their half hour, as the seed draws it.
+// S000-SC-06
 #[tokio::test]
 async fn scenario_5_one_success_of_four_does_not_meet_the_quorum() {
     let time = Time::default();
@@ -332,6 +338,7 @@ async fn scenario_5_one_success_of_four_does_not_meet_the_quorum() {
 
 /// The seed's transition, INIT to COMPLETE: a result of a task that nobody was given. What is shown is the lifecycle's own
 /// refusal of it.
+// S000-SC-07
 #[tokio::test]
 async fn scenario_6_a_task_that_never_was_active_is_not_completed_and_the_refusal_names_the_steps() {
     let harness = Harness::start().await;
@@ -372,6 +379,7 @@ async fn scenario_6_a_task_that_never_was_active_is_not_completed_and_the_refusa
     }
 }
 
+// S000-SC-07
 #[tokio::test]
 async fn a_transition_that_a_call_asks_for_and_the_lifecycle_does_not_allow_is_refused_and_changes_nothing() {
     let harness = Harness::start().await;
@@ -408,6 +416,7 @@ async fn a_transition_that_a_call_asks_for_and_the_lifecycle_does_not_allow_is_r
 }
 
 /// A critical agent fails after another one's time was over. The session of the seed's scenario is not part of this one.
+// S000-SC-08
 #[tokio::test]
 async fn scenario_7_several_errors_that_stop_a_run_are_told_together() {
     let time = Time::default();
@@ -446,6 +455,7 @@ async fn scenario_7_several_errors_that_stop_a_run_are_told_together() {
 }
 
 /// Each severity as it is drawn, of a run that goes on without what has failed.
+// S000-CL-08
 #[tokio::test]
 async fn what_is_critical_high_medium_or_low_is_drawn_as_such() {
     let time = Time::default();
@@ -495,6 +505,7 @@ async fn what_is_critical_high_medium_or_low_is_drawn_as_such() {
     }
 }
 
+// S000-CL-12
 #[tokio::test]
 async fn a_report_is_in_english_or_spanish_and_of_a_run_that_is_there() {
     let harness = Harness::start().await;

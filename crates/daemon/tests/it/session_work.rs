@@ -30,6 +30,7 @@ impl Harness {
     }
 }
 
+// S000-IN-07
 #[tokio::test]
 async fn plans_of_a_session_are_at_work_one_after_the_other_and_the_session_follows_them() {
     let harness = Harness::start().await;
@@ -61,6 +62,7 @@ async fn plans_of_a_session_are_at_work_one_after_the_other_and_the_session_foll
     assert_eq!(harness.get(&second).await.session.as_deref(), Some("shop"));
 }
 
+// S000-CL-11
 #[tokio::test]
 async fn a_session_has_its_state_after_a_restart_and_its_plan_goes_on_in_it() {
     let harness = Harness::start().await;
@@ -79,6 +81,7 @@ async fn a_session_has_its_state_after_a_restart_and_its_plan_goes_on_in_it() {
     assert_eq!(harness.work().await["history"].as_array().map(Vec::len), Some(1));
 }
 
+// S000-C7-08
 #[tokio::test]
 async fn a_state_is_imported_whole_or_not_at_all() {
     let harness = Harness::start().await;

@@ -43,6 +43,7 @@ async fn two_specs() -> (Harness, SpecAgents, Hands) {
     (harness, agents, hands)
 }
 
+// S001-TR-10
 #[tokio::test]
 async fn a_suggestion_is_shown_by_its_band_and_below_0_6_not_at_all() {
     let (harness, _agents, _) = two_specs().await;
@@ -69,6 +70,7 @@ async fn a_suggestion_is_shown_by_its_band_and_below_0_6_not_at_all() {
     }
 }
 
+// S001-TR-01
 #[tokio::test]
 async fn an_accepted_suggestion_moves_the_session_for_the_next_message_and_twice_is_once() {
     let (harness, _agents, _) = two_specs().await;
@@ -115,6 +117,7 @@ async fn what_is_accepted_while_the_next_message_is_at_work_is_not_taken_back_by
     assert_eq!(harness.ended(&third).await.reasons(), [CallReason::Continued]);
 }
 
+// S001-TR-12
 #[tokio::test]
 async fn a_session_shows_the_transitions_of_the_last_60_s_and_no_older_ones() {
     let (harness, _agents, hands) = two_specs().await;
@@ -126,6 +129,7 @@ async fn a_session_shows_the_transitions_of_the_last_60_s_and_no_older_ones() {
     assert_eq!(shown().await, 0);
 }
 
+// S001-TR-03
 #[tokio::test]
 async fn an_automatic_transition_answers_in_the_same_run_and_moves_the_session() {
     let (harness, agents, hands) = two_specs().await;
@@ -178,6 +182,7 @@ async fn after_a_transition(wait: i64, said: &str, to: Option<&str>) -> (Verdict
     (verdict, specs, session)
 }
 
+// S001-TR-14
 #[tokio::test]
 async fn within_60_s_nobody_is_handed_back() {
     for said in ["home 0.9!", "home 0.9", "home 0.7"] {
@@ -191,6 +196,7 @@ async fn within_60_s_nobody_is_handed_back() {
     assert_eq!(verdict, Verdict::Suggested);
 }
 
+// S001-TR-13
 #[tokio::test]
 async fn within_60_s_nobody_goes_the_same_way_again() {
     for said in ["away 0.9!", "away 0.7"] {
@@ -236,6 +242,7 @@ async fn at_most_five_automatic_transitions_follow_one_message() {
     assert_eq!(asked.specs(), ["s5", "s6"]);
 }
 
+// S001-RQ-18, S001-RQ-20, S001-RS-17
 #[tokio::test]
 async fn what_an_answer_leaves_the_next_request_finds() {
     let harness = Harness::start_with(with_specs(&["home"])).await;
@@ -280,6 +287,7 @@ fn texts(conversation: &Value) -> Vec<&str> {
     history.iter().map(|message| message["text"].as_str().unwrap()).collect()
 }
 
+// S001-RQ-15, S001-RQ-16
 #[tokio::test]
 async fn a_request_shows_the_last_20_messages() {
     let harness = Harness::start_with(with_specs(&["home"])).await;

@@ -48,6 +48,7 @@ fn story() -> Vec<Body> {
 }
 
 /// Contract by contract, as the seed has the cascade.
+// S000-IN-05
 #[test]
 fn each_decision_is_told_with_its_contract_and_its_numbers() {
     let decisions = of(story());

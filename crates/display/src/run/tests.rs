@@ -80,6 +80,7 @@ fn the_page_shows_tasks_questions_and_errors() {
     }
 }
 
+// S000-C3-07
 #[test]
 fn a_task_at_work_has_its_health_checks() {
     let task = |last_at_ms| v1::TaskView {
@@ -136,6 +137,7 @@ fn beyond_a_few_failures_a_line_is_enough() {
     assert!(!shown.contains("t23:"), "{shown}");
 }
 
+// S000-C6-12, S000-C6-13
 #[test]
 fn what_is_medium_is_listed_at_the_end_and_what_is_low_in_the_verbose_form() {
     let notice = |code: &str, severity: v1::Severity| v1::Notice {

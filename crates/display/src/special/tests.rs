@@ -17,6 +17,7 @@ fn check(shown: &v1::Error, context: &Context<'_>, expected: &str) {
     assert_eq!(error(shown, context, Paint::OFF).as_deref(), Some(expected));
 }
 
+// S000-C1-16
 #[test]
 fn an_unknown_agent_with_similar_ones() {
     let shown = v1::Error {
@@ -46,6 +47,7 @@ fn an_unknown_agent_with_similar_ones() {
     );
 }
 
+// S000-C1-16
 #[test]
 fn an_unknown_agent_without_similar_ones() {
     let shown = failure("AGENT_NOT_FOUND", "there is no agent \"elsabro-nonexistent\"");
@@ -53,6 +55,7 @@ fn an_unknown_agent_without_similar_ones() {
     assert!(shown.contains("|  No agent has a similar name "), "{shown}");
 }
 
+// S000-C2-12
 #[test]
 fn an_invalid_transition_shows_the_right_steps() {
     let shown = v1::Error {
@@ -84,6 +87,7 @@ fn an_invalid_transition_shows_the_right_steps() {
     );
 }
 
+// S000-C2-12
 #[test]
 fn an_impossible_transition_says_why() {
     let shown = v1::Error {
@@ -96,6 +100,7 @@ fn an_impossible_transition_says_why() {
     assert!(shown.contains("|  nothing may follow DELETED "), "{shown}");
 }
 
+// S000-C3-24
 #[test]
 fn a_timeout() {
     let partial = v1::Payload {
@@ -157,6 +162,7 @@ fn a_timeout() {
     assert!(unasked.contains("|  -> Give the task more time: `timeouts.timeout` in   |"), "{unasked}");
 }
 
+// S000-C4-13, S000-C4-23
 #[test]
 fn exhausted_retries() {
     let attempt = |number, duration_ms| v1::AttemptRecord {
@@ -206,6 +212,7 @@ fn exhausted_retries() {
     );
 }
 
+// S000-C7-21, S000-C7-23
 #[test]
 fn a_corrupted_session() {
     let shown = v1::Error {
@@ -242,6 +249,23 @@ fn a_corrupted_session() {
     );
 }
 
+// S000-C7-22
+#[test]
+fn five_violations_of_a_session_are_shown_and_the_others_are_counted() {
+    let violations =
+        |count: usize| (1..=count).map(|number| failure("", &format!("violation {number}"))).collect();
+    for (count, last, more) in
+        [(5, "|  - violation 5 ", None), (7, "|  - violation 5 ", Some("... and 2 more"))]
+    {
+        let shown = v1::Error { details: violations(count), ..failure("SESSION_VALIDATION_FAILED", "found") };
+        let shown = error(&shown, &Context::default(), Paint::OFF).unwrap_or_default();
+        assert!(shown.contains(last) && !shown.contains("violation 6"), "{shown}");
+        assert_eq!(shown.contains("more"), more.is_some(), "{shown}");
+        assert!(more.is_none_or(|more| shown.contains(more)), "{shown}");
+    }
+}
+
+// S000-SC-08
 #[test]
 fn several_critical_errors() {
     let errors = listed(&[

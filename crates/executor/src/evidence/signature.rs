@@ -89,6 +89,7 @@ mod tests {
         }
     }
 
+    // S002-EV-05
     #[test]
     fn the_same_page_in_the_same_state_has_the_same_signature() {
         let redactor = Redactor::new(&[]);
@@ -110,6 +111,7 @@ mod tests {
         assert!(one.piece().redacted);
     }
 
+    // S002-EV-04
     #[test]
     fn a_picture_adds_its_hash() {
         let mut seen = Seen::new(Skeleton::default(), &Redactor::new(&[]));

@@ -33,6 +33,7 @@ fn each_kind_of_locator_finds_its_element() {
     check(&page, json!({ "kind": "text", "value": "×" }), &["no"]);
 }
 
+// S002-RU-03
 #[test]
 fn names_labels_and_texts_match_whole_and_with_case_after_normalisation() {
     let page = Page::with(SIGN_IN);
@@ -49,6 +50,7 @@ fn names_labels_and_texts_match_whole_and_with_case_after_normalisation() {
     check(&page, json!({ "kind": "role", "role": "button", "name": "Größe" }), &["a", "b"]);
 }
 
+// S002-RU-08
 #[test]
 fn the_first_locator_that_matches_anything_decides() {
     let page = Page::with("<p id=a data-testid=x>one</p><p id=b data-testid=x>two</p><a id=c href=/>two</a>");
@@ -72,6 +74,7 @@ fn the_first_locator_that_matches_anything_decides() {
     );
 }
 
+// S002-RU-05
 #[test]
 fn nth_counts_from_zero_in_document_order() {
     let page = Page::with("<ul><li id=a>x<li id=b>x<li id=c>x</ul>");

@@ -27,6 +27,7 @@ fn redaction() -> Value {
     json!({ "selectors": [".private", "[data-never]"] })
 }
 
+// S002-EV-09
 #[test]
 fn no_secret_is_in_anything_that_is_kept() {
     let page = Page::with(PAGE);

@@ -39,6 +39,7 @@ fn the_same_page_in_the_same_state_gives_the_same_bytes() {
     assert_eq!(first["url"], page.page("location.href"));
 }
 
+// S002-EV-05
 #[test]
 fn each_change_of_state_changes_the_part_that_it_belongs_to() {
     let page = Page::with(PAGE);
@@ -110,6 +111,7 @@ fn the_skeleton_lists_what_has_no_role_but_can_be_reached() {
     assert_eq!(skeleton(&page)["dom"], r#"["","Card"]"#);
 }
 
+// S002-EV-01, S002-EV-02, S002-EV-03
 #[test]
 fn a_snapshot_shows_the_targets_with_what_is_around_them() {
     let page = Page::with(PAGE);
@@ -138,6 +140,7 @@ fn a_snapshot_shows_the_targets_with_what_is_around_them() {
     assert_eq!(page.run("snapshot", &json!([[]]))["targets"], json!([]));
 }
 
+// S002-EV-03
 #[test]
 fn a_snapshot_is_bounded_and_says_what_it_left_out() {
     let page = Page::with(

@@ -39,6 +39,7 @@ fn a_tally_lists_who_failed_and_which_of_them_was_critical() {
     assert_eq!(names, ["build", "builder", "docs", "writer"]);
 }
 
+// S000-C5-02, S000-CL-09
 #[test]
 fn an_absent_policy_is_a_quorum_of_one_half_that_waits() {
     let mut violations = Vec::new();
@@ -48,6 +49,7 @@ fn an_absent_policy_is_a_quorum_of_one_half_that_waits() {
     assert_eq!((read.threshold(), read.to_proto().stop_when_decided), (Some(0.5), Some(false)));
 }
 
+// S000-C5-01, S000-C5-03
 #[test]
 fn a_threshold_is_a_share_and_only_goes_with_a_quorum() {
     #[track_caller]
@@ -85,6 +87,7 @@ fn a_threshold_is_a_share_and_only_goes_with_a_quorum() {
     );
 }
 
+// S000-C5-05, S000-C5-13, S000-CL-10
 #[test]
 fn a_wave_waits_cancels_or_is_decided() {
     #[track_caller]
@@ -129,6 +132,7 @@ fn a_wave_waits_cancels_or_is_decided() {
     check(critical_path, &[Error, Error], 2, go_on);
 }
 
+// S000-C5-09
 #[test]
 fn a_critical_task_without_success_ends_a_critical_path_alone() {
     for status in [Error, Timeout, Cancelled] {
@@ -140,6 +144,7 @@ fn a_critical_task_without_success_ends_a_critical_path_alone() {
     }
 }
 
+// S000-C5-07
 #[test]
 fn an_evaluation_gives_its_reason_with_the_share_of_successes() {
     #[track_caller]
@@ -155,6 +160,7 @@ fn an_evaluation_gives_its_reason_with_the_share_of_successes() {
     check(CriticalPath, &[Error, Success], "no critical task failed: 1/2 (50%)");
 }
 
+// S000-C5-07
 #[test]
 fn only_a_quorum_has_a_threshold() {
     for kind in AggregationKind::ALL {
@@ -179,6 +185,7 @@ fn names_are_listed_up_to_twenty_and_agents_once() {
     assert_eq!((evaluation.total, tally.summary().total), (50, 50));
 }
 
+// S000-C5-17
 #[test]
 fn failures_are_summed_up_by_severity() {
     let of = |status, critical, severity| TaskOutcome { severity, ..outcome(status, critical) };
@@ -199,6 +206,7 @@ fn failures_are_summed_up_by_severity() {
     );
 }
 
+// S000-C5-16
 #[test]
 fn reports_have_the_severities_of_the_table() {
     #[track_caller]
@@ -312,6 +320,7 @@ fn evaluate_naively(policy: AggregationPolicy, results: &[TaskOutcome<'_>]) -> v
 }
 
 proptest! {
+    // S000-C5-06, S000-C5-10, S000-C5-13
     #[test]
     fn a_running_tally_agrees_with_an_evaluation_of_the_whole_list(policy in drawn_policy(), drawn in drawn()) {
         with_names(&drawn, |outcomes| {

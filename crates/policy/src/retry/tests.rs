@@ -50,6 +50,7 @@ fn what_is_written_out_reads_back() {
     }
 }
 
+// S000-C4-02, S000-C4-03
 #[test]
 fn delays_double_up_to_the_maximum() {
     let policy = RetryPolicy::default();
@@ -112,6 +113,7 @@ fn one_given_delay_moves_the_default_of_the_other() {
     assert_eq!(policy.delay(1, None), ms(200));
 }
 
+// S000-C4-04
 #[test]
 fn all_violations_are_reported_with_their_paths() {
     let policy = v1::RetryPolicy {
@@ -177,6 +179,7 @@ fn the_maximum_must_not_be_shorter_than_the_base() {
     );
 }
 
+// S000-C4-06, S000-C4-10, S000-C4-11
 #[test]
 fn codes_decide_before_counts_and_counts_before_limits() {
     #[track_caller]
@@ -217,6 +220,7 @@ fn a_policys_own_codes_are_added_to_the_lists() {
     assert!(policy.refusal("TASK_TIMEOUT").is_some());
 }
 
+// S000-C4-09
 #[test]
 fn the_list_that_decides_is_told_with_its_entry() {
     let policy = read(&v1::RetryPolicy {
@@ -256,6 +260,7 @@ fn once_is_exhausted_by_its_first_failure() {
     assert_eq!(once().decide("TIMEOUT", 1, ms(0), None, None), RetryDecision::Exhausted);
 }
 
+// S000-C4-14, S000-C4-15, S000-C4-17, S000-C4-18
 #[test]
 fn final_errors_wrap_the_original_one() {
     let last =
@@ -305,6 +310,7 @@ fn a_failed_attempt_without_a_code_is_named_by_its_message() {
     );
 }
 
+// S000-C4-05
 #[test]
 fn an_attempts_timeout_is_retried_and_high() {
     let error = attempt_timeout_error(ms(30_000));
@@ -314,6 +320,7 @@ fn an_attempts_timeout_is_retried_and_high() {
     assert_eq!(severity, Some(crate::severity::Severity::High));
 }
 
+// S000-C4-20
 #[test]
 fn a_success_after_failures_is_a_low_notice() {
     let notice = retry_success_notice("build", 1);
@@ -351,6 +358,7 @@ proptest! {
         }
     }
 
+    // S000-C4-04
     #[test]
     fn delays_are_the_formula(policy in policies(), attempt in 1..=MOST_ATTEMPTS) {
         let exponent = i32::try_from(attempt - 1).unwrap_or(i32::MAX);

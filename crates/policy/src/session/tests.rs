@@ -49,6 +49,7 @@ fn check(change: impl FnOnce(&mut Map<String, Value>), expected: &[(&str, &str)]
     );
 }
 
+// S000-C7-01
 #[test]
 fn a_valid_state_has_no_violations() {
     check(|_| {}, &[]);
@@ -56,6 +57,28 @@ fn a_valid_state_has_no_violations() {
     assert_eq!(found(json!({"version": "", "updated_at": "2024-01-20", "somebodys": 1})), []);
 }
 
+// S000-C7-19
+#[test]
+fn a_state_to_begin_with_has_every_field_and_nothing_in_it() {
+    let now = "2024-01-21T00:00:00.000Z";
+    assert_eq!(
+        Value::Object(initial(NOW)),
+        json!({
+            "version": "1.0.0",
+            "created_at": now,
+            "updated_at": now,
+            "current_flow": null,
+            "context": {},
+            "history": [],
+            "pending_tasks": [],
+            "blocked_on": null,
+            "errors": {"count": 0},
+            "suggested_next": null
+        })
+    );
+}
+
+// S000-C7-02, S000-C7-04, S000-C7-09
 #[test]
 fn every_field_has_the_types_of_the_contract() {
     let wrong = |field: &'static str, value: Value| {
@@ -80,6 +103,7 @@ fn every_field_has_the_types_of_the_contract() {
     );
 }
 
+// S000-C7-05, S000-C7-06
 #[test]
 fn a_phase_is_one_of_its_command() {
     let invalid = [("current_flow.phase", "INVALID_PHASE")];
@@ -104,6 +128,7 @@ fn a_phase_is_one_of_its_command() {
     }
 }
 
+// S000-C7-10
 #[test]
 fn an_entry_of_the_history_has_a_command_and_a_time() {
     let history = json!([
@@ -126,6 +151,7 @@ fn an_entry_of_the_history_has_a_command_and_a_time() {
     assert_eq!(found(json!({"version": "1", "updated_at": "2024-01-20", "history": many})).len(), 1_000);
 }
 
+// S000-C7-11, S000-C7-12
 #[test]
 fn times_are_dates_in_their_order() {
     let times = |created: &'static str, updated: &'static str| {
@@ -147,6 +173,7 @@ fn times_are_dates_in_their_order() {
     }
 }
 
+// S000-C7-09, S000-C7-13
 #[test]
 fn what_is_missing_is_critical_and_the_rest_high() {
     let error = |value: Value| failed(&violations(&state(value)));
@@ -170,6 +197,7 @@ fn what_is_missing_is_critical_and_the_rest_high() {
     assert_eq!(error(valid()), None);
 }
 
+// S000-C7-07, S000-C7-08
 #[test]
 fn what_is_no_json_and_what_is_no_object_is_told_apart() {
     let refused = parse(b"{\"version\": \"1.0.0\",\n  nope}").unwrap_err();
@@ -190,6 +218,7 @@ fn what_is_no_json_and_what_is_no_object_is_told_apart() {
     assert_eq!(parse(&deep).unwrap_err().code, "JSON_PARSE_ERROR");
 }
 
+// S000-C7-18, S000-C7-26
 #[test]
 fn only_a_valid_state_that_can_be_read_again_is_written() {
     let text = text(&state(valid())).unwrap();
@@ -215,6 +244,7 @@ fn only_a_valid_state_that_can_be_read_again_is_written() {
     assert_eq!((failed.code.as_str(), failed.severity()), ("REPAIR_FAILED", v1::Severity::Critical));
 }
 
+// S000-C7-14, S000-C7-15, S000-C7-16, S000-C7-17
 #[test]
 fn a_repair_keeps_what_is_valid_and_tells_what_it_has_changed() {
     let damaged = json!({

@@ -162,6 +162,7 @@ mod tests {
         assert_eq!(violations(state), []);
     }
 
+    // S000-C7-27, S000-IN-07
     #[test]
     fn a_plan_of_two_waves_goes_through_the_phases_of_execute_and_is_in_the_history() {
         let mut state = Map::new();
@@ -250,6 +251,7 @@ mod tests {
         assert_eq!(state["errors"], json!({ "count": 1 }));
     }
 
+    // S000-C7-27
     #[test]
     fn a_clock_that_was_set_back_leaves_a_valid_state() {
         let mut state = Map::new();

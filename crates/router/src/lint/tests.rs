@@ -195,6 +195,7 @@ fn an_expression_that_folded_text_cannot_match_is_found() {
     }
 }
 
+// S001-BP-04
 #[test]
 fn transitions_that_lead_nowhere_or_do_nothing_are_found() {
     let with = |transition: &str| {

@@ -75,6 +75,7 @@ fn text_of(request: &Value) -> String {
     answer(&spec(), request, NOW)["response"]["text"].as_str().unwrap().to_owned()
 }
 
+// S001-RS-11
 #[test]
 fn the_suggested_pattern_comes_before_the_matched_before_the_intents_before_the_fallback() {
     let mut asked = request("what is this");
@@ -97,6 +98,7 @@ fn a_pattern_that_cannot_answer_is_passed_over() {
     assert_eq!(answer(&without_fallback, &request("what is this"), NOW)["metadata"]["pattern_used"], "first");
 }
 
+// S001-BP-03
 #[test]
 fn the_confidence_is_routings_and_half_of_it_for_the_fallback() {
     let suggested = with(request("what is this"), "/context", "suggested_pattern", "first".into());
@@ -104,6 +106,7 @@ fn the_confidence_is_routings_and_half_of_it_for_the_fallback() {
     assert_eq!(answer(&spec(), &request("what is this"), NOW)["metadata"]["confidence"], 0.4);
 }
 
+// S001-BP-03
 #[test]
 fn times_are_those_that_were_given() {
     let answer_at = |now| answer(&spec(), &request("what is this"), now);
@@ -167,6 +170,7 @@ fn placeholders_are_filled_in_text_structure_and_context_and_kept_from_being_mar
     assert_eq!(answer["context_update"]["custom"], json!({ "topic": "is <b> a tag", "count": 3 }));
 }
 
+// S001-BP-04
 #[test]
 fn a_transition_with_keywords_is_proposed_only_where_one_was_said() {
     let answer_to = |text: &str, keywords: Value| {
@@ -234,6 +238,7 @@ fn a_text_beyond_the_limits_is_a_validation_error() {
     );
 }
 
+// S001-BP-01
 #[test]
 fn a_request_that_is_not_valid_gets_all_that_is_wrong_with_it() {
     let details = |request: &Value| {

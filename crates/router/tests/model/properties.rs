@@ -31,6 +31,7 @@ fn any_text() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
+    // S001-RQ-13
     #[test]
     fn any_text_gets_a_decision_whose_numbers_hold_together(
         text in any_text(),

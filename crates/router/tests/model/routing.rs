@@ -2,6 +2,7 @@ use capataz_router::{Catalogue, Message, Query, Role, Router};
 
 use super::support::{Build, route, shop, spec, two_assistants};
 
+// S001-RQ-09
 #[test]
 fn keywords_are_matched_as_written_and_in_their_order() {
     let decision = route(&two_assistants(), "Estoy PERDÍDO… me Siento solo");
@@ -69,6 +70,7 @@ fn keywords_in_scripts_without_spaces_are_found() {
     assert_eq!((decision.spec.as_str(), decision.keywords_matched), ("orders", vec!["注文".to_owned()]));
 }
 
+// S001-RQ-10
 #[test]
 fn patterns_match_by_phrase_and_by_expression_on_the_folded_text() {
     let decision = route(&two_assistants(), "¿Y CÓMO   arranco?");
@@ -78,6 +80,7 @@ fn patterns_match_by_phrase_and_by_expression_on_the_folded_text() {
     assert_eq!(route(&two_assistants(), "dime el siguiente paso").patterns_matched, ["action_planning"]);
 }
 
+// S001-RQ-08, S001-RQ-11
 #[test]
 fn an_intent_is_recognised_from_examples_and_suggests_its_pattern() {
     let decision = route(&two_assistants(), "dudo qué oferta de trabajo aceptar");
@@ -117,6 +120,7 @@ fn a_tie_goes_to_the_smaller_id() {
     assert_eq!(decision.alternatives.first().map(|other| other.spec.as_str()), Some("b"));
 }
 
+// S001-RQ-07
 #[test]
 fn alternatives_are_at_most_three_best_first_and_never_above_the_winner() {
     let router = Router::train(&Catalogue::new(shop()));
@@ -208,6 +212,7 @@ fn an_empty_catalogue_and_a_single_spec_are_catalogues() {
     assert!(known.confidence > unknown.confidence);
 }
 
+// S001-RQ-06
 #[test]
 fn reasons_name_what_counted() {
     let router = Router::train(&two_assistants());

@@ -270,6 +270,66 @@ fn an_ask_is_routed_answered_and_over() {
     assert!(result.response.is_some() && result.transition.is_none());
 }
 
+/// The request of an ask for which the router has found this.
+#[track_caller]
+fn request_for(routing: v1::Routing) -> Value {
+    let target = Ok(RoutedSpec { routing: Box::new(routing), ..found("wave") });
+    let routed = Routed { spec: String::new(), target, rerouted: false, default_spec: None };
+    let mut asked = Asked::begin(v1::Ask::default(), None, START);
+    let answer = QueryAnswer::Routed(routed);
+    asked.bench = asked.bench.does(Input::Answered { query: QueryId(0), answer });
+    asked.request()
+}
+
+// S001-RQ-02, S001-RQ-04, S001-RQ-05, S001-RQ-06, S001-RQ-07
+#[test]
+fn a_request_says_which_spec_was_chosen_when_and_why_and_which_others_there_were() {
+    let request = request_for(v1::Routing {
+        spec: "wave".to_owned(),
+        confidence: 0.85,
+        reason: "feelings".to_owned(),
+        alternatives: vec![v1::RoutingAlternative { spec: "kiro".to_owned(), confidence: 0.45 }],
+        detected_intent: "unclear".to_owned(),
+        ..v1::Routing::default()
+    });
+    assert_eq!((&request["id"], &request["timestamp"]), (&json!("req-1"), &json!(START)));
+    assert_eq!((&request["text"], &request["spec"]), (&json!("Me siento perdido"), &json!("wave")));
+    let alternatives = json!([{ "spec": "kiro", "confidence": 0.45 }]);
+    let routing = json!({ "confidence": 0.85, "reason": "feelings", "alternatives": alternatives });
+    assert_eq!(request["routing"], routing);
+}
+
+// S001-RQ-09, S001-RQ-10, S001-RQ-11, S001-RQ-12, S001-RQ-13
+#[test]
+fn a_request_has_all_that_was_found_in_the_text_and_how_its_spec_is_to_speak() {
+    let request = request_for(v1::Routing {
+        spec: "wave".to_owned(),
+        confidence: 0.85,
+        detected_intent: "emotional_support".to_owned(),
+        keywords_matched: vec!["siento".to_owned(), "perdido".to_owned()],
+        patterns_matched: vec!["me siento".to_owned()],
+        suggested_pattern: Some("emotional_low".to_owned()),
+        tone: "empathetic".to_owned(),
+        response_style: "poetic".to_owned(),
+        spec_title: "Wave".to_owned(),
+        spec_description: "listens".to_owned(),
+        confidence_breakdown: Some(v1::ConfidenceBreakdown { keyword: 0.6, intent: 0.2, context: 0.05 }),
+        ..v1::Routing::default()
+    });
+    let context = json!({
+        "detected_intent": "emotional_support",
+        "keywords_matched": ["siento", "perdido"],
+        "patterns_matched": ["me siento"],
+        "suggested_pattern": "emotional_low",
+        "tone": "empathetic",
+        "response_style": "poetic",
+        "spec_title": "Wave",
+        "spec_description": "listens",
+        "confidence_breakdown": { "keyword": 0.6, "intent": 0.2, "context": 0.05 },
+    });
+    assert_eq!(request["context"], context);
+}
+
 /// A spec as the answer to the query of this number.
 fn found_for(query: u64, spec: &str) -> Input {
     let routed = Routed {
@@ -309,6 +369,7 @@ fn the_users_choice_of_a_spec_goes_before_the_routers() {
     assert_eq!(asked.result().calls[0].reason(), v1::CallReason::Explicit);
 }
 
+// S001-ER-03, S001-ER-12, S001-ER-13
 #[test]
 fn a_recoverable_error_is_retried_twice_and_then_falls_back() {
     let mut asked = Asked::new();
@@ -325,12 +386,14 @@ fn a_recoverable_error_is_retried_twice_and_then_falls_back() {
     assert_eq!(calls[1].reason(), v1::CallReason::Fallback);
 }
 
+// S001-ER-10
 #[test]
 fn a_specs_own_code_is_retried_where_the_spec_says_that_it_may_pass() {
     let asked = Asked::new().fails("TIDE_TOO_LOW", true, None);
     assert_eq!(asked.bench.kinds(), ["task_attempt_failed"]);
 }
 
+// S001-ER-15
 #[test]
 fn what_is_not_recoverable_falls_back_at_once_and_to_the_default_where_none_is_named() {
     let ask = v1::Ask { spec: Some("kiro".to_owned()), ..v1::Ask::default() };
@@ -340,6 +403,7 @@ fn what_is_not_recoverable_falls_back_at_once_and_to_the_default_where_none_is_n
         .expect(v1::RunOutcome::Succeeded, &["kiro", "wave"]);
 }
 
+// S001-ER-14
 #[test]
 fn a_chain_tries_each_spec_once_and_the_last_error_is_the_answer() {
     let asked = Asked::new()
@@ -361,6 +425,7 @@ fn a_fallback_that_does_not_exist_is_one_more_failure() {
     asked.answers(|_| ()).expect(v1::RunOutcome::Succeeded, &["sage", "nobody", "wave"]);
 }
 
+// S001-ER-08
 #[test]
 fn what_only_the_user_can_mend_goes_to_the_user_or_to_the_named_spec() {
     for code in ["VALIDATION_ERROR", "INSUFFICIENT_CONTEXT"] {
@@ -389,6 +454,7 @@ fn what_only_the_user_can_mend_is_tried_again_where_the_spec_calls_it_recoverabl
     }
 }
 
+// S001-ER-07
 #[test]
 fn an_answer_that_breaks_the_contract_is_fatal_and_every_violation_is_named() {
     let ask = v1::Ask { spec: Some("kiro".to_owned()), ..v1::Ask::default() };
@@ -405,6 +471,7 @@ fn an_answer_that_breaks_the_contract_is_fatal_and_every_violation_is_named() {
     assert_eq!(asked.result_of_first_call().code, "FATAL_ERROR");
 }
 
+// S001-BP-01, S001-ER-04
 #[test]
 fn a_request_that_breaks_the_contract_is_not_sent_and_every_violation_is_named() {
     let mut asked = Asked::begin(v1::Ask::default(), None, START);
@@ -478,6 +545,7 @@ fn what_the_user_or_a_transition_chose_holds_the_session_however_unsure_the_rout
     assert_eq!(held(handed_over.answers(|_| ()).session()).as_deref(), Some("sage"));
 }
 
+// S001-RQ-14
 #[test]
 fn the_previous_spec_is_the_one_that_answered_last() {
     let first = Asked::in_session(None, "req-1", START)
@@ -511,6 +579,7 @@ impl Asked {
     }
 }
 
+// S001-TR-05, S001-TR-07
 #[test]
 fn an_automatic_transition_in_a_failed_answer_goes_before_its_fallback() {
     let asked = Asked::in_session(None, "req-1", START)
@@ -549,6 +618,7 @@ fn an_automatic_transition_in_a_failed_answer_to_nobody_leaves_it_to_the_fallbac
         .expect(v1::RunOutcome::Succeeded, &["wave", "sage"]);
 }
 
+// S001-TR-11
 #[test]
 fn of_two_suggestions_the_more_visible_one_is_offered() {
     // `wave` suggests `kiro`, then its fallback `sage` suggests `wave`.
@@ -659,6 +729,7 @@ impl Asked {
     }
 }
 
+// S001-RS-15
 #[test]
 fn what_the_daemon_raises_itself_is_a_whole_response_in_the_users_language() {
     let spanish = "La respuesta está tardando más de lo esperado. ¿Quieres intentarlo de nuevo?";
@@ -690,6 +761,7 @@ fn what_the_daemon_raises_itself_is_a_whole_response_in_the_users_language() {
     }
 }
 
+// S001-BP-07
 #[test]
 fn an_answer_that_breaks_the_contract_is_recorded_and_the_user_is_told_in_words() {
     let asked = Asked::new().answers(|answer| {
@@ -752,6 +824,7 @@ impl Asked {
     }
 }
 
+// S001-BP-05
 #[test]
 fn an_answer_that_is_refused_at_the_door_is_fatal_too() {
     for code in ["INVALID_OUTPUT", "OUTPUT_TOO_LARGE"] {
@@ -776,6 +849,7 @@ fn an_answer_that_is_refused_at_the_door_is_fatal_too() {
     }
 }
 
+// S001-ER-01
 #[test]
 fn a_spec_that_does_not_answer_within_30_s_has_timed_out() {
     let mut asked = Asked::new();
@@ -798,6 +872,7 @@ fn a_spec_that_does_not_answer_within_30_s_has_timed_out() {
     assert_eq!(failed.unwrap().code, "PROCESSING_TIMEOUT");
 }
 
+// S001-ER-05
 #[test]
 fn a_spec_that_nobody_serves_is_not_available() {
     let ask = v1::Ask { spec: Some("sage".to_owned()), ..v1::Ask::default() };
@@ -815,6 +890,7 @@ fn a_spec_whose_workers_are_busy_has_as_long_as_for_an_answer() {
     asked.expect(v1::RunOutcome::Failed, &["wave"]);
 }
 
+// S001-TR-08, S001-TR-09
 #[test]
 fn a_suggestion_is_shown_by_its_band() {
     use v1::TransitionBand::{Ignored as BelowAll, Prominent, Subtle};
@@ -833,6 +909,7 @@ fn a_suggestion_is_shown_by_its_band() {
     }
 }
 
+// S001-TR-03
 #[test]
 fn an_automatic_transition_gives_the_same_text_to_the_other_spec() {
     let asked = Asked::new().suggests("kiro", 0.9, true);
@@ -843,6 +920,7 @@ fn an_automatic_transition_gives_the_same_text_to_the_other_spec() {
     assert_eq!(asked.result().calls[1].reason(), v1::CallReason::Transition);
 }
 
+// S001-TR-04
 #[test]
 fn an_automatic_transition_needs_more_than_0_8() {
     let asked = Asked::new()
@@ -882,6 +960,7 @@ fn handed_over() -> SessionState {
     session
 }
 
+// S001-TR-14
 #[test]
 fn within_a_minute_a_session_is_not_handed_back() {
     use v1::TransitionVerdict::{Suggested, Suppressed};
@@ -895,6 +974,7 @@ fn within_a_minute_a_session_is_not_handed_back() {
     }
 }
 
+// S001-TR-13
 #[test]
 fn the_window_counts_in_the_same_direction_too() {
     use v1::TransitionVerdict::{Suggested, Suppressed};
@@ -917,6 +997,7 @@ fn the_window_counts_in_the_same_direction_too() {
     }
 }
 
+// S001-TR-01
 #[test]
 fn an_accepted_suggestion_moves_the_session_and_counts_for_the_window() {
     let mut session = Asked::in_session(None, "req-1", START).suggests("kiro", 0.75, false).session();
@@ -955,6 +1036,7 @@ fn a_session_whose_spec_is_gone_is_routed_anew() {
     assert_eq!(asked.result().calls[0].reason(), v1::CallReason::Routed);
 }
 
+// S001-RQ-15, S001-RQ-16, S001-RQ-18
 #[test]
 fn the_next_request_sees_what_the_last_answer_left() {
     let session = Asked::in_session(None, "req-1", START)
@@ -977,6 +1059,7 @@ fn the_next_request_sees_what_the_last_answer_left() {
     assert_eq!((&history[1]["role"], &history[1]["spec"]), (&json!("assistant"), &json!("wave")));
 }
 
+// S001-BP-06, S001-RS-17
 #[test]
 fn what_a_spec_leaves_that_hands_over_is_seen_by_the_next_one_and_kept() {
     let asked = Asked::in_session(None, "req-1", START).answers(|answer| {
@@ -1014,6 +1097,7 @@ fn an_ask_that_fails_moves_no_session() {
     assert_eq!(asked.session().context(Wall(START)).current_spec, None);
 }
 
+// S001-BP-07
 #[test]
 fn an_answer_that_leads_to_another_attempt_is_recorded() {
     let asked = Asked::new().fails("TEMPORARY_ERROR", true, None);

@@ -15,6 +15,7 @@ fn half() -> v1::Payload {
     json("\"half\"")
 }
 
+// S000-C3-10, S000-C3-14, S000-C3-16
 #[test]
 fn a_task_whose_time_is_over_is_asked_about_and_nothing_waits_for_the_answer() {
     let mut bench = Bench::with("a b | c", short).lease("a", "w1");
@@ -38,6 +39,7 @@ fn a_task_whose_time_is_over_is_asked_about_and_nothing_waits_for_the_answer() {
     bench.lease("c", "w1").completes("c").expect_outcome(v1::RunOutcome::SucceededWithFailures);
 }
 
+// S000-C3-17
 #[test]
 fn extend_adds_a_quarter_of_an_hour_and_withdraws_the_cancel() {
     let bench = exceeded("a").after(9 * SECOND).answer("extend");
@@ -51,6 +53,7 @@ fn extend_adds_a_quarter_of_an_hour_and_withdraws_the_cancel() {
     bench.completes("a").expect_timed_out("a");
 }
 
+// S000-C3-18
 #[test]
 fn more_time_by_another_call_answers_the_question() {
     let bench = exceeded("a").extend("a", MINUTE).expect_kinds(&["task_extended", "question_answered"]);
@@ -58,6 +61,7 @@ fn more_time_by_another_call_answers_the_question() {
     bench.completes("a").expect_succeeded("a");
 }
 
+// S000-C3-20
 #[test]
 fn terminate_makes_the_partial_output_what_later_waves_refer_to() {
     let bench = Bench::with("a | b", |plan| {
@@ -92,6 +96,7 @@ fn terminate_without_any_output_is_a_timeout_without_one() {
     assert_eq!((bench.count("partial_output_kept"), bench.task("a").output), (0, None));
 }
 
+// S000-C3-21
 #[test]
 fn retry_ends_the_work_by_force_and_begins_it_again() {
     let bench = exceeded("a");
@@ -104,6 +109,7 @@ fn retry_ends_the_work_by_force_and_begins_it_again() {
     bench.completes("a").expect_outcome(v1::RunOutcome::Succeeded);
 }
 
+// S000-C3-22
 #[test]
 fn abort_ends_the_run_with_the_timeout() {
     let bench = exceeded("a b").answer("abort").expect_status(v1::RunStatus::Cancelling);

@@ -11,6 +11,7 @@ fn unknown() -> Bench {
     Bench::plan("a@once").lease("a", "w1").after(SECOND).loses("a")
 }
 
+// S000-C6-11
 #[test]
 fn a_high_failure_pauses_the_run_and_asks() {
     let bench = asking("a b c").lease("a", "w1").lease("b", "w2").fails("a", "TESTS_FAILED");
@@ -37,12 +38,14 @@ fn a_high_failure_pauses_the_run_and_asks() {
     bench.completes("b").expect_succeeded("b");
 }
 
+// S000-C6-12
 #[test]
 fn other_failures_do_not_ask() {
     asking("a b").lease_all().fails("a", "COVERAGE_LOW").expect_kinds(&["task_settled"]);
     Bench::plan("a b").lease_all().fails("a", "TESTS_FAILED").expect_kinds(&["task_settled"]);
 }
 
+// S000-C6-11
 #[test]
 fn skip_leaves_the_failure_to_the_policy() {
     asking("fail_fast: a b")
@@ -85,6 +88,7 @@ fn the_wave_does_not_end_before_the_answer() {
         .expect_run_error("QUORUM_NOT_MET");
 }
 
+// S000-C4-19
 #[test]
 fn retry_runs_the_task_anew() {
     let bench = asking("a").lease("a", "w1").fails("a", "TESTS_FAILED").answer("fix_manual");
@@ -93,6 +97,7 @@ fn retry_runs_the_task_anew() {
     bench.completes("a").expect_outcome(v1::RunOutcome::Succeeded);
 }
 
+// S000-C3-20
 #[test]
 fn terminate_keeps_what_a_timed_out_task_had() {
     let bench = asking("a b").lease_all().completes("b").after(30 * MINUTE);

@@ -6,6 +6,7 @@ fn retry_policy(policy: v1::RetryPolicy) -> impl FnOnce(&mut v1::Plan) {
     |plan| plan.retry = Some(policy)
 }
 
+// S000-C4-02, S000-C4-20, S000-CL-06
 #[test]
 fn a_failure_that_may_pass_is_tried_again_after_one_and_two_seconds() {
     let bench =
@@ -30,6 +31,7 @@ fn success_at_the_first_attempt_is_no_notice() {
 }
 
 /// Seed 000, scenario 4.
+// S000-C4-01, S000-C4-14, S000-C4-15
 #[test]
 fn the_third_failure_exhausts_the_attempts() {
     let bench = Bench::plan("a")
@@ -50,6 +52,7 @@ fn the_third_failure_exhausts_the_attempts() {
     assert!(error.suggested_action.is_some());
 }
 
+// S000-C4-11, S000-C4-18
 #[test]
 fn a_failure_that_does_not_pass_is_not_tried_again() {
     let bench = Bench::plan("a b")
@@ -68,6 +71,7 @@ fn a_worker_that_stops_by_itself_has_failed() {
     assert_eq!(bench.error("a").cause.unwrap().code, "TASK_CANCELLED");
 }
 
+// S000-C6-08
 #[test]
 fn the_severity_is_that_of_the_original_error() {
     let bench = Bench::plan("a b c").lease_all().fails("a", "COVERAGE_LOW").fails("b", "SOMETHING_ELSE");
@@ -105,6 +109,7 @@ fn the_failing_side_may_declare_the_severity() {
     assert_eq!(bench.count("notice"), 0, "it is known");
 }
 
+// S000-C6-10
 #[test]
 fn a_declared_critical_failure_aborts_the_run_whatever_the_policy() {
     let of_plan = |plan: &mut v1::Plan| plan.waves[0].tasks[0].severity = Some(v1::Severity::Critical as i32);
@@ -136,6 +141,7 @@ fn a_critical_failure_at_the_beginning_of_a_wave_ends_the_tasks_beside_it() {
     bench.expect_task("b", v1::TaskState::Deleted, v1::ResultStatus::Cancelled);
 }
 
+// S000-CL-07
 #[test]
 fn a_failed_attempt_and_its_causes_have_severities_too() {
     let error = v1::Error { cause: Some(Box::new(failure("STATE_MISSING"))), ..failure("NETWORK_ERROR") };
@@ -149,6 +155,7 @@ fn a_failed_attempt_and_its_causes_have_severities_too() {
     assert_eq!(failed.cause.unwrap().severity, v1::Severity::Critical as i32);
 }
 
+// S000-C4-17
 #[test]
 fn why_a_failure_is_not_tried_again_is_told() {
     #[track_caller]
@@ -169,6 +176,7 @@ fn why_a_failure_is_not_tried_again_is_told() {
 }
 
 /// Seed 000, contract 4: an entry for each attempt, and the waits are part of the time.
+// S000-C4-12, S000-C4-13
 #[test]
 fn the_history_has_every_attempt_the_successful_one_too_with_the_waits() {
     let bench = Bench::plan("a")
@@ -236,6 +244,7 @@ fn the_failing_side_may_ask_for_a_longer_wait() {
     assert_eq!(bench.task("a").retry_at_ms, Some(START + 7 * SECOND));
 }
 
+// S000-C4-05
 #[test]
 fn an_attempt_that_takes_too_long_is_stopped_and_tried_again() {
     let limit = v1::RetryPolicy { timeout_per_attempt_ms: Some(30 * SECOND), ..v1::RetryPolicy::default() };
@@ -268,6 +277,7 @@ fn a_result_in_the_grace_of_an_attempt_comes_too_late_for_it() {
         .expect_succeeded("a");
 }
 
+// S000-C4-06
 #[test]
 fn no_attempt_begins_after_the_total_limit() {
     let limit = v1::RetryPolicy { total_timeout_ms: Some(10 * SECOND), ..v1::RetryPolicy::default() };
@@ -296,6 +306,7 @@ fn jitter_shortens_the_wait_the_same_in_every_replay() {
     assert_eq!(one, other);
 }
 
+// S000-C6-10
 #[test]
 fn a_critical_failure_aborts_the_run_whatever_the_policy() {
     let bench = Bench::plan("continue_all: a b c | d")

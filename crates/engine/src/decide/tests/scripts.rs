@@ -338,6 +338,7 @@ fn an_action_and_what_follows_it_are_one_decision() {
     ]);
 }
 
+// S002-FI-06, S002-FI-07
 #[test]
 fn a_failure_ends_the_script_with_the_error_that_has_the_number_of_its_event() {
     let error = Scripted::opened(&["click send", "click more"], v1::ScriptPolicy::default())
@@ -346,6 +347,7 @@ fn a_failure_ends_the_script_with_the_error_that_has_the_number_of_its_event() {
     assert_eq!(error.retryable, Some(false));
 }
 
+// S002-CO-05
 #[test]
 fn a_listed_code_is_tried_again_after_the_backoff_until_the_limit_halts_the_script() {
     let mut scripted = Scripted::opened(&["click send"], retries_on(&["TARGET_NOT_FOUND"]));
@@ -425,6 +427,7 @@ fn what_was_sent_to_the_page_is_not_sent_again_unless_it_is_declared_repeatable(
         .expect_ended_with("POSTCONDITION_FAILED");
 }
 
+// S002-CO-06
 #[test]
 fn a_declared_recovery_comes_before_the_next_try_and_its_limit_halts_the_script() {
     let mut scripted = Scripted::opened(&["click send"], recovers_from("OVERLAY_BLOCKING"));
@@ -465,6 +468,7 @@ fn an_action_may_fail_without_ending_the_script_where_it_says_so() {
     assert_eq!((result.succeeded, result.failed), (1, 1));
 }
 
+// S002-CO-03, S002-FI-08
 #[test]
 fn the_first_action_beyond_max_steps_is_not_performed_and_the_host_shows_the_page() {
     let policy = v1::ScriptPolicy { max_steps: Some(1), ..v1::ScriptPolicy::default() };
@@ -514,6 +518,7 @@ fn the_limits_hold_after_an_action_that_was_tried_again_as_well() {
     assert_eq!(details(&error)["policy_reason"], "max_steps");
 }
 
+// S002-CO-04
 #[test]
 fn a_state_may_be_seen_again_three_times_by_what_changes_something() {
     let lines: Vec<String> = (1..=6).map(|number| format!("click again-{number}")).collect();

@@ -96,6 +96,7 @@ fn a_plan_without_a_session_has_no_turn() {
     assert_eq!(bench.input(turn()).expect_refusal(), Refusal::Outdated);
 }
 
+// S000-C7-30
 #[test]
 fn the_session_follows_the_plan_from_phase_to_phase() {
     let mut shop = Shop::default();
@@ -116,6 +117,31 @@ fn the_session_follows_the_plan_from_phase_to_phase() {
     let history = work["history"].as_array().unwrap();
     let told = history.iter().map(|entry| (&entry["command"], &entry["result"], &entry["run_id"]));
     assert_eq!(told.collect::<Vec<_>>(), [(&json!("execute"), &json!("succeeded"), &json!(RUN))]);
+}
+
+/// The seed's whole flow: three agents in parallel, of which one is out of time at each of its attempts.
+// S000-IN-08
+#[test]
+fn two_of_three_agents_are_a_quorum_and_the_session_has_what_became_of_them() {
+    let mut shop = Shop::default();
+    let mut bench = begun("executor explorer verifier");
+    assert_eq!(shop.hears(&bench), ["initializing", "executing_wave_1"]);
+    bench = bench.lease_all().completes("executor").completes("explorer");
+    for delay in [SECOND, 2 * SECOND] {
+        bench = bench.fails("verifier", "TIMEOUT").after(delay).lease("verifier", "w3");
+    }
+    bench = bench.fails("verifier", "TIMEOUT").expect_failed("verifier", "RETRY_EXHAUSTED");
+    assert_eq!(bench.task("verifier").severity, v1::Severity::High as i32);
+    let bench = bench.expect_succeeded("executor").expect_outcome(v1::RunOutcome::SucceededWithFailures);
+    let evaluation = bench.run().waves[0].evaluation.clone().unwrap();
+    assert_eq!((evaluation.successes, evaluation.total, evaluation.should_continue), (2, 3, true));
+    assert_eq!(evaluation.failed_agents, ["verifier"]);
+    assert_eq!(shop.hears(&bench), ["verifying", "done"]);
+    let work = shop.work();
+    assert_eq!(
+        (&work["history"][0]["result"], &work["errors"]["count"]),
+        (&json!("succeeded_with_failures"), &json!(1))
+    );
 }
 
 #[test]

@@ -17,6 +17,7 @@ fn short() -> Bench {
 }
 
 /// Seed 000, scenario 3.
+// S000-C3-01, S000-C3-09, S000-C3-10, S000-C3-12, S000-SC-04
 #[test]
 fn a_timeout_warns_cancels_waits_and_then_forces() {
     let bench = Bench::plan("explore-codebase b c").lease_all().completes("b").completes("c");
@@ -59,6 +60,7 @@ fn a_warning_that_comes_after_the_deadline_is_not_given() {
     assert_eq!(bench.notices("TIMEOUT_IMMINENT").len(), 0);
 }
 
+// S000-C3-02, S000-CL-05
 #[test]
 fn the_timeout_spans_all_attempts() {
     let bench = Bench::with("a", timeouts(10 * SECOND, None)).lease("a", "w1").after(5 * SECOND);
@@ -67,6 +69,7 @@ fn the_timeout_spans_all_attempts() {
     bench.after(4 * SECOND).expect_kinds(&["task_cancel_requested", "question_asked"]);
 }
 
+// S000-C3-03, S000-CL-05
 #[test]
 fn the_time_in_a_queue_before_the_first_lease_does_not_count() {
     let bench = Bench::plan("a").after(HALF_AN_HOUR).lease("a", "w1");
@@ -88,6 +91,7 @@ fn a_partial_answer_to_the_cancel_is_kept() {
     assert_eq!(bench.error("a").timeout.unwrap().partial_output, Some(json("\"half\"")));
 }
 
+// S000-C3-14, S000-C3-15
 #[test]
 fn a_forced_end_keeps_what_the_worker_has_shown() {
     let mut bench = short().after(SECOND);
@@ -107,6 +111,7 @@ fn after_the_grace_nothing_is_left_to_extend() {
     assert_eq!(bench.error("a").options, ["terminate", "retry", "abort"]);
 }
 
+// S000-C3-18
 #[test]
 fn more_time_before_the_deadline_moves_it() {
     let bench = short().after(SECOND / 2).extend("a", 15 * MINUTE).expect_kinds(&["task_extended"]);
@@ -117,6 +122,7 @@ fn more_time_before_the_deadline_moves_it() {
     bench.after(SECOND / 2).expect_kinds(&["task_cancel_requested", "question_asked"]);
 }
 
+// S000-C3-17
 #[test]
 fn more_time_within_the_grace_withdraws_the_cancel() {
     let bench = short().after(SECOND).after(9 * SECOND).extend("a", 15 * MINUTE);
@@ -160,6 +166,7 @@ fn a_late_extension_still_lies_in_the_future() {
     assert_eq!(bench.task("a").deadline_ms, Some(bench.now.0 + 1));
 }
 
+// S000-C3-19
 #[test]
 fn after_the_end_no_time_can_be_added() {
     let bench = Bench::with("a b", timeouts(SECOND, None))
@@ -171,6 +178,7 @@ fn after_the_end_no_time_can_be_added() {
     assert_eq!(error.message, "task \"a\" is FAILED and has no time that runs");
 }
 
+// S000-C3-19
 #[test]
 fn a_task_that_nobody_has_taken_has_no_deadline_to_move() {
     let error = Bench::plan("a").input(extend("a", SECOND, "")).expect_rule();
@@ -178,6 +186,7 @@ fn a_task_that_nobody_has_taken_has_no_deadline_to_move() {
     assert_eq!(error.reason.as_deref(), Some("INIT may be followed by ACTIVE, FAILED, DELETED"));
 }
 
+// S000-C2-10
 #[test]
 fn a_task_may_wait_for_a_worker_only_so_long() {
     let bench = Bench::with("a b", timeouts(MINUTE, Some(5 * SECOND))).lease("b", "w1");
@@ -280,6 +289,7 @@ fn timers_that_are_long_overdue_fire_in_their_order() {
     bench.expect_timed_out("a").after(10 * SECOND).expect_timed_out("b");
 }
 
+// S000-C3-12
 #[test]
 fn without_grace_the_end_is_forced_at_once() {
     let bench = Bench::with("a", |plan| {

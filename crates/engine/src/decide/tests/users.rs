@@ -88,6 +88,7 @@ fn every_command_remembers_its_request() {
     assert_eq!(bench.expect_refusal(), Refusal::RunFinished);
 }
 
+// S000-C4-19
 #[test]
 fn a_users_retry_is_a_new_activation_with_its_own_attempts_and_time() {
     let bench = Bench::plan("a b").lease_all().fails("a", "NETWORK_ERROR").after(SECOND).lease("a", "w1");
@@ -105,6 +106,40 @@ fn a_users_retry_is_a_new_activation_with_its_own_attempts_and_time() {
     assert_eq!(bench.notices("RETRY_SUCCESS").len(), 0, "that is for automatic attempts");
 }
 
+// S000-C2-03, S000-C2-04, S000-CL-04, S000-IN-03
+#[test]
+fn the_history_of_a_task_has_each_state_with_its_time() {
+    let bench = Bench::plan("a").after(2 * SECOND).lease("a", "w1").after(5 * SECOND).completes("a");
+    let history = bench.task("a").history;
+    let told: Vec<_> = history.iter().map(|step| (step.from, step.to(), step.at_ms - START)).collect();
+    let [init, active] = [v1::TaskState::Init, v1::TaskState::Active];
+    assert_eq!(
+        told,
+        [
+            (None, init, 0),
+            (Some(init as i32), active, 2 * SECOND),
+            (Some(active as i32), v1::TaskState::Complete, 7 * SECOND),
+        ]
+    );
+}
+
+// S000-C2-11, S000-C5-12
+#[test]
+fn a_result_has_its_task_agent_status_output_and_time() {
+    let bench = Bench::plan("a").after(2 * SECOND).lease("a", "w1").after(5 * SECOND).completes("a");
+    let settled = bench.ledger.events.iter().find_map(|event| match event.body.as_ref()? {
+        Body::TaskSettled(settled) => Some((settled.task, settled.status(), settled.duration_ms)),
+        _ => None,
+    });
+    assert_eq!(settled, Some((0, v1::ResultStatus::Success, 5 * SECOND)), "from its first lease");
+    let [result] = bench.state.result(1_024).unwrap().tasks.try_into().unwrap();
+    assert_eq!((&*result.name, result.state()), ("a", v1::TaskState::Complete));
+    assert_eq!((result.status(), result.error), (v1::ResultStatus::Success, None));
+    assert_eq!(result.output, Some(json("\"done\"")));
+    let view = bench.task("a");
+    assert_eq!((&*view.agent, view.settled_at_ms), ("a", Some(START + 7 * SECOND)));
+}
+
 #[test]
 fn a_late_result_of_the_activation_before_is_refused() {
     let bench = Bench::plan("a b").lease_all();
@@ -115,6 +150,7 @@ fn a_late_result_of_the_activation_before_is_refused() {
     assert_eq!(bench.kinds(), ["result_refused"]);
 }
 
+// S000-C2-06
 #[test]
 fn only_a_failed_task_of_the_wave_in_work_is_retried() {
     let bench = Bench::plan("continue_all: a b | c d").input(retry("a", ""));
@@ -144,6 +180,7 @@ fn a_wave_that_has_been_decided_is_not_reopened() {
     assert_eq!(bench.expect_rule().code, "INVALID_STATE_TRANSITION");
 }
 
+// S000-C2-09
 #[test]
 fn an_unknown_task_gets_suggestions() {
     let error = Bench::plan("build deploy").input(retry("buidl", "")).expect_rule();

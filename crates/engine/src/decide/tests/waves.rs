@@ -34,6 +34,7 @@ fn a_task_of_a_later_wave_is_not_leased() {
     assert_eq!(bench.expect_refusal(), Refusal::Outdated);
 }
 
+// S000-CL-03, S000-IN-03
 #[test]
 fn a_run_of_one_task_is_two_decisions_and_a_lease() {
     let bench = Bench::plan("a");
@@ -46,6 +47,7 @@ fn a_run_of_one_task_is_two_decisions_and_a_lease() {
     assert_eq!(bench.effects(), [Effect::Accept { task, lease }, Effect::Finish]);
 }
 
+// S000-C5-04, S000-IN-06
 #[test]
 fn half_of_the_tasks_is_a_quorum() {
     Bench::plan("quorum: a b")
@@ -57,6 +59,7 @@ fn half_of_the_tasks_is_a_quorum() {
 }
 
 /// Seed 000, scenario 5.
+// S000-C5-07, S000-IN-06
 #[test]
 fn one_success_of_four_is_no_quorum_and_is_told_when_all_four_have_ended() {
     let bench = Bench::plan("a b c d | e")
@@ -76,6 +79,7 @@ fn one_success_of_four_is_no_quorum_and_is_told_when_all_four_have_ended() {
     assert_eq!(bench.task("e").state, v1::TaskState::Init as i32, "a wave that never began");
 }
 
+// S000-C5-14, S000-CL-10
 #[test]
 fn each_result_carries_the_evaluation_so_far() {
     let bench = Bench::plan("a b").lease_all().fails("a", "BAD").completes("b");
@@ -86,6 +90,7 @@ fn each_result_carries_the_evaluation_so_far() {
     assert_eq!(rates.collect::<Vec<_>>(), [0.0, 0.5]);
 }
 
+// S000-C5-05, S000-C5-06
 #[test]
 fn fail_fast_stops_the_rest_at_the_first_failure() {
     let bench = Bench::plan("fail_fast: a b c d | e")
@@ -110,6 +115,7 @@ fn the_rest_of_a_failed_wave_is_not_waited_for_beyond_its_grace() {
     Bench::plan("fail_fast: a b").lease_all().fails("a", "BAD").after(10 * SECOND).expect_outcome(Failed);
 }
 
+// S000-C5-08
 #[test]
 fn continue_all_goes_on_whatever_fails() {
     Bench::plan("continue_all: a b | c")
@@ -121,6 +127,7 @@ fn continue_all_goes_on_whatever_fails() {
         .expect_outcome(SucceededWithFailures);
 }
 
+// S000-C5-10
 #[test]
 fn on_the_critical_path_only_critical_tasks_count() {
     let bench = Bench::plan("critical_path: a! b | c").lease_all().fails("b", "BAD").completes("a");
@@ -129,6 +136,7 @@ fn on_the_critical_path_only_critical_tasks_count() {
     bench.lease_all().completes("c").expect_outcome(SucceededWithFailures);
 }
 
+// S000-C5-09
 #[test]
 fn a_failed_critical_task_stops_its_wave() {
     let bench = Bench::plan("critical_path: a! b c").lease("a", "w1").lease("b", "w2").fails("a", "BAD");
@@ -141,6 +149,7 @@ fn a_failed_critical_task_stops_its_wave() {
     bench.stops("b").expect_outcome(Failed).expect_run_error("CRITICAL_AGENT_FAILED");
 }
 
+// S000-C5-11
 #[test]
 fn the_tasks_of_critical_agents_are_critical() {
     let named = |plan: &mut v1::Plan| {
@@ -155,6 +164,7 @@ fn the_tasks_of_critical_agents_are_critical() {
     without.expect_unsettled("b");
 }
 
+// S000-C5-18, S000-CL-09
 #[test]
 fn a_wave_may_have_a_policy_of_its_own() {
     let own = |plan: &mut v1::Plan| plan.waves[0].policy = Some(policy_named("continue_all"));

@@ -80,6 +80,7 @@ fn one_action_of_every_kind_breaks_no_rule() {
     assert_eq!(found(&check_script(&script(&named.collect::<Vec<_>>()))), []);
 }
 
+// S002-RU-04
 #[test]
 fn u2_label_and_text_are_matched_exactly_and_no_other_way() {
     check(click(json!({"label": "Name", "match": "exact"})), &[]);
@@ -92,6 +93,7 @@ fn u2_label_and_text_are_matched_exactly_and_no_other_way() {
     );
 }
 
+// S002-RU-05, S002-RU-06
 #[test]
 fn u3_a_place_is_counted_over_stable_locators_and_with_a_rationale() {
     let place =
@@ -122,6 +124,7 @@ fn u3_a_place_is_counted_over_stable_locators_and_with_a_rationale() {
     );
 }
 
+// S002-RU-09, S002-RU-10
 #[test]
 fn u5_a_critical_action_needs_a_postcondition_that_proves_its_effect() {
     let one = json!({"testid": "t"});

@@ -35,6 +35,7 @@ fn blocked_request(kind: &str) -> v1::BlockedRequest {
     }
 }
 
+// S002-DE-01, S002-EV-01, S002-EV-04, S002-RU-01
 #[test]
 fn a_target_that_does_not_come_is_not_found() {
     let done = case(page(), click("nothing")).run();
@@ -58,6 +59,7 @@ fn a_place_beyond_what_matches_is_not_found() {
     assert_eq!(done.details()["count_before_nth"], 1);
 }
 
+// S002-DE-02, S002-DE-03, S002-RU-02
 #[test]
 fn two_elements_fail_at_once_with_a_sample_of_both() {
     let page = FakePage::new(vec![element("send"), element("send")]);
@@ -69,6 +71,7 @@ fn two_elements_fail_at_once_with_a_sample_of_both() {
     assert_eq!(time.monotonic(), Duration::ZERO, "nothing is waited for");
 }
 
+// S002-DE-04, S002-DE-05, S002-PR-04
 #[test]
 fn an_invalid_action_sends_nothing_and_is_still_evidenced() {
     let action = with(click("send"), "target", json!({"text": "Send", "match": "contains"}));
@@ -92,6 +95,7 @@ fn a_selector_that_the_browser_cannot_read_is_found_before_anything_is_sent() {
     assert_eq!(done.acts(), [""; 0]);
 }
 
+// S002-DE-04
 #[test]
 fn all_selectors_that_the_browser_cannot_read_are_told_at_once() {
     let action = json!({
@@ -127,6 +131,7 @@ fn an_unknown_secret_is_an_invalid_action() {
     case(page(), action).run().error("INVALID_ACTIONSPEC", ActionStage::ProposalValidation);
 }
 
+// S002-CO-02, S002-DE-06
 #[test]
 fn a_condition_before_that_does_not_come_is_named_with_what_was_observed() {
     let pre = json!([
@@ -174,6 +179,7 @@ fn an_element_that_cannot_be_acted_on_fails_the_precondition() {
     }
 }
 
+// S002-DE-07, S002-DE-09, S002-EV-08, S002-FI-15
 #[test]
 fn a_condition_after_that_does_not_come_has_the_state_after() {
     let done = case(page(), with(click("send"), "post", done())).run();
@@ -186,6 +192,7 @@ fn a_condition_after_that_does_not_come_has_the_state_after() {
     );
 }
 
+// S002-DE-08, S002-FI-19
 #[test]
 fn an_assertion_fails_at_once_and_a_wait_after_its_time() {
     let conditions = json!([{"kind": "title_equals", "value": "Other"}]);
@@ -213,6 +220,7 @@ fn a_dialog_that_must_not_come_fails_the_action() {
     assert_eq!(error.failed_conditions[0].kind, "no_dialog");
 }
 
+// S002-DE-11, S002-DE-12
 #[test]
 fn a_navigation_beyond_the_allowlist_is_not_begun() {
     for (url, host) in [
@@ -288,6 +296,7 @@ fn a_connection_that_nobody_knows_the_cause_of_is_recorded_and_fails_nothing() {
     assert_eq!(done.success().changes.as_ref().unwrap().blocked.len(), 1);
 }
 
+// S002-DE-14, S002-DE-15, S002-EV-07
 #[test]
 fn a_critical_action_that_leads_away_is_blocked() {
     let link = element("send").with(|facts| facts.destination = Some("https://evil.example/pay".to_owned()));
@@ -304,6 +313,7 @@ fn a_critical_action_that_leads_away_is_blocked() {
     assert_eq!(done.outcome.state_after, None, "nothing was sent");
 }
 
+// S002-DE-13
 #[test]
 fn an_action_that_the_policy_makes_critical_needs_a_strong_postcondition() {
     for rule in [
@@ -372,6 +382,7 @@ fn a_proof_that_holds_before_the_input_blocks_a_critical_action_and_nothing_is_s
     case(page(), with(click("send"), "post", json!([holds]))).run().success();
 }
 
+// S002-DE-16, S002-DE-17, S002-FI-16
 #[test]
 fn a_page_that_is_late_is_a_navigation_timeout_and_one_that_never_comes_a_failed_navigation() {
     let action = json!({"kind": "navigate", "url": "https://example.com/slow"});
@@ -395,6 +406,7 @@ fn a_page_that_is_late_is_a_navigation_timeout_and_one_that_never_comes_a_failed
     case(reacts(blocked), action).run().error("DOMAIN_BLOCKED", EXECUTION);
 }
 
+// S002-DE-21
 #[test]
 fn a_covered_target_is_an_overlay_and_gets_nothing() {
     let by = Description {
@@ -576,6 +588,7 @@ fn a_download_of_an_earlier_action_that_ends_late_proves_nothing() {
     case(earlier, download).run().error("DOWNLOAD_FAILED", EXECUTION);
 }
 
+// S002-DE-20
 #[test]
 fn a_download_that_breaks_off_is_expected_only_where_the_action_says_so() {
     let broken = || {
@@ -596,6 +609,7 @@ fn a_download_that_breaks_off_is_expected_only_where_the_action_says_so() {
     case(broken(), click("send")).run().success();
 }
 
+// S002-FI-18
 #[test]
 fn an_error_says_how_far_the_action_came_without_anything_secret() {
     let named = Fake { name: "token=abcdef0123456789".to_owned(), ..element("send") };
@@ -615,6 +629,7 @@ fn an_element_that_goes_away_before_the_input_is_not_found() {
     assert!(!done.outcome.touched);
 }
 
+// S002-DE-23, S002-DE-24
 #[test]
 fn a_failed_sign_in_is_told_by_each_declared_signal() {
     let signals =
@@ -696,6 +711,7 @@ fn a_download_that_does_not_come_or_is_cancelled_has_failed() {
     case(cancelled, action).run().error("DOWNLOAD_FAILED", EXECUTION);
 }
 
+// S002-FI-11
 #[test]
 fn what_the_engine_has_decided_is_not_performed_and_has_the_evidence_of_the_page_as_it_is() {
     let decided = || {
@@ -722,6 +738,29 @@ fn what_the_engine_has_decided_is_not_performed_and_has_the_evidence_of_the_page
     let done = halted.run();
     done.error("BROWSER_LOST", ActionStage::Policy);
     assert_eq!(done.details()["original_code"], "POLICY_HALT");
+}
+
+// S002-FI-05
+#[test]
+fn a_message_is_short_whatever_was_asked_for() {
+    let reason = "net::ERR_FAILED ".repeat(1_000);
+    let mut long = case(page(), click("send"));
+    long.decided = Some(v1::DecidedFailure {
+        error_code: "POLICY_HALT".to_owned(),
+        message: "max_steps ".repeat(1_000),
+        details: Some(json!({"policy_reason": "max_steps", "policy_thresholds": {}}).to_string()),
+    });
+    let halted = long.run();
+    let navigate = json!({"kind": "navigate", "url": "https://example.com/x"});
+    let failed = case(reacts(PageError::NotLoaded { reason }), navigate).run();
+    for error in
+        [halted.error("POLICY_HALT", ActionStage::Policy), failed.error("NAVIGATION_FAILED", EXECUTION)]
+    {
+        for text in [Some(&error.message), error.cause.as_ref()].into_iter().flatten() {
+            let length = text.chars().count();
+            assert!(0 < length && length <= 501 && !text.contains('\n'), "{length}: {text}");
+        }
+    }
 }
 
 #[test]
@@ -781,6 +820,7 @@ fn a_browser_that_is_lost_while_evidence_is_taken_is_lost() {
     assert_eq!(done.details()["original_code"], "POSTCONDITION_FAILED");
 }
 
+// S002-FI-12, S002-PR-01
 #[test]
 fn evidence_that_cannot_be_kept_fails_the_action_with_its_own_code_inside() {
     for room in 0..5 {
@@ -823,6 +863,7 @@ fn nothing_is_sent_where_no_picture_can_be_taken_before() {
     assert!(!done.outcome.touched);
 }
 
+// S002-FI-06
 #[test]
 fn only_what_the_script_repeats_is_retryable() {
     let retryable = |action: Value, policy: Value| {

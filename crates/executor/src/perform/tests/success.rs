@@ -14,6 +14,7 @@ fn goes_to_done(page: &mut FakePage) {
     }));
 }
 
+// S002-EV-10
 #[test]
 fn a_click_is_pictured_sent_once_proved_and_kept_in_this_order() {
     let mut page = FakePage::new(vec![element("send")]);
@@ -85,6 +86,7 @@ fn a_page_that_cannot_be_read_for_a_moment_is_waited_for() {
     case(page, click("send")).run().error("PRECONDITION_FAILED", ActionStage::Precondition);
 }
 
+// S002-RU-07
 #[test]
 fn locators_are_tried_in_their_order_and_the_first_that_matches_decides() {
     let page = FakePage::new(vec![element("other")]);
@@ -93,6 +95,7 @@ fn locators_are_tried_in_their_order_and_the_first_that_matches_decides() {
     assert_eq!(done.success().resolution.as_ref().unwrap().locator, "testid");
 }
 
+// S002-EV-09
 #[test]
 fn a_secret_is_typed_and_masked_in_everything_from_then_on() {
     let field = element("password").with(|facts| {
@@ -250,6 +253,7 @@ fn waiting_ends_when_the_condition_holds() {
     assert_eq!(time.monotonic(), Duration::from_millis(700));
 }
 
+// S002-DE-18
 #[test]
 fn an_upload_takes_regular_files_below_declared_folders_and_no_others() {
     let root = tempfile::tempdir().unwrap();
