@@ -4,6 +4,7 @@
 use std::future::Future;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -282,7 +283,7 @@ pub struct Sight {
 }
 
 /// Tells where in a text something is secret by its looks: ranges of bytes, in order, none within another.
-pub type SecretsIn<'a> = dyn Fn(&str) -> Vec<Range<usize>> + Sync + 'a;
+pub type SecretsIn<'a> = dyn Fn(&str) -> Vec<Range<usize>> + Send + Sync + 'a;
 
 /// A page in a browser, and the tabs that it opens.
 pub trait Page: Send {
@@ -371,6 +372,17 @@ pub trait Page: Send {
         full_page: bool,
         secrets_in: &SecretsIn<'_>,
     ) -> impl Future<Output = Result<Picture, PageError>> + Send;
+
+    /// What the whole page looks like; with `secrets_in`, with a picture, as of [`Page::screenshot`]. It may be one that
+    /// was begun by [`Page::look_ahead`], where the page has shown no sign of change since.
+    fn sight(
+        &mut self,
+        secrets_in: Option<&SecretsIn<'_>>,
+    ) -> impl Future<Output = Result<Sight, PageError>> + Send;
+
+    /// Begins to take a picture for the next [`Page::sight`] or [`Page::settle`], as soon as the page rests, and does not
+    /// wait for it. Whatever is done to the page makes it worthless.
+    fn look_ahead(&mut self, secrets_in: Arc<SecretsIn<'static>>);
 
     /// The page for a model to read; elements that can be named have references for [`Locator::Ref`].
     fn outline(&mut self, max_characters: usize) -> impl Future<Output = Result<Outline, PageError>> + Send;

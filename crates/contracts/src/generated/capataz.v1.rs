@@ -354,6 +354,10 @@ pub struct ScriptPolicy {
     /// harmless.
     #[prost(enumeration = "LowerCriticality", optional, tag = "19")]
     pub lower_criticality: ::core::option::Option<i32>,
+    /// Which pictures of pages before an action are kept where it succeeds; default `always`. What an error obliges to is
+    /// kept whatever this says.
+    #[prost(enumeration = "Pictures", optional, tag = "20")]
+    pub pictures: ::core::option::Option<i32>,
 }
 /// Retries of one action, instead of those of the policy.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -857,6 +861,43 @@ impl ConditionKind {
             "CONDITION_KIND_UPLOAD_LISTED" => Some(Self::UploadListed),
             "CONDITION_KIND_NO_OVERLAY" => Some(Self::NoOverlay),
             "CONDITION_KIND_NOT" => Some(Self::Not),
+            _ => None,
+        }
+    }
+}
+/// When the picture of a page before an action that changes something is kept as evidence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Pictures {
+    /// No value was given: always.
+    Unspecified = 0,
+    /// Before each such action.
+    Always = 1,
+    /// Before critical actions, and where an action fails with an error that needs it.
+    Critical = 2,
+    /// Only where an action fails with an error that needs it.
+    OnFailure = 3,
+}
+impl Pictures {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "PICTURES_UNSPECIFIED",
+            Self::Always => "PICTURES_ALWAYS",
+            Self::Critical => "PICTURES_CRITICAL",
+            Self::OnFailure => "PICTURES_ON_FAILURE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "PICTURES_UNSPECIFIED" => Some(Self::Unspecified),
+            "PICTURES_ALWAYS" => Some(Self::Always),
+            "PICTURES_CRITICAL" => Some(Self::Critical),
+            "PICTURES_ON_FAILURE" => Some(Self::OnFailure),
             _ => None,
         }
     }

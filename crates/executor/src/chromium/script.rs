@@ -24,6 +24,7 @@ pub const SOURCE: &str = concat!(
     include_str!("script/locate.js"),
     include_str!("script/guard.js"),
     include_str!("script/settle.js"),
+    include_str!("script/rest.js"),
     include_str!("script/input.js"),
     include_str!("script/skeleton.js"),
     include_str!("script/snapshot.js"),
@@ -39,7 +40,7 @@ pub const SOURCE: &str = concat!(
 /// depends on one fails where a selector cannot be read.
 pub mod function {
     /// Those that answer with a promise.
-    pub const WAITING: [&str; 2] = [SETTLE, CHANGED];
+    pub const WAITING: [&str; 3] = [SETTLE, CHANGED, COMES_TO_REST];
 
     /// `(name, arguments)` → what the named function answers, or its promise comes to, as JSON.
     pub const ANSWER: &str = "answer";
@@ -106,4 +107,10 @@ pub mod function {
     pub const TABLE: &str = "table";
     /// `(limitMs)` → promise of whether anything may have changed.
     pub const CHANGED: &str = "changed";
+    /// `(limitMs)` → promise of a token, or of null where the page shows signs of change until the limit.
+    pub const COMES_TO_REST: &str = "comesToRest";
+    /// `()` → token. A page has one token at a time; a new one takes its place.
+    pub const WATCH_REST: &str = "watchRest";
+    /// `(token)` → whether there was no sign of change since the token was given.
+    pub const RESTS: &str = "rests";
 }

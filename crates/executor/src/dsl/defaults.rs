@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use capataz_contracts::v1::{
-    self, ActionKind, BlockedRequests, DialogAnswer, LowerCriticality, NewTabs, OnFailure, WaitUntil,
+    self, ActionKind, BlockedRequests, DialogAnswer, LowerCriticality, NewTabs, OnFailure, Pictures,
+    WaitUntil,
 };
 use capataz_policy::executor::{
     ACTION_TIMEOUT, BACKOFF_BASE, BACKOFF_LONGEST, BACKOFF_MULTIPLIER, IDLE_TIMEOUT, MAX_STEPS,
@@ -46,6 +47,7 @@ pub fn materialise_policy(policy: &mut v1::ScriptPolicy) {
     policy.recovery_limit.get_or_insert(RECOVERY_LIMIT);
     policy.dialogs.get_or_insert(DialogAnswer::Dismiss as i32);
     policy.new_tabs.get_or_insert(NewTabs::Follow as i32);
+    policy.pictures.get_or_insert(Pictures::Always as i32);
     policy.action_timeout_ms.get_or_insert(milliseconds(ACTION_TIMEOUT));
     policy.navigation_timeout_ms.get_or_insert(milliseconds(NAVIGATION_TIMEOUT));
     let backoff = policy.backoff.get_or_insert_default();

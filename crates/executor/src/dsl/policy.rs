@@ -115,6 +115,7 @@ impl Reader<'_> {
         let dialogs = self.optional_enum("dialogs", policy.dialogs);
         self.optional_enum::<v1::NewTabs>("new_tabs", policy.new_tabs);
         self.optional_enum::<v1::LowerCriticality>("lower_criticality", policy.lower_criticality);
+        self.optional_enum::<v1::Pictures>("pictures", policy.pictures);
         self.limits(policy);
         self.check_codes("retry_on", &policy.retry_on);
         self.backoff(policy.backoff.as_ref());

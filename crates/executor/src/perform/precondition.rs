@@ -243,11 +243,10 @@ impl<P: Page> Step<'_, P> {
     }
 
     pub(super) async fn see(&mut self, pictured: bool) -> Result<Seen, PageError> {
-        let mut seen = Seen::new(self.page.skeleton().await?, self.redactor);
-        if pictured {
-            seen.pictured(self.picture(false).await?);
-        }
-        Ok(seen)
+        let redactor = &*self.redactor;
+        let secrets_in = |text: &str| redactor.found(text);
+        let sight = self.page.sight(pictured.then_some::<&SecretsIn<'_>>(&secrets_in)).await?;
+        Ok(Seen::of(sight, redactor))
     }
 
     /// With everything masked that the redactor would mask in a text.
