@@ -30,6 +30,10 @@ pub enum Locator {
 pub struct Query {
     pub locators: Vec<Locator>,
     pub nth: Option<u32>,
+    /// The one element that all that matches is inside of.
+    pub within: Option<Box<Query>>,
+    /// A normalised text: what is in the smallest element around it that has any match.
+    pub near: Option<String>,
     /// The iframes that lead there, outermost first; each a query of its own.
     #[serde(skip)]
     pub frame: Vec<Query>,
@@ -71,6 +75,8 @@ pub struct Look {
     pub element: Option<Element>,
     /// Index in the frame path of the iframe that was not found, or found more than once; the count is then its.
     pub frame_missing: Option<usize>,
+    /// The part of the target, `within` or `near`, that was not found, or found more than once; the count is then its.
+    pub part_missing: Option<String>,
     /// The locator cannot be read, such as a CSS selector with a mistake.
     pub invalid: Option<String>,
 }

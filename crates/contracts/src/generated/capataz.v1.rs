@@ -236,7 +236,7 @@ pub struct Action {
 /// U4), and the first kind that matches anything decides.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Target {
-    /// The attribute data-testid.
+    /// The attribute that the policy names, else data-testid.
     #[prost(string, optional, tag = "1")]
     pub testid: ::core::option::Option<::prost::alloc::string::String>,
     /// An ARIA role, explicit or implied.
@@ -260,7 +260,8 @@ pub struct Target {
     /// A reference that Observe gave; alone, and only in an interactive session.
     #[prost(string, optional, tag = "8")]
     pub r#ref: ::core::option::Option<::prost::alloc::string::String>,
-    /// From 0, in document order, over testid, role with name, label or css (rule U3).
+    /// From 0, in document order, over testid, role with name, label or css, and over text in a container that is named by
+    /// these (rule U3).
     #[prost(uint32, optional, tag = "9")]
     pub nth: ::core::option::Option<u32>,
     /// The iframes that lead to the element, outermost first.
@@ -269,6 +270,14 @@ pub struct Target {
     /// Anything but `exact` for label and text is refused (rule U2).
     #[prost(enumeration = "MatchMode", optional, tag = "11")]
     pub r#match: ::core::option::Option<i32>,
+    /// The container: exactly one element, found by locators of its own; only what is inside of it matches. At most 4, one in
+    /// the other.
+    #[prost(message, optional, boxed, tag = "12")]
+    pub within: ::core::option::Option<::prost::alloc::boxed::Box<Target>>,
+    /// A text, exact after normalisation, that exactly one element has: of what matches, only that which is in the smallest
+    /// element around this text that has any match. Not with `nth`.
+    #[prost(string, optional, tag = "13")]
+    pub near: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// Something that holds of the page or of one element, or does not.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -358,6 +367,9 @@ pub struct ScriptPolicy {
     /// kept whatever this says.
     #[prost(enumeration = "Pictures", optional, tag = "20")]
     pub pictures: ::core::option::Option<i32>,
+    /// The attribute that `testid` compares; default `data-testid`.
+    #[prost(string, optional, tag = "21")]
+    pub testid_attribute: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// Retries of one action, instead of those of the policy.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
