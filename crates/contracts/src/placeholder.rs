@@ -265,6 +265,7 @@ fn texts_of_target(path: &str, target: &mut v1::Target, visit: &mut impl FnMut(&
             ("css", Place::Css, &mut target.css),
             ("xpath", Place::Xpath, &mut target.xpath),
             ("text", Place::Plain, &mut target.text),
+            ("near", Place::Plain, &mut target.near),
         ];
         for (field, place, text) in texts {
             if let Some(text) = text {
@@ -273,6 +274,7 @@ fn texts_of_target(path: &str, target: &mut v1::Target, visit: &mut impl FnMut(&
         }
         let frames = target.frame.iter_mut().enumerate();
         open.extend(frames.map(|(index, frame)| (format!("{path}.frame[{index}]"), frame)));
+        open.extend(target.within.as_deref_mut().map(|container| (format!("{path}.within"), container)));
     }
 }
 

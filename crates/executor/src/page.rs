@@ -4,6 +4,7 @@
 use std::future::Future;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -29,6 +30,10 @@ pub enum Locator {
 pub struct Query {
     pub locators: Vec<Locator>,
     pub nth: Option<u32>,
+    /// The one element that all that matches is inside of.
+    pub within: Option<Box<Query>>,
+    /// A normalised text: what is in the smallest element around it that has any match.
+    pub near: Option<String>,
     /// The iframes that lead there, outermost first; each a query of its own.
     #[serde(skip)]
     pub frame: Vec<Query>,
@@ -70,6 +75,8 @@ pub struct Look {
     pub element: Option<Element>,
     /// Index in the frame path of the iframe that was not found, or found more than once; the count is then its.
     pub frame_missing: Option<usize>,
+    /// The part of the target, `within` or `near`, that was not found, or found more than once; the count is then its.
+    pub part_missing: Option<String>,
     /// The locator cannot be read, such as a CSS selector with a mistake.
     pub invalid: Option<String>,
 }
@@ -282,7 +289,7 @@ pub struct Sight {
 }
 
 /// Tells where in a text something is secret by its looks: ranges of bytes, in order, none within another.
-pub type SecretsIn<'a> = dyn Fn(&str) -> Vec<Range<usize>> + Sync + 'a;
+pub type SecretsIn<'a> = dyn Fn(&str) -> Vec<Range<usize>> + Send + Sync + 'a;
 
 /// A page in a browser, and the tabs that it opens.
 pub trait Page: Send {
@@ -371,6 +378,17 @@ pub trait Page: Send {
         full_page: bool,
         secrets_in: &SecretsIn<'_>,
     ) -> impl Future<Output = Result<Picture, PageError>> + Send;
+
+    /// What the whole page looks like; with `secrets_in`, with a picture, as of [`Page::screenshot`]. It may be one that
+    /// was begun by [`Page::look_ahead`], where the page has shown no sign of change since.
+    fn sight(
+        &mut self,
+        secrets_in: Option<&SecretsIn<'_>>,
+    ) -> impl Future<Output = Result<Sight, PageError>> + Send;
+
+    /// Begins to take a picture for the next [`Page::sight`] or [`Page::settle`], as soon as the page rests, and does not
+    /// wait for it. Whatever is done to the page makes it worthless.
+    fn look_ahead(&mut self, secrets_in: Arc<SecretsIn<'static>>);
 
     /// The page for a model to read; elements that can be named have references for [`Locator::Ref`].
     fn outline(&mut self, max_characters: usize) -> impl Future<Output = Result<Outline, PageError>> + Send;

@@ -108,6 +108,7 @@ async fn opened(
         timezone: "UTC".to_owned(),
         allowlist: policy.allowlist().clone(),
         redaction,
+        testid_attribute: policy.testid_attribute().to_owned(),
         new_tabs: v1::NewTabs::Follow,
         dialogs: v1::DialogAnswer::Dismiss,
         storage_state: None,

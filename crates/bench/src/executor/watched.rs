@@ -1,14 +1,15 @@
 //! A page that notes how long each of its operations takes, and that can leave pictures out.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_executor::chromium::ChromiumPage;
 use capataz_executor::page::{
-    Act, Facts, Locator, Look, Node, Outline, Page, PageError, Picture, Query, SecretsIn, Settled, Skeleton,
-    WaitUntil,
+    Act, Facts, Locator, Look, Node, Outline, Page, PageError, Picture, Query, SecretsIn, Settled, Sight,
+    Skeleton, WaitUntil,
 };
 use serde_json::Value;
 
@@ -152,6 +153,21 @@ impl Page for Watched<'_> {
             return Ok(NO_PICTURE);
         }
         self.parts.part("screenshot").of(self.page.screenshot(full_page, secrets_in)).await
+    }
+
+    async fn sight(&mut self, secrets_in: Option<&SecretsIn<'_>>) -> Result<Sight, PageError> {
+        let secrets_in = secrets_in.filter(|_| self.pictured);
+        let mut sight = self.parts.part("sight").of(self.page.sight(secrets_in)).await?;
+        if !self.pictured {
+            sight.picture = Some(NO_PICTURE);
+        }
+        Ok(sight)
+    }
+
+    fn look_ahead(&mut self, secrets_in: Arc<SecretsIn<'static>>) {
+        if self.pictured {
+            self.page.look_ahead(secrets_in);
+        }
     }
 
     async fn outline(&mut self, max_characters: usize) -> Result<Outline, PageError> {

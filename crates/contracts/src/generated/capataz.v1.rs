@@ -236,7 +236,7 @@ pub struct Action {
 /// U4), and the first kind that matches anything decides.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Target {
-    /// The attribute data-testid.
+    /// The attribute that the policy names, else data-testid.
     #[prost(string, optional, tag = "1")]
     pub testid: ::core::option::Option<::prost::alloc::string::String>,
     /// An ARIA role, explicit or implied.
@@ -260,7 +260,8 @@ pub struct Target {
     /// A reference that Observe gave; alone, and only in an interactive session.
     #[prost(string, optional, tag = "8")]
     pub r#ref: ::core::option::Option<::prost::alloc::string::String>,
-    /// From 0, in document order, over testid, role with name, label or css (rule U3).
+    /// From 0, in document order, over testid, role with name, label or css, and over text in a container that is named by
+    /// these (rule U3).
     #[prost(uint32, optional, tag = "9")]
     pub nth: ::core::option::Option<u32>,
     /// The iframes that lead to the element, outermost first.
@@ -269,6 +270,14 @@ pub struct Target {
     /// Anything but `exact` for label and text is refused (rule U2).
     #[prost(enumeration = "MatchMode", optional, tag = "11")]
     pub r#match: ::core::option::Option<i32>,
+    /// The container: exactly one element, found by locators of its own; only what is inside of it matches. At most 4, one in
+    /// the other.
+    #[prost(message, optional, boxed, tag = "12")]
+    pub within: ::core::option::Option<::prost::alloc::boxed::Box<Target>>,
+    /// A text, exact after normalisation, that exactly one element has: of what matches, only that which is in the smallest
+    /// element around this text that has any match. Not with `nth`.
+    #[prost(string, optional, tag = "13")]
+    pub near: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// Something that holds of the page or of one element, or does not.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -354,6 +363,13 @@ pub struct ScriptPolicy {
     /// harmless.
     #[prost(enumeration = "LowerCriticality", optional, tag = "19")]
     pub lower_criticality: ::core::option::Option<i32>,
+    /// Which pictures of pages before an action are kept where it succeeds; default `always`. What an error obliges to is
+    /// kept whatever this says.
+    #[prost(enumeration = "Pictures", optional, tag = "20")]
+    pub pictures: ::core::option::Option<i32>,
+    /// The attribute that `testid` compares; default `data-testid`.
+    #[prost(string, optional, tag = "21")]
+    pub testid_attribute: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// Retries of one action, instead of those of the policy.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -857,6 +873,43 @@ impl ConditionKind {
             "CONDITION_KIND_UPLOAD_LISTED" => Some(Self::UploadListed),
             "CONDITION_KIND_NO_OVERLAY" => Some(Self::NoOverlay),
             "CONDITION_KIND_NOT" => Some(Self::Not),
+            _ => None,
+        }
+    }
+}
+/// When the picture of a page before an action that changes something is kept as evidence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Pictures {
+    /// No value was given: always.
+    Unspecified = 0,
+    /// Before each such action.
+    Always = 1,
+    /// Before critical actions, and where an action fails with an error that needs it.
+    Critical = 2,
+    /// Only where an action fails with an error that needs it.
+    OnFailure = 3,
+}
+impl Pictures {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "PICTURES_UNSPECIFIED",
+            Self::Always => "PICTURES_ALWAYS",
+            Self::Critical => "PICTURES_CRITICAL",
+            Self::OnFailure => "PICTURES_ON_FAILURE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "PICTURES_UNSPECIFIED" => Some(Self::Unspecified),
+            "PICTURES_ALWAYS" => Some(Self::Always),
+            "PICTURES_CRITICAL" => Some(Self::Critical),
+            "PICTURES_ON_FAILURE" => Some(Self::OnFailure),
             _ => None,
         }
     }

@@ -19,6 +19,8 @@ pub const ACTION_BYTES_MAX: usize = 16 * 1024;
 pub const SCRIPT_BYTES_MAX: usize = 1024 * 1024;
 /// Frames that lead to an element.
 pub const FRAMES_MAX: usize = 8;
+/// The maximum of containers around an element, one in the other.
+pub const WITHIN_MAX: usize = 4;
 /// How deep `not` may be nested, the condition in it being one level more.
 pub const CONDITION_DEPTH_MAX: usize = 8;
 
@@ -153,6 +155,7 @@ pub fn check_action(action: &v1::Action, path: &Path<'_>, violations: &mut Viola
 
 pub fn target(target: &v1::Target, path: &Path<'_>, violations: &mut Violations) {
     optional_enum::<v1::MatchMode>(target.r#match, &path.key("match"), violations);
+    containers(target, 0, path, violations);
     let path = &path.key("frame");
     if target.frame.len() > FRAMES_MAX {
         let message = format!("{} frames; at most {FRAMES_MAX} lead to an element", target.frame.len());
@@ -161,11 +164,28 @@ pub fn target(target: &v1::Target, path: &Path<'_>, violations: &mut Violations)
     for (index, frame) in target.frame.iter().enumerate() {
         let path = &path.index(index);
         optional_enum::<v1::MatchMode>(frame.r#match, &path.key("match"), violations);
+        containers(frame, 0, path, violations);
         if !frame.frame.is_empty() {
             let message = "the frames that lead to an element are one list, the outermost first";
             violations.push(&path.key("frame"), "nested", message);
         }
     }
+}
+
+/// The containers of a target, one in the other. `depth` of the target itself is 0.
+fn containers(target: &v1::Target, depth: usize, path: &Path<'_>, violations: &mut Violations) {
+    let Some(container) = &target.within else { return };
+    let path = &path.key("within");
+    if depth == WITHIN_MAX {
+        let message = format!("at most {WITHIN_MAX} containers, one in the other");
+        return violations.push(path, "limit", message);
+    }
+    optional_enum::<v1::MatchMode>(container.r#match, &path.key("match"), violations);
+    if !container.frame.is_empty() {
+        let message = "a container is in the same frame as what is in it";
+        violations.push(&path.key("frame"), "nested", message);
+    }
+    containers(container, depth + 1, path, violations);
 }
 
 /// `depth` of the outermost condition is 1.

@@ -93,6 +93,10 @@ pub fn target(target: &v1::Target) -> String {
     part("text", &target.text, true);
     part("ref", &target.r#ref, false);
     parts.extend(target.nth.map(|nth| format!("nth={nth}")));
+    parts.extend(target.near.as_ref().map(|near| fill(words().act.near, &[&format!("{near:?}")])));
+    if let Some(container) = &target.within {
+        parts.push(fill(words().act.within, &[&self::target(container)]));
+    }
     for frame in target.frame.iter().rev() {
         parts.push(fill(words().act.in_frame, &[&self::target(frame)]));
     }

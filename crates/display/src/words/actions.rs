@@ -6,6 +6,8 @@ texts! {
         pressing: "key {0}" / "tecla {0}",
         into_output: "as {0}" / "como {0}",
         in_frame: "in frame {0}" / "en el marco {0}",
+        within: "within {0}" / "dentro de {0}",
+        near: "near {0}" / "junto a {0}",
         characters_one: "{0} character" / "{0} carácter",
         characters_many: "{0} characters" / "{0} caracteres",
         bytes: "{0} bytes" / "{0} bytes",

@@ -538,8 +538,18 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
     ("is not the name of an attribute", "no es el nombre de un atributo"),
     ("a count is of all that match", "una cuenta es de todo lo que coincide"),
     (
-        "a place is counted only over testid, role with name, label or css",
-        "un lugar se cuenta solo sobre testid, role con nombre, label o css",
+        "a place is counted only over testid, role with name, label or css, or over text within one of these",
+        "un lugar se cuenta solo sobre testid, role con nombre, label o css, o sobre text dentro de uno de estos",
+    ),
+    ("at most {0} containers, one in the other", "como mucho {0} contenedores, uno dentro de otro"),
+    (
+        "a container is in the same frame as what is in it",
+        "un contenedor está en el mismo marco que lo que contiene",
+    ),
+    ("either nth or near says which of several is meant", "o nth o near dice cuál de varios se quiere decir"),
+    (
+        "is `id` or a name that begins with `data-`, of small letters, digits and `-`",
+        "es `id` o un nombre que empieza por `data-`, de letras minúsculas, cifras y `-`",
     ),
     (
         "a place needs a rationale that says why it is this one",

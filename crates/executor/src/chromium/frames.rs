@@ -102,6 +102,8 @@ struct LookAnswer {
     /// The handles of the elements in the sample, in the same order.
     handles: Vec<u64>,
     element: Option<FoundElement>,
+    #[serde(rename = "partMissing")]
+    part_missing: Option<String>,
     invalid: Option<String>,
 }
 
@@ -365,14 +367,25 @@ fn nothing_found() -> Look {
 }
 
 fn look_of(answer: LookAnswer, document: &str) -> (Look, Option<FoundElement>) {
-    let LookAnswer { locator, tried, count, mut sample, mut handles, element, invalid } = answer;
+    let LookAnswer { locator, tried, count, mut sample, mut handles, element, part_missing, invalid } =
+        answer;
     if let (Some(only), true) = (&element, sample.is_empty()) {
         sample.push(only.description.clone());
         handles.push(only.handle);
     }
     let node = |handle| Node { frame: document.to_owned(), handle };
     let matches = handles.into_iter().map(node).collect();
-    let look = Look { locator, tried, count, sample, matches, element: None, frame_missing: None, invalid };
+    let look = Look {
+        locator,
+        tried,
+        count,
+        sample,
+        matches,
+        element: None,
+        frame_missing: None,
+        part_missing,
+        invalid,
+    };
     (look, element)
 }
 

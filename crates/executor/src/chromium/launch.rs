@@ -55,6 +55,8 @@ pub struct OpenOptions {
     pub timezone: String,
     pub allowlist: Allowlist,
     pub redaction: PageRedaction,
+    /// The attribute that testids are in.
+    pub testid_attribute: String,
     pub new_tabs: v1::NewTabs,
     pub dialogs: v1::DialogAnswer,
     pub storage_state: Option<StorageState>,
@@ -117,7 +119,7 @@ impl ChromiumBrowser {
             width: options.width,
             height: options.height,
             locale: options.locale.clone(),
-            script: Arc::from(script::SOURCE),
+            script: Arc::from(script::source(&options.testid_attribute)),
         };
         let watcher =
             Watcher { connection: connection.clone(), shared: shared.clone(), setup, filter: filter.clone() };

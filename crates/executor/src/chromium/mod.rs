@@ -3,6 +3,7 @@
 //! Only this module and the DevTools client know how a browser is driven. Begin with [`ChromiumBrowser::open`];
 //! what the browser reports is kept in `state`, which the task in `watch` and the gate in `requests` write.
 
+mod ahead;
 mod call;
 mod changes;
 mod departures;
@@ -28,6 +29,7 @@ mod watch;
 use capataz_cdp::{Backlog, Connection};
 
 use crate::page::{Node, PageRedaction};
+use ahead::Ahead;
 use frames::Place;
 use outline::References;
 use requests::Filter;
@@ -54,6 +56,8 @@ pub struct ChromiumPage {
     looked_at: Vec<String>,
     looked_when: u64,
     references: References,
+    /// The picture for the next act, where one was begun.
+    ahead: Option<Ahead>,
 }
 
 impl ChromiumPage {
@@ -75,6 +79,7 @@ impl ChromiumPage {
             looked_at: Vec::new(),
             looked_when,
             references: References::default(),
+            ahead: None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! The port, method by method.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use capataz_contracts::v1;
@@ -12,8 +13,8 @@ use super::frames::Maybe;
 use super::script::function;
 use super::sight::{html_with_frames, text_with_frames};
 use crate::page::{
-    Act, Facts, Locator, Look, Node, Outline, Page, PageError, Picture, Query, SecretsIn, Settled, Skeleton,
-    WaitUntil,
+    Act, Facts, Locator, Look, Node, Outline, Page, PageError, Picture, Query, SecretsIn, Settled, Sight,
+    Skeleton, WaitUntil,
 };
 
 /// Longest wait of one call of `changed`. What changes between a look and the wait leaves no sign that could still be
@@ -135,8 +136,12 @@ impl Page for ChromiumPage {
             return Err(lost);
         }
         // Most elements rest, and all that there is to wait for is a frame: time enough to see the page.
-        let (place, sight) =
-            tokio::join!(Box::pin(self.settle_place(node, limit)), Box::pin(self.sight(secrets_in)));
+        let mut ahead = self.ahead.take();
+        let (place, sight) = tokio::join!(
+            Box::pin(self.settle_place(node, limit)),
+            Box::pin(self.seen(&mut ahead, secrets_in)),
+        );
+        self.ahead = ahead;
         let place = place?;
         self.settled = Some((node.clone(), place));
         // A page that could not be seen now can be looked at again.
@@ -147,6 +152,7 @@ impl Page for ChromiumPage {
         if let Some(lost) = self.lost() {
             return Err(lost);
         }
+        self.ahead = None;
         let done = match &act {
             // Navigations wait for their own document.
             Act::Navigate { .. } | Act::Back | Act::Reload => Box::pin(self.send(&act, until, limit)).await,
@@ -231,6 +237,17 @@ impl Page for ChromiumPage {
         secrets_in: &SecretsIn<'_>,
     ) -> Result<Picture, PageError> {
         self.picture(full_page, secrets_in).await
+    }
+
+    async fn sight(&mut self, secrets_in: Option<&SecretsIn<'_>>) -> Result<Sight, PageError> {
+        let mut ahead = self.ahead.take();
+        let seen = Box::pin(self.seen(&mut ahead, secrets_in)).await;
+        self.ahead = ahead;
+        seen
+    }
+
+    fn look_ahead(&mut self, secrets_in: Arc<SecretsIn<'static>>) {
+        self.take_ahead(secrets_in);
     }
 
     async fn outline(&mut self, max_characters: usize) -> Result<Outline, PageError> {

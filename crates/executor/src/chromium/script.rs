@@ -9,9 +9,19 @@
 /// The isolated world's name, and that of the object in it.
 pub const OBJECT: &str = "capataz";
 
-/// To be evaluated in each document, before any script of the page's. Evaluated again, it changes nothing.
-pub const SOURCE: &str = concat!(
-    "(() => {\n\"use strict\";\nif (Object.hasOwn(globalThis, \"capataz\")) return;\n",
+/// The attribute that testids are in where a policy names no other.
+pub const TESTID: &str = "data-testid";
+
+/// To be evaluated in each document, before any script of the page's, with testids in this attribute. Evaluated again, it
+/// changes nothing.
+#[must_use]
+pub fn source(testid: &str) -> String {
+    let attribute = serde_json::Value::from(testid);
+    let begin = "(() => {\n\"use strict\";\nif (Object.hasOwn(globalThis, \"capataz\")) return;\n";
+    format!("{begin}const TESTID = {attribute};\n{PARTS}}})();\n")
+}
+
+const PARTS: &str = concat!(
     include_str!("script/dom.js"),
     include_str!("script/controls.js"),
     include_str!("script/text.js"),
@@ -24,6 +34,7 @@ pub const SOURCE: &str = concat!(
     include_str!("script/locate.js"),
     include_str!("script/guard.js"),
     include_str!("script/settle.js"),
+    include_str!("script/rest.js"),
     include_str!("script/input.js"),
     include_str!("script/skeleton.js"),
     include_str!("script/snapshot.js"),
@@ -32,20 +43,20 @@ pub const SOURCE: &str = concat!(
     include_str!("script/table.js"),
     include_str!("script/drawn.js"),
     include_str!("script/object.js"),
-    "})();\n",
 );
 
 /// Names of the functions, with what they take and answer. `redaction` is `{selectors}`, or null for none; an answer that
 /// depends on one fails where a selector cannot be read.
 pub mod function {
     /// Those that answer with a promise.
-    pub const WAITING: [&str; 2] = [SETTLE, CHANGED];
+    pub const WAITING: [&str; 3] = [SETTLE, CHANGED, COMES_TO_REST];
 
     /// `(name, arguments)` → what the named function answers, or its promise comes to, as JSON.
     pub const ANSWER: &str = "answer";
     /// `([{kind, value}])` → for each, of kind `css` or `xpath`, why it cannot be read, or null.
     pub const UNREADABLE: &str = "unreadable";
-    /// `({locators, nth, attributes}, redaction)` → `{locator, tried, count, sample, handles, element, invalid}`; the
+    /// `({locators, nth, within, near, attributes}, redaction)` → `{locator, tried, count, sample, handles, element,
+    /// partMissing, invalid}`; `within` is such a query again, and the
     /// element is `{handle, description, facts}`. Where it is the only match, `sample` and `handles` are empty.
     pub const LOOK: &str = "look";
     /// `(handle, attributes, redaction)` → `Facts`.
@@ -106,4 +117,10 @@ pub mod function {
     pub const TABLE: &str = "table";
     /// `(limitMs)` → promise of whether anything may have changed.
     pub const CHANGED: &str = "changed";
+    /// `(limitMs)` → promise of a token, or of null where the page shows signs of change until the limit.
+    pub const COMES_TO_REST: &str = "comesToRest";
+    /// `()` → token. A page has one token at a time; a new one takes its place.
+    pub const WATCH_REST: &str = "watchRest";
+    /// `(token)` → whether there was no sign of change since the token was given.
+    pub const RESTS: &str = "rests";
 }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::ChromiumPage;
+use super::ahead::Ahead;
 use super::call::{Failure, OTHER_FRAMES_LIMIT, READ_LIMIT};
 use super::script::function;
 use crate::page::{Node, PageError, SecretsIn, Sight, Skeleton};
@@ -28,13 +29,21 @@ struct State {
 const FRAME_LINE: &str = r#"["frame"]"#;
 
 impl ChromiumPage {
-    pub(super) async fn sight(&self, secrets_in: Option<&SecretsIn<'_>>) -> Result<Sight, PageError> {
-        let skeleton = self.whole_skeleton().await?;
-        let picture = match secrets_in {
-            Some(secrets_in) => Some(self.picture(false, secrets_in).await?),
-            None => None,
+    /// What the page looks like now. The picture may be one that was taken ahead.
+    pub(super) async fn seen(
+        &self,
+        ahead: &mut Option<Ahead>,
+        secrets_in: Option<&SecretsIn<'_>>,
+    ) -> Result<Sight, PageError> {
+        let picture = async {
+            let Some(secrets_in) = secrets_in else { return Ok(None) };
+            match self.picture_ahead(ahead).await {
+                Some(picture) => Ok(Some(picture)),
+                None => self.picture(false, secrets_in).await.map(Some),
+            }
         };
-        Ok(Sight { skeleton, picture })
+        let (skeleton, picture) = tokio::join!(Box::pin(self.whole_skeleton()), Box::pin(picture));
+        Ok(Sight { skeleton: skeleton?, picture: picture? })
     }
 
     pub(super) async fn whole_skeleton(&self) -> Result<Skeleton, PageError> {

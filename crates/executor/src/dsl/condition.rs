@@ -335,8 +335,8 @@ fn is_strong_kind(condition: &v1::Condition) -> bool {
         | Kind::Checked
         | Kind::Unchecked => condition.target.is_some(),
         Kind::ElementCountEquals => condition.target.as_ref().is_some_and(|target| {
-            let by_meaning = target.testid.is_some() || target.role.is_some() || target.label.is_some();
-            by_meaning && target.css.is_none() && target.xpath.is_none() && target.text.is_none()
+            let mut targets = std::iter::successors(Some(target), |target| target.within.as_deref());
+            targets.all(is_by_meaning)
         }),
         Kind::Unspecified
         | Kind::Visible
@@ -346,4 +346,10 @@ fn is_strong_kind(condition: &v1::Condition) -> bool {
         | Kind::NoOverlay
         | Kind::Not => false,
     }
+}
+
+/// True if the target is named by testid, role or label, and in no other way.
+fn is_by_meaning(target: &v1::Target) -> bool {
+    let by_meaning = target.testid.is_some() || target.role.is_some() || target.label.is_some();
+    by_meaning && target.css.is_none() && target.xpath.is_none() && target.text.is_none()
 }

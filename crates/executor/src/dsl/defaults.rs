@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use capataz_contracts::v1::{
-    self, ActionKind, BlockedRequests, DialogAnswer, LowerCriticality, NewTabs, OnFailure, WaitUntil,
+    self, ActionKind, BlockedRequests, DialogAnswer, LowerCriticality, NewTabs, OnFailure, Pictures,
+    WaitUntil,
 };
 use capataz_policy::executor::{
     ACTION_TIMEOUT, BACKOFF_BASE, BACKOFF_LONGEST, BACKOFF_MULTIPLIER, IDLE_TIMEOUT, MAX_STEPS,
@@ -15,6 +16,7 @@ const WIDTH: u32 = 1280;
 const HEIGHT: u32 = 720;
 const LOCALE: &str = "en-US";
 const TIMEZONE: &str = "UTC";
+const TESTID_ATTRIBUTE: &str = "data-testid";
 
 /// Fills every default of a script in, those of its policy, its browser and its actions. Filling them in twice changes
 /// nothing more.
@@ -46,6 +48,8 @@ pub fn materialise_policy(policy: &mut v1::ScriptPolicy) {
     policy.recovery_limit.get_or_insert(RECOVERY_LIMIT);
     policy.dialogs.get_or_insert(DialogAnswer::Dismiss as i32);
     policy.new_tabs.get_or_insert(NewTabs::Follow as i32);
+    policy.testid_attribute.get_or_insert_with(|| TESTID_ATTRIBUTE.to_owned());
+    policy.pictures.get_or_insert(Pictures::Always as i32);
     policy.action_timeout_ms.get_or_insert(milliseconds(ACTION_TIMEOUT));
     policy.navigation_timeout_ms.get_or_insert(milliseconds(NAVIGATION_TIMEOUT));
     let backoff = policy.backoff.get_or_insert_default();

@@ -99,6 +99,12 @@ impl Policy {
         PageRedaction { selectors: selectors.unwrap_or_default() }
     }
 
+    /// The attribute that testids are in.
+    #[must_use]
+    pub fn testid_attribute(&self) -> &str {
+        self.spec.testid_attribute()
+    }
+
     /// The policy as the contract has it, with every default.
     #[must_use]
     pub fn spec(&self) -> &v1::ScriptPolicy {
@@ -115,6 +121,8 @@ impl Reader<'_> {
         let dialogs = self.optional_enum("dialogs", policy.dialogs);
         self.optional_enum::<v1::NewTabs>("new_tabs", policy.new_tabs);
         self.optional_enum::<v1::LowerCriticality>("lower_criticality", policy.lower_criticality);
+        self.optional_enum::<v1::Pictures>("pictures", policy.pictures);
+        self.testid_attribute(policy.testid_attribute.as_deref());
         self.limits(policy);
         self.check_codes("retry_on", &policy.retry_on);
         self.backoff(policy.backoff.as_ref());
@@ -162,6 +170,22 @@ impl Reader<'_> {
                 }
                 None
             }
+        }
+    }
+
+    /// What the page shows of an element may be compared and kept, what somebody has typed into it may not.
+    fn testid_attribute(&mut self, name: Option<&str>) {
+        let Some(name) = name else { return };
+        let is_plain = |name: &str| {
+            name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+        };
+        let is_data = name.strip_prefix("data-").is_some_and(|rest| !rest.is_empty() && is_plain(rest));
+        if name.len() > 64 || !(is_data || name == "id") {
+            self.refuse(
+                "testid_attribute",
+                "attribute",
+                "is `id` or a name that begins with `data-`, of small letters, digits and `-`",
+            );
         }
     }
 

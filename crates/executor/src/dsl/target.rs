@@ -12,6 +12,9 @@ pub const RESOLUTION_ORDER: [&str; 6] = ["testid", "role", "label", "css", "xpat
 
 const FRAMES_MAX: usize = 8;
 
+/// Containers, one in the other.
+const WITHIN_MAX: usize = 4;
+
 /// What a target is there for, as far as its rules depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -25,9 +28,7 @@ impl Reader<'_> {
     /// The query that a target stands for. `None` if the target is refused, or has texts that are not known yet.
     pub(crate) fn target(&mut self, path: &str, target: &v1::Target, purpose: Purpose) -> Option<Query> {
         let before = self.findings.count();
-        let mut query = self.locators(path, target);
-        self.check_match(path, target);
-        self.check_nth(path, target, purpose);
+        let mut query = self.place(path, target, purpose, 0);
         if target.frame.len() > FRAMES_MAX {
             let message = format!("{} frames; at most {FRAMES_MAX}", target.frame.len());
             self.refuse(&format!("{path}.frame"), "limit", message);
@@ -42,15 +43,55 @@ impl Reader<'_> {
                     "frames are listed one after the other, outermost first",
                 );
             }
-            self.check_match(&path, frame);
-            self.check_nth(&path, frame, Purpose::Element);
-            let frame = self.locators(&path, frame);
+            let frame = self.place(&path, frame, Purpose::Element, 0);
             match (&mut query, frame) {
                 (Some(query), Some(frame)) => query.frame.push(frame),
                 (query, _) => *query = None,
             }
         }
         query.filter(|_| self.findings.count() == before)
+    }
+
+    /// What is looked for in one document, with the containers around it.
+    fn place(&mut self, path: &str, target: &v1::Target, purpose: Purpose, depth: usize) -> Option<Query> {
+        let mut query = self.locators(path, target);
+        self.check_match(path, target);
+        self.check_nth(path, target, purpose);
+        if let Some(near) = &target.near {
+            let near = self.near(&format!("{path}.near"), target, near);
+            query = query.and_then(|query| Some(Query { near: Some(near?), ..query }));
+        }
+        let Some(container) = &target.within else { return query };
+        let path = format!("{path}.within");
+        if depth == WITHIN_MAX {
+            self.refuse(&path, "limit", format!("at most {WITHIN_MAX} containers, one in the other"));
+            return None;
+        }
+        if !container.frame.is_empty() {
+            self.refuse(
+                &format!("{path}.frame"),
+                "nested",
+                "a container is in the same frame as what is in it",
+            );
+        }
+        if container.r#ref.is_some() {
+            self.refuse(&format!("{path}.ref"), "ref", "a reference stands alone");
+            return None;
+        }
+        let container = self.place(&path, container, Purpose::Element, depth + 1);
+        query.and_then(|query| Some(Query { within: Some(Box::new(container?)), ..query }))
+    }
+
+    fn near(&mut self, path: &str, target: &v1::Target, near: &str) -> Option<String> {
+        if target.nth.is_some() {
+            self.refuse(path, "only_one", "either nth or near says which of several is meant");
+        }
+        let near = normalised(&self.text(path, near, Place::Plain)?);
+        if near.is_empty() {
+            self.refuse(path, "required", "is empty");
+            return None;
+        }
+        Some(near)
     }
 
     fn locators(&mut self, path: &str, target: &v1::Target) -> Option<Query> {
@@ -109,7 +150,7 @@ impl Reader<'_> {
                 format!("has no locator; give one of {}", RESOLUTION_ORDER.join(", ")),
             );
         }
-        known.then(|| Query { locators, nth: target.nth, frame: Vec::new(), attributes: Vec::new() })
+        known.then(|| Query { locators, nth: target.nth, ..Query::default() })
     }
 
     fn reference(&mut self, path: &str, target: &v1::Target, locators: &mut Vec<Locator>) {
@@ -125,7 +166,8 @@ impl Reader<'_> {
                 "references are of what Observe showed: only in an interactive session",
             );
         }
-        if !locators.is_empty() || target.nth.is_some() || !target.frame.is_empty() {
+        let is_placed = target.within.is_some() || target.near.is_some() || !target.frame.is_empty();
+        if !locators.is_empty() || target.nth.is_some() || is_placed {
             self.refuse(&path, "ref", "a reference stands alone");
         }
         if reference.is_empty() {
@@ -156,19 +198,31 @@ impl Reader<'_> {
         if purpose == Purpose::Count {
             self.refuse(&path, "fields", "a count is of all that match");
         }
-        let unstable = target.xpath.is_some()
-            || target.text.is_some()
-            || (target.role.is_some() && target.name.is_none());
-        let stable = target.testid.is_some()
-            || target.role.is_some()
-            || target.label.is_some()
-            || target.css.is_some();
-        // `nth` counts among the matches of whichever locator decides, so each locator has to be stable.
-        if unstable || !stable {
-            self.refuse(&path, "U3", "a place is counted only over testid, role with name, label or css");
+        // What is named inside a stable container is as stable (CONTRACTS §3, U3).
+        let is_contained = target.within.as_deref().is_some_and(is_stable);
+        let text_alone = v1::Target { text: None, ..target.clone() };
+        let is_named = is_stable(target)
+            || is_contained && target.text.is_some() && (is_stable(&text_alone) || !has_other(&text_alone));
+        if !is_named {
+            self.refuse(&path, "U3", "a place is counted only over testid, role with name, label or css, or over text within one of these");
         }
         if !self.has_rationale {
             self.refuse(&path, "U3", "a place needs a rationale that says why it is this one");
         }
     }
+}
+
+/// True if each locator of the target is one that `nth` may count over: it counts among the matches of whichever decides.
+fn is_stable(target: &v1::Target) -> bool {
+    let unstable =
+        target.xpath.is_some() || target.text.is_some() || (target.role.is_some() && target.name.is_none());
+    let stable =
+        target.testid.is_some() || target.role.is_some() || target.label.is_some() || target.css.is_some();
+    stable && !unstable
+}
+
+/// True if the target has a locator besides a text.
+fn has_other(target: &v1::Target) -> bool {
+    let others = [&target.testid, &target.role, &target.label, &target.css, &target.xpath];
+    others.into_iter().any(Option::is_some)
 }

@@ -81,7 +81,11 @@ impl<P: Page> Step<'_, P> {
         target: &Query,
         look: Look,
     ) -> Result<Verdict, PageError> {
-        let count = if look.frame_missing.is_some() { 0 } else { look.count };
+        if let (Some(part), 2..) = (&look.part_missing, look.count) {
+            return Ok(Verdict::new(false, json!({"part_missing": part, "count": look.count})));
+        }
+        let is_part = look.frame_missing.is_some() || look.part_missing.is_some();
+        let count = if is_part { 0 } else { look.count };
         match &condition.test {
             Test::Count(wanted) => return Ok(Verdict::new(count == *wanted, count)),
             Test::Hidden => return self.test_hidden(target, count, look).await,

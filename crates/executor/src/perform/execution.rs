@@ -143,23 +143,25 @@ impl<P: Page> Step<'_, P> {
     fn text_to_type(&mut self, action: &Action) -> Result<String, Failure> {
         let value = action.spec.value.as_deref().unwrap_or_default();
         let mut text = String::with_capacity(value.len());
-        let mut has_secrets = false;
+        let mut secrets = Vec::new();
         for segment in placeholders(value).unwrap_or_default() {
             match segment {
                 Segment::Text(plain) => text.push_str(plain),
                 Segment::Placeholder(Placeholder::Secret(name)) => {
                     let secret = self.secrets.resolve(name).ok_or_else(|| gone(name))?;
-                    self.redactor.learn(&secret);
                     text.push_str(&secret);
-                    has_secrets = true;
+                    secrets.push(secret);
                 }
                 Segment::Placeholder(_) => {}
             }
         }
+        for secret in &secrets {
+            self.redactor.learn(secret);
+        }
         // A text with secrets is one as a whole. What is typed in clear into a secret input is one where it is not an
         // ordinary word.
         let is_secret_input = || self.element.as_ref().is_some_and(|element| element.facts.secret);
-        if has_secrets || (is_peculiar(&text) && is_secret_input()) {
+        if !secrets.is_empty() || (is_peculiar(&text) && is_secret_input()) {
             self.redactor.learn(&text);
         }
         Ok(text)

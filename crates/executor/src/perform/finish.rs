@@ -1,6 +1,10 @@
 //! Stage `evidence`: everything that the outcome has to prove is taken and durable before anybody learns of it.
 
-use capataz_contracts::v1::{self, ActionKind, ActionStage, BrowserOutcome, EvidenceRef};
+use std::sync::Arc;
+
+use capataz_contracts::v1::{
+    self, ActionKind, ActionStage, BrowserOutcome, Criticality, EvidenceRef, Pictures,
+};
 use capataz_policy::executor::{code, evidence};
 use serde_json::{Value, json};
 
@@ -39,10 +43,17 @@ impl<P: Page> Step<'_, P> {
             },
             Err(failed) => Some(self.keep_failure(*failed, sink, &mut stored).await),
         };
+        self.look_ahead();
         let was_kept = failed.as_ref().is_none_or(|(stage, _)| *stage != ActionStage::Evidence);
         let duration = self.clock.monotonic().saturating_sub(begun);
         self.stages.push(record(ActionStage::Evidence, was_kept, duration));
         self.outcome(failed, stored)
+    }
+
+    /// Begins the picture of the page for the next action: nobody waits for it now.
+    fn look_ahead(&mut self) {
+        let redactor = self.redactor.clone();
+        self.page.look_ahead(Arc::new(move |text: &str| redactor.found(text)));
     }
 
     fn outcome(mut self, failed: Option<Failed>, stored: Vec<EvidenceRef>) -> BrowserOutcome {
@@ -95,7 +106,8 @@ impl<P: Page> Step<'_, P> {
         sink: &mut E,
         stored: &mut Vec<EvidenceRef>,
     ) -> Result<(), Failure> {
-        let mut pieces: Vec<Piece> = self.before_picture().into_iter().collect();
+        let mut pieces: Vec<Piece> =
+            self.before_picture().filter(|_| self.keeps_picture()).into_iter().collect();
         pieces.append(&mut self.pieces);
         if self.touched {
             // After a halt, or the loss of the browser, the snapshot is the only evidence of the page.
@@ -223,6 +235,15 @@ impl<P: Page> Step<'_, P> {
             pieces.extend(piece);
         }
         Ok(())
+    }
+
+    /// True if the policy keeps the picture of an action that has succeeded.
+    fn keeps_picture(&self) -> bool {
+        match self.policy.spec().pictures() {
+            Pictures::Unspecified | Pictures::Always => true,
+            Pictures::Critical => self.criticality == Criticality::Critical,
+            Pictures::OnFailure => false,
+        }
     }
 
     fn before_picture(&self) -> Option<Piece> {

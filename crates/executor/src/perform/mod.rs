@@ -19,6 +19,7 @@ mod uploads;
 mod validation;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use capataz_contracts::v1;
@@ -140,6 +141,9 @@ impl Performer {
     ) -> Result<v1::ObserveResponse, PageError> {
         let seen = Seen::new(page.skeleton().await?, &self.redactor);
         let outline = page.outline(max_characters).await?;
+        // Whoever reads the page acts on it next.
+        let redactor = self.redactor.clone();
+        page.look_ahead(Arc::new(move |text: &str| redactor.found(text)));
         Ok(v1::ObserveResponse {
             state: Some(seen.signature),
             outline: self.redactor.text(&outline.text).into_owned(),

@@ -105,7 +105,8 @@ impl<P: Page> Step<'_, P> {
                 };
                 return Err(Failure::of_violations(&[violation]));
             }
-            let is_ambiguous = look.count > 1 && (target.nth.is_none() || look.frame_missing.is_some());
+            let is_part = look.frame_missing.is_some() || look.part_missing.is_some();
+            let is_ambiguous = look.count > 1 && (target.nth.is_none() || is_part);
             if is_ambiguous {
                 self.matches.clone_from(&look.matches);
                 return Err(not_unique(action, &look));
@@ -243,11 +244,10 @@ impl<P: Page> Step<'_, P> {
     }
 
     pub(super) async fn see(&mut self, pictured: bool) -> Result<Seen, PageError> {
-        let mut seen = Seen::new(self.page.skeleton().await?, self.redactor);
-        if pictured {
-            seen.pictured(self.picture(false).await?);
-        }
-        Ok(seen)
+        let redactor = &*self.redactor;
+        let secrets_in = |text: &str| redactor.found(text);
+        let sight = self.page.sight(pictured.then_some::<&SecretsIn<'_>>(&secrets_in)).await?;
+        Ok(Seen::of(sight, redactor))
     }
 
     /// With everything masked that the redactor would mask in a text.
@@ -405,6 +405,7 @@ fn not_found(action: &Action, look: &Look) -> Failure {
         "count_before_nth": look.count,
         "tried": look.tried,
         "frame_missing": look.frame_missing,
+        "part_missing": look.part_missing,
     });
     Failure::new(code::TARGET_NOT_FOUND, "no element matches the target", details)
 }
@@ -416,6 +417,7 @@ fn not_unique(action: &Action, look: &Look) -> Failure {
         "count_observed": look.count,
         "matches_sample": look.sample,
         "frame_missing": look.frame_missing,
+        "part_missing": look.part_missing,
     });
     Failure::new(code::TARGET_NOT_UNIQUE, format!("{} elements match the target", look.count), details)
 }

@@ -70,7 +70,7 @@ impl<P: Page> Step<'_, P> {
     /// whether the selector can be read, and finds the target as well.
     async fn is_readable(&mut self, target: &Query) -> Result<bool, Failure> {
         let [locator] = target.locators.as_slice() else { return Ok(false) };
-        if selector_field(locator).is_none() || !target.frame.is_empty() {
+        if selector_field(locator).is_none() || !target.frame.is_empty() || target.within.is_some() {
             return Ok(false);
         }
         match self.page.look(target).await {
@@ -109,6 +109,9 @@ fn selectors<'a>(path: String, query: &'a Query, found: &mut Vec<(String, &'a Lo
         if let Some(field) = selector_field(locator) {
             found.push((format!("{path}.{field}"), locator));
         }
+    }
+    if let Some(container) = &query.within {
+        selectors(format!("{path}.within"), container, found);
     }
     for (index, frame) in query.frame.iter().enumerate() {
         selectors(format!("{path}.frame[{index}]"), frame, found);

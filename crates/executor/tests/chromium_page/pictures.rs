@@ -1,8 +1,10 @@
 //! Masks over what is secret by the text that a page shows.
 
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use capataz_executor::page::{Page, Query, Rect};
+use capataz_executor::page::{Act, Page, Query, Rect, SecretsIn, WaitUntil};
 use capataz_executor::redact::Redactor;
 
 use crate::support::{Answer, Opened, Pixels, Server, css, open, open_with, within};
@@ -89,4 +91,131 @@ async fn what_is_secret_only_after_the_picture_was_taken_is_masked_too() {
     // As wide as the text is, in whatever font the machine has.
     let text = page.page.facts(&place, &[]).await.unwrap().rect;
     Pixels::of(&picture.png).is_masked(&text);
+}
+
+/// Asks, without a change of the page, until it is told to change itself.
+const WAITING: &str = "<script>(async () => { \
+    while (await (await fetch('/turn')).text() !== 'now') await new Promise(done => setTimeout(done, 20)); \
+    change(); })()</script>";
+
+/// A page that changes itself once it is told to, and the switch that tells it.
+async fn changing(page: &str, change: &str) -> (Server, Arc<AtomicBool>) {
+    let page = format!("<!doctype html>{page}<script>function change() {{ {change} }}</script>{WAITING}");
+    let turn = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&turn);
+    let server = Server::start(move |request| {
+        Some(match request.path.as_str() {
+            "/" => Answer::html(page.as_str()),
+            "/turn" => Answer::html(if told.load(Ordering::Relaxed) { "now" } else { "later" }),
+            "/inner" => Answer::html("<!doctype html><p id=text>inside</p>"),
+            _ => return None,
+        })
+    })
+    .await;
+    (server, turn)
+}
+
+fn nothing_is_secret(_: &str) -> Vec<Range<usize>> {
+    Vec::new()
+}
+
+/// The picture of a sight, and whether it was taken only then.
+async fn sight(page: &mut Opened) -> (bytes::Bytes, bool) {
+    let read = AtomicUsize::new(0);
+    let secrets_in: &SecretsIn<'_> = &|_| {
+        read.fetch_add(1, Ordering::Relaxed);
+        Vec::new()
+    };
+    let sight = page.page.sight(Some(secrets_in)).await.unwrap();
+    let is_new = read.load(Ordering::Relaxed) > 0;
+    (sight.picture.unwrap().png, is_new)
+}
+
+#[tokio::test]
+async fn a_picture_taken_ahead_serves_until_the_page_changes_itself() {
+    let text = "<p id=text>before</p>";
+    let field = "<input id=field value=before>";
+    let tall = "<div style='height: 4000px'>tall</div>";
+    let host =
+        "<div id=host></div><script>host.attachShadow({mode: 'open'}).innerHTML = '<b>before</b>'</script>";
+    for (what, page, change) in [
+        ("a text", text, "document.getElementById('text').firstChild.data = 'after'"),
+        ("a value that a script sets", field, "field.value = 'after'"),
+        ("a shadow tree", host, "host.shadowRoot.firstChild.textContent = 'after'"),
+        ("scrolling", tall, "scrollTo(0, 500)"),
+        (
+            "a frame",
+            "<iframe id=frame src=/inner></iframe>",
+            "frame.contentDocument.body.textContent = 'after'",
+        ),
+        ("a new frame", text, "document.body.append(document.createElement('iframe'))"),
+        ("an animation", text, "document.body.animate([{opacity: 1}, {opacity: 0.2}], {duration: 1e6})"),
+    ] {
+        let (server, turn) = changing(page, change).await;
+        let mut page = open(&[&server]).await;
+        page.go(&server.url("/")).await.unwrap();
+        page.page.look_ahead(Arc::new(nothing_is_secret));
+        assert!(page.page.has_picture_ahead().await, "{what}");
+        let (before, is_new) = sight(&mut page).await;
+        assert!(!is_new, "{what}: nothing has changed");
+        let asked = server.hits("/turn");
+        turn.store(true, Ordering::Relaxed);
+        // The page has been told and asks no more when this number stays.
+        let mut after = sight(&mut page).await;
+        while !after.1 {
+            page.page.changed(crate::support::LIMIT).await.unwrap();
+            after = sight(&mut page).await;
+        }
+        assert!(server.hits("/turn") > asked, "{what}");
+        if what != "a new frame" && what != "an animation" {
+            assert_ne!(before, page.page.screenshot(false, &nothing_is_secret).await.unwrap().png, "{what}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_act_makes_a_picture_taken_ahead_worthless() {
+    let server = Server::with(&[("/", "<!doctype html><button id=idle>Nothing happens</button>")]).await;
+    let mut page = open(&[&server]).await;
+    page.go(&server.url("/")).await.unwrap();
+    let node = page.node("#idle").await;
+    page.page.look_ahead(Arc::new(nothing_is_secret));
+    assert!(page.page.has_picture_ahead().await);
+    page.act(Act::Click { node, count: 1 }, WaitUntil::Load).await.unwrap();
+    assert!(!page.page.has_picture_ahead().await);
+    assert!(sight(&mut page).await.1);
+}
+
+#[tokio::test]
+async fn a_page_that_never_rests_has_no_picture_ahead() {
+    let canvas = "<!doctype html><canvas width=20 height=20></canvas>";
+    let moving = "<!doctype html><style>@keyframes k { to { margin-left: 90px } } \
+        p { animation: k 1s infinite }</style><p>Moving</p>";
+    for document in [canvas, moving] {
+        let server = Server::with(&[("/", document)]).await;
+        let mut page = open(&[&server]).await;
+        page.go(&server.url("/")).await.unwrap();
+        page.page.look_ahead(Arc::new(nothing_is_secret));
+        assert!(!page.page.has_picture_ahead().await, "{document}");
+        assert!(sight(&mut page).await.1, "{document}");
+    }
+}
+
+#[tokio::test]
+async fn a_picture_taken_ahead_has_the_masks_of_one_that_is_taken_at_once() {
+    let server = Server::with(&[("/", PAGE)]).await;
+    let mut page = open(&[&server]).await;
+    page.go(&server.url("/")).await.unwrap();
+    let redactor = Redactor::new(&[]);
+    let at_once = page.page.screenshot(false, &|text| redactor.found(text)).await.unwrap();
+    page.page.look_ahead(Arc::new(move |text: &str| redactor.found(text)));
+    assert!(page.page.has_picture_ahead().await);
+    let (png, is_new) = sight(&mut page).await;
+    assert!(!is_new && at_once.masked);
+    assert_eq!(png, at_once.png);
+    let pixels = Pixels::of(&png);
+    for secret in ["#key", "#card b", "#typed", "#area"] {
+        pixels.is_masked(&rect(&mut page, &css(secret)).await);
+    }
+    pixels.is_shown(&rect(&mut page, &css("#plain")).await);
 }

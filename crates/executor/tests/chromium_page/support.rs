@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use capataz_contracts::v1;
 use capataz_executor::allowlist::Allowlist;
-use capataz_executor::chromium::{ChromiumBrowser, ChromiumPage, OpenOptions};
+use capataz_executor::chromium::{ChromiumBrowser, ChromiumPage, OpenOptions, script};
 use capataz_executor::page::{
     Act, Facts, Locator, Look, Node, Page, PageError, PageRedaction, Query, Rect, WaitUntil,
 };
@@ -211,6 +211,7 @@ pub fn options(folder: &Path, allowlist: &[String]) -> OpenOptions {
         timezone: "UTC".to_owned(),
         allowlist: Allowlist::parse(allowlist).unwrap(),
         redaction: PageRedaction::default(),
+        testid_attribute: script::TESTID.to_owned(),
         new_tabs: v1::NewTabs::Follow,
         dialogs: v1::DialogAnswer::Dismiss,
         storage_state: None,

@@ -6,6 +6,8 @@
 #[allow(dead_code, clippy::panic, reason = "shared with the tests of the adapter, which use all of it")]
 mod support;
 
+mod targets;
+
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -16,7 +18,7 @@ use capataz_executor::dsl::{Policy, materialise_action};
 use capataz_executor::evidence::{EvidenceError, EvidenceSink, Stored};
 use capataz_executor::perform::{Clock, Performer, Secrets, Task};
 use serde_json::{Value, json};
-use support::{Opened, Pixels, Server, css, open};
+use support::{Opened, Pixels, Server, css, open_with};
 
 const PASSWORD: &str = "correct horse & battery";
 
@@ -81,7 +83,10 @@ impl Script {
         policy.navigation_timeout_ms.get_or_insert(PATIENCE_MS);
         let policy = Policy::new(&policy).unwrap();
         Self {
-            opened: open(&[server]).await,
+            opened: open_with(&[server], |options| {
+                policy.testid_attribute().clone_into(&mut options.testid_attribute);
+            })
+            .await,
             performer: Performer::new(policy, Vec::new()),
             shelf: Shelf::default(),
             clock: Wall(Instant::now()),

@@ -348,3 +348,98 @@ fn a_text_that_is_not_seen_makes_no_element_match() {
     check(&page, json!({ "kind": "text", "value": "Go" }), &["h"]);
     check(&page, json!({ "kind": "text", "value": "Only hidden" }), &[]);
 }
+
+const ORDERS: &str = r#"<!doctype html><h2 id=title>Orders</h2>
+<button id=all>Open</button>
+<table id=open-orders><caption>Open orders</caption>
+  <tr id=r1><td>Order 16</td><td>Ana</td><td><button id=o16>Open</button><button id=d16>Delete</button></td></tr>
+  <tr id=r2><td>Order <b>17</b></td><td>Ben</td><td><button id=o17>Open</button><button id=d17>Delete</button></td></tr>
+</table>
+<table id=closed-orders><caption>Closed orders</caption>
+  <tr id=r3><td>Order 18</td><td>Ana</td><td><button id=o18>Open</button></td></tr>
+</table>
+<x-card id=card><template shadowrootmode=open><p>Card</p><slot></slot><button id=inner>Open</button></template>
+  <button id=slotted>Open</button></x-card>"#;
+
+#[track_caller]
+fn check_query(page: &Page, query: Value, expected: &[&str]) {
+    let look = page.run("look", &json!([query]));
+    assert_eq!((&look["invalid"], &look["partMissing"]), (&Value::Null, &Value::Null), "{query}");
+    let only = look["element"].get("description").cloned().into_iter().collect();
+    let sample = look["sample"].as_array().filter(|sample| !sample.is_empty()).unwrap_or(&only);
+    let ids: Vec<&str> = sample.iter().map(|found| found["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, expected, "{query}");
+    assert_eq!(look["count"], expected.len(), "{query}");
+}
+
+fn button(name: &str) -> Value {
+    json!([{ "kind": "role", "role": "button", "name": name }])
+}
+
+fn by(kind: &str, value: &str) -> Value {
+    json!({ "locators": [{ "kind": kind, "value": value }] })
+}
+
+#[test]
+fn only_what_is_inside_a_container_matches() {
+    let page = Page::with(ORDERS);
+    let within = |container: Value| json!({ "locators": button("Open"), "within": container });
+    check_query(&page, within(by("css", "#open-orders")), &["o16", "o17"]);
+    check_query(
+        &page,
+        within(json!({ "locators": [{ "kind": "role", "role": "table", "name": "Closed orders" }] })),
+        &["o18"],
+    );
+    // What is slotted into a component is inside of it, and so is its own tree.
+    check_query(&page, within(by("css", "#card")), &["inner", "slotted"]);
+    // The container itself is not inside of itself.
+    let itself = json!({ "locators": [{ "kind": "css", "value": "tr" }], "within": by("css", "#r2") });
+    check_query(&page, itself, &[]);
+    let nested = json!({ "locators": [{ "kind": "css", "value": "tr" }], "nth": 1, "within": by("css", "#open-orders") });
+    check_query(&page, within(nested), &["o17"]);
+    // The first kind that matches anything inside decides, whatever it matches elsewhere.
+    let locators = json!([{ "kind": "css", "value": "#all" }, { "kind": "text", "value": "Delete" }]);
+    let look = page.run("look", &json!([{ "locators": locators, "within": by("css", "#r1") }]));
+    assert_eq!((&look["locator"], &look["tried"]), (&json!("text"), &json!(["css"])));
+    assert_eq!(look["element"]["description"]["id"], "d16");
+}
+
+#[test]
+fn of_several_matches_those_in_the_smallest_element_around_a_text_count() {
+    let page = Page::with(ORDERS);
+    let near = |name: &str, text: &str| json!({ "locators": button(name), "near": text });
+    check_query(&page, near("Open", "Order 16"), &["o16"]);
+    check_query(&page, near("Open", " Order\n17 "), &["o17"]);
+    check_query(&page, near("Open", "Ben"), &["o17"]);
+    check_query(&page, near("Delete", "Order 17"), &["d17"]);
+    check_query(&page, near("Open", "Closed orders"), &["o18"]);
+    // Nothing in the row, so the table is the smallest element around the text, and then the page.
+    check_query(&page, near("Delete", "Open orders"), &["d16", "d17"]);
+    check_query(&page, near("Delete", "Order 18"), &["d16", "d17"]);
+    check_query(&page, near("Nothing", "Order 16"), &[]);
+    // In a container, a text elsewhere is no other one.
+    let ana = json!({ "locators": button("Open"), "near": "Ana", "within": by("css", "#closed-orders") });
+    check_query(&page, ana, &["o18"]);
+}
+
+#[test]
+fn a_container_or_a_text_that_is_not_there_exactly_once_is_named() {
+    let page = Page::with(ORDERS);
+    let check = |query: Value, part: &str, count: u64| {
+        let look = page.run("look", &json!([query]));
+        assert_eq!((&look["partMissing"], &look["count"]), (&json!(part), &json!(count)), "{query}");
+        assert_eq!(look["element"], Value::Null, "{query}");
+        assert_eq!(look["sample"].as_array().unwrap().len() as u64, count, "{query}");
+    };
+    let within = |container: Value| json!({ "locators": button("Open"), "within": container });
+    check(within(by("css", "#nothing")), "within", 0);
+    check(within(by("css", "table")), "within", 2);
+    let row =
+        |table: &str| json!({ "locators": [{ "kind": "css", "value": "tr" }], "within": by("css", table) });
+    check(within(row("#nothing")), "within.within", 0);
+    check(within(row("#open-orders")), "within", 2);
+    check(json!({ "locators": button("Open"), "near": "Ana" }), "near", 2);
+    check(json!({ "locators": button("Open"), "near": "Nobody" }), "near", 0);
+    let unreadable = page.run("look", &json!([within(by("css", "!!"))]));
+    assert!(unreadable["invalid"].as_str().unwrap().contains("css"), "{unreadable}");
+}

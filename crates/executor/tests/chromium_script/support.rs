@@ -102,7 +102,7 @@ impl Page {
         let page = Self { session, context: Mutex::default(), shared };
         page.call("Page.enable", json!({}));
         page.call("Emulation.setFocusEmulationEnabled", json!({ "enabled": true }));
-        let source = json!({ "source": script::SOURCE, "worldName": script::OBJECT, "runImmediately": true });
+        let source = json!({ "source": script::source(script::TESTID), "worldName": script::OBJECT, "runImmediately": true });
         page.call("Page.addScriptToEvaluateOnNewDocument", source);
         page.open(html);
         page

@@ -61,7 +61,7 @@ impl Live {
     pub(super) fn start(self, permit: OwnedSemaphorePermit) -> mpsc::Sender<Command> {
         let (inbox, commands) = mpsc::channel(1);
         tokio::spawn(async move {
-            self.serve(commands).await;
+            Box::pin(self.serve(commands)).await;
             drop(permit);
         });
         inbox

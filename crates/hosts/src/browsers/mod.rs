@@ -337,6 +337,7 @@ impl Browsers {
             timezone: options.timezone.clone().unwrap_or_default(),
             allowlist: policy.allowlist().clone(),
             redaction: policy.page_redaction(),
+            testid_attribute: policy.testid_attribute().to_owned(),
             new_tabs: declared.new_tabs(),
             dialogs: declared.dialogs(),
             storage_state,

@@ -32,7 +32,7 @@ const descriptionOf = (element, mask) => ({
   tag: localName(element),
   role: roleOf(element),
   name: cut(nameOf(element, mask), NAME_LIMIT),
-  testid: getAttribute(element, "data-testid"),
+  testid: getAttribute(element, TESTID),
   id: getAttribute(element, "id"),
   path: pathOf(element),
 });

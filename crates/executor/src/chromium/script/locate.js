@@ -10,7 +10,7 @@ const WIDGETS = new Set(
 
 const isControl = (element) => typeOf(element) !== "hidden" && WIDGETS.has(roleOf(element));
 
-const byTestid = (value) => findEverywhere(`[data-testid="${CSS.escape(value)}"]`);
+const byTestid = (value) => findEverywhere(`[${CSS.escape(TESTID)}="${CSS.escape(value)}"]`);
 
 const byRole = ({ role, name }) => {
   const wanted = canonicalRole(normalised(role).toLowerCase());
@@ -160,27 +160,75 @@ const unreadable = (locators) =>
 /** Matches that are described at most. */
 const SAMPLE_LIMIT = 5;
 
-/** Tries the locators in their order; the first that matches anything decides. */
-const look = ({ locators, nth = null, attributes = [] }, redaction = null) => {
-  const answer = { locator: null, tried: [], count: 0, sample: [], handles: [], element: null, invalid: null };
-  let found = [];
-  for (const locator of locators) {
+/** A part of a target of which there is not exactly one: which part, and what was found of it. */
+class PartMissing extends Error {
+  constructor(part, found) {
+    super(part);
+    this.part = part;
+    this.found = found;
+  }
+}
+
+/** Of what was found, what is in the smallest element around a text that has any of it. */
+const nearText = (found, texts) => {
+  if (texts.length !== 1) throw new PartMissing("near", texts);
+  for (let around = texts[0]; around !== null; around = flatParent(around)) {
+    const near = found.filter((element) => isWithin(element, around));
+    if (near.length > 0) return near;
+  }
+  return [];
+};
+
+/** What a query without its `nth` finds: the first of its locators that matches anything inside of the container decides. */
+const findAllOf = ({ locators, within: around = null, near = null }) => {
+  let container = null;
+  if (around !== null) {
     try {
-      found = matchesOf(locator);
+      const { found } = findAllOf(around);
+      const chosen = around.nth === null || around.nth === undefined ? found : found.slice(around.nth, around.nth + 1);
+      if (chosen.length !== 1) throw new PartMissing("", chosen);
+      [container] = chosen;
     } catch (error) {
-      if (!(error instanceof InvalidLocator)) throw error;
+      if (error instanceof PartMissing) throw new PartMissing(error.part === "" ? "within" : `within.${error.part}`, error.found);
+      throw error;
+    }
+  }
+  const inside = (elements) =>
+    container === null ? elements : elements.filter((element) => element !== container && isWithin(element, container));
+  const tried = [];
+  for (const locator of locators) {
+    const found = inside(matchesOf(locator));
+    if (found.length > 0) return { locator: locator.kind, tried, found: near === null ? found : nearText(found, inside(byText(near))) };
+    tried.push(locator.kind);
+  }
+  return { locator: null, tried, found: [] };
+};
+
+/** Tries the locators in their order; the first that matches anything decides. */
+const look = (query, redaction = null) => {
+  const { nth = null, attributes = [] } = query;
+  const answer = {
+    locator: null, tried: [], count: 0, sample: [], handles: [], element: null, partMissing: null, invalid: null,
+  };
+  let found = [];
+  let chosen;
+  try {
+    const all = findAllOf(query);
+    found = all.found;
+    answer.locator = all.locator;
+    answer.tried = all.tried;
+    chosen = nth === null ? (found.length === 1 ? found[0] : undefined) : found[nth];
+  } catch (error) {
+    if (error instanceof InvalidLocator) {
       answer.invalid = error.message;
       return answer;
     }
-    if (found.length > 0) {
-      answer.locator = locator.kind;
-      break;
-    }
-    answer.tried.push(locator.kind);
+    if (!(error instanceof PartMissing)) throw error;
+    answer.partMissing = error.part;
+    found = error.found;
   }
   const mask = maskOf(redaction);
   answer.count = found.length;
-  const chosen = nth === null ? (found.length === 1 ? found[0] : undefined) : found[nth];
   if (chosen !== undefined) {
     const description = descriptionOf(chosen, mask);
     answer.element = { handle: handleOf(chosen), description, facts: factsOf(chosen, attributes, mask) };

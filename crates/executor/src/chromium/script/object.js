@@ -43,6 +43,9 @@ const capataz = Object.freeze({
   drawnBoxes,
   table,
   changed,
+  comesToRest,
+  watchRest,
+  rests,
 });
 
 Object.defineProperty(globalThis, "capataz", { value: capataz });

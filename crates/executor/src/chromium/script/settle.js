@@ -119,34 +119,43 @@ const endsByItself = (animation) => {
 };
 
 /**
+ * Calls `sign` with mutations in the document and open shadow roots and with events of use, until the answered function is
+ * called.
+ */
+const watchSigns = (sign) => {
+  const observer = new MutationObserver(sign);
+  const options = { subtree: true, childList: true, attributes: true, characterData: true };
+  for (const root of [document, ...shadowRoots()]) observer.observe(root, options);
+  for (const type of SIGNS) window.addEventListener(type, sign, { capture: true, passive: true });
+  return () => {
+    observer.disconnect();
+    for (const type of SIGNS) window.removeEventListener(type, sign, true);
+  };
+};
+
+const sameStates = (one, other) => one.length === other.length && one.every((state, index) => state === other[index]);
+
+/**
  * Resolves with `true` at the first sign that something may have changed, with `false` at the limit in ms. Signs are
- * mutations in the document and open shadow roots, events of use, values of controls, the URL, and each frame of an
- * animation that has an end.
+ * those of `watchSigns`, values of controls, the URL, and each frame of an animation that has an end.
  */
 const changed = (limit) =>
   new Promise((resolve) => {
     const deadline = performance.now() + limit;
     const before = controlStates();
-    const observer = new MutationObserver(() => end(true));
-    const sign = () => end(true);
     let over = false;
     const end = (seen) => {
       if (over) return;
       over = true;
-      observer.disconnect();
-      for (const type of SIGNS) window.removeEventListener(type, sign, true);
+      stop();
       resolve(seen);
     };
-    const options = { subtree: true, childList: true, attributes: true, characterData: true };
-    for (const root of [document, ...shadowRoots()]) observer.observe(root, options);
-    for (const type of SIGNS) window.addEventListener(type, sign, { capture: true, passive: true });
+    const stop = watchSigns(() => end(true));
     const watch = async () => {
       while (!over) {
         if (!(await nextFrame(deadline))) return end(false);
         if (over) return undefined;
-        const now = controlStates();
-        const animated = pageAnimations().some(endsByItself);
-        if (animated || now.length !== before.length || now.some((state, index) => state !== before[index])) end(true);
+        if (pageAnimations().some(endsByItself) || !sameStates(before, controlStates())) end(true);
       }
       return undefined;
     };

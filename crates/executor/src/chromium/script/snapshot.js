@@ -8,7 +8,7 @@ const LIST_LIMIT = 200;
 const ATTRIBUTE_LIMIT = 50;
 
 /** Attributes that say what an element is; of secret elements they alone are shown. */
-const HARMLESS = new Set(["id", "class", "name", "type", "role", "for", "data-testid", "autocomplete", "tabindex"]);
+const HARMLESS = new Set(["id", "class", "name", "type", "role", "for", "data-testid", TESTID, "autocomplete", "tabindex"]);
 
 /** An attribute of an element, without what is secret. */
 const shownAttribute = (element, name, value, secret) => {
@@ -92,7 +92,7 @@ const inputShown = (element, mask) => {
     role,
     name: cut(name, VALUE_LIMIT),
     fieldName,
-    testid: getAttribute(element, "data-testid"),
+    testid: getAttribute(element, TESTID),
     state: typeof state === "string" ? cut(state, VALUE_LIMIT) : state,
     states: statesOf(element, role),
   };
@@ -109,7 +109,7 @@ const snapshot = (handles, redaction = null) => {
   const anchorsShown = listShown(anchors, (link) => ({
     name: cut(plainName(link, mask), VALUE_LIMIT),
     href: mask(link) ? REDACTED : cut(linkTarget(link) ?? "", VALUE_LIMIT),
-    testid: getAttribute(link, "data-testid"),
+    testid: getAttribute(link, TESTID),
   }));
   const inputsShown = listShown(inputs, (input) => inputShown(input, mask));
   return {

@@ -114,6 +114,22 @@ fn u3_a_place_is_counted_over_stable_locators_and_with_a_rationale() {
     ] {
         check(place(unstable), &[("target.nth", "U3")]);
     }
+    // What is named inside a stable container is as stable.
+    for container in
+        [json!({"testid": "list"}), json!({"role": "row", "name": "Ana"}), json!({"css": "#list"})]
+    {
+        for inside in [json!({"text": "Open"}), json!({"testid": "open", "text": "Open"})] {
+            check(place(with(inside, "within", container.clone())), &[]);
+        }
+        for unstable in
+            [json!({"role": "button"}), json!({"xpath": "//a"}), json!({"text": "Open", "xpath": "//a"})]
+        {
+            check(place(with(unstable, "within", container.clone())), &[("target.nth", "U3")]);
+        }
+    }
+    for unstable in [json!({"text": "Ana"}), json!({"role": "row"}), json!({"xpath": "//tr"})] {
+        check(place(json!({"text": "Open", "within": unstable})), &[("target.nth", "U3")]);
+    }
     let silent = click(json!({"testid": "row", "nth": 0}));
     check(silent.clone(), &[("target.nth", "U3")]);
     check(with(silent, "rationale", json!("  ")), &[("target.nth", "U3")]);
@@ -240,6 +256,34 @@ fn a_target_has_locators_that_mean_something() {
         click(json!({"testid": "t", "frame": [{"css": "iframe", "frame": [frame]}]})),
         &[("target.frame[0].frame", "nested")],
     );
+}
+
+#[test]
+fn a_container_has_the_rules_of_a_target_and_a_text_beside_needs_no_place() {
+    let within = |container: Value| click(json!({"text": "Open", "within": container}));
+    check(within(json!({"testid": "row"})), &[]);
+    check(within(json!({})), &[("target.within", "required")]);
+    check(within(json!({"text": "Ana", "match": "contains"})), &[("target.within.match", "U2")]);
+    check(within(json!({"css": "tr", "nth": 1})), &[("target.within.nth", "U3")]);
+    check(with(within(json!({"css": "tr", "nth": 1})), "rationale", json!("the second")), &[]);
+    check(within(json!({"css": "tr", "frame": [{"css": "iframe"}]})), &[("target.within.frame", "nested")]);
+    check(within(json!({"ref": "d1e1"})), &[("target.within.ref", "ref")]);
+    let mut container = json!({"css": "div"});
+    for _ in 0..3 {
+        container = json!({"css": "div", "within": container});
+    }
+    check(within(container.clone()), &[]);
+    check(
+        within(json!({"css": "div", "within": container})),
+        &[("target.within.within.within.within.within", "limit")],
+    );
+    let near = |target: Value| with(click(target), "rationale", json!("the second"));
+    check(near(json!({"text": "Open", "near": "Order 17"})), &[]);
+    check(near(json!({"text": "Open", "near": " "})), &[("target.near", "required")]);
+    check(near(json!({"testid": "open", "near": "Order 17", "nth": 1})), &[("target.near", "only_one")]);
+    check(near(json!({"near": "Order 17"})), &[("target", "required")]);
+    check(near(json!({"text": "Open", "near": "${var:who}"})), &[]);
+    check(near(json!({"text": "Open", "near": "${var:nobody}"})), &[("target.near", "variable")]);
 }
 
 #[test]
@@ -467,7 +511,7 @@ fn defaults_are_filled_in_once_and_break_no_rule() {
 
 prop_compose! {
     fn any_target()(
-        texts in proptest::collection::vec(proptest::option::of(any_text()), 8),
+        texts in proptest::collection::vec(proptest::option::of(any_text()), 9),
         nth in proptest::option::of(any::<u32>()),
         mode in proptest::option::of(-1..5_i32),
     ) -> v1::Target {
@@ -475,7 +519,7 @@ prop_compose! {
         let mut next = || texts.next().flatten();
         v1::Target {
             testid: next(), role: next(), name: next(), label: next(), css: next(), xpath: next(), text: next(),
-            r#ref: next(), nth, frame: Vec::new(), r#match: mode,
+            r#ref: next(), nth, frame: Vec::new(), r#match: mode, within: None, near: next(),
         }
     }
 }

@@ -227,12 +227,7 @@ impl Page for FakePage {
         if !self.rests {
             return Ok(Settled { rect, sight: None });
         }
-        let skeleton = self.skeleton().await?;
-        let picture = match secrets_in {
-            Some(secrets_in) => Some(self.screenshot(false, secrets_in).await?),
-            None => None,
-        };
-        Ok(Settled { rect, sight: Some(Sight { skeleton, picture }) })
+        Ok(Settled { rect, sight: Some(self.sight(secrets_in).await?) })
     }
 
     async fn act(&mut self, act: Act, _: WaitUntil, _: Duration) -> Result<(), PageError> {
@@ -314,6 +309,19 @@ impl Page for FakePage {
         let masked = !secrets_in(&self.text).is_empty();
         let acts = self.log.lock().unwrap().iter().filter(|entry| entry.starts_with("act")).count();
         Ok(Picture { png: format!("png {full_page} after {acts} acts").into(), masked })
+    }
+
+    async fn sight(&mut self, secrets_in: Option<&SecretsIn<'_>>) -> Result<Sight, PageError> {
+        let skeleton = self.skeleton().await?;
+        let picture = match secrets_in {
+            Some(secrets_in) => Some(self.screenshot(false, secrets_in).await?),
+            None => None,
+        };
+        Ok(Sight { skeleton, picture })
+    }
+
+    fn look_ahead(&mut self, _: Arc<SecretsIn<'static>>) {
+        self.note("look ahead");
     }
 
     async fn outline(&mut self, _: usize) -> Result<Outline, PageError> {

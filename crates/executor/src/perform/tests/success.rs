@@ -22,7 +22,7 @@ fn a_click_is_pictured_sent_once_proved_and_kept_in_this_order() {
     let done = case(page, with(click("send"), "post", done())).run();
     let outcome = done.success();
     let order: Vec<&str> = done.log.iter().map(|entry| entry.split([' ', '{']).next().unwrap()).collect();
-    assert_eq!(order, ["dialogs", "settle", "screenshot", "act", "kept", "kept", "kept"]);
+    assert_eq!(order, ["dialogs", "settle", "screenshot", "act", "kept", "kept", "kept", "look"]);
     assert_eq!(done.evidence_kinds(), ["screenshot_before", "dom_snapshot_partial", "state_signature"]);
     let before = outcome.state_before.as_ref().unwrap();
     assert_eq!(before.screenshot_hash.len(), 64);
@@ -30,6 +30,46 @@ fn a_click_is_pictured_sent_once_proved_and_kept_in_this_order() {
     assert!(outcome.touched);
     let resolution = outcome.resolution.as_ref().unwrap();
     assert_eq!((resolution.locator.as_str(), resolution.count, resolution.x), ("testid", 1, Some(1.0)));
+}
+
+#[test]
+fn the_policy_says_which_pictures_of_actions_that_succeed_are_kept() {
+    // In each row: the policy, and whether the picture before a normal and before a critical action is kept.
+    for (pictures, normal, critical) in
+        [("always", true, true), ("critical", false, true), ("on_failure", false, false)]
+    {
+        for (criticality, is_kept) in [("normal", normal), ("critical", critical)] {
+            let mut page = FakePage::new(vec![element("send")]);
+            goes_to_done(&mut page);
+            let action = with(with(click("send"), "post", done()), "criticality", criticality.into());
+            let done = case(page, action).policy(json!({"pictures": pictures})).run();
+            let outcome = done.success();
+            let kinds = done.evidence_kinds();
+            assert_eq!(kinds.contains(&"screenshot_before"), is_kept, "{pictures} {criticality}: {kinds:?}");
+            assert!(kinds.ends_with(&["dom_snapshot_partial", "state_signature"]), "{kinds:?}");
+            // It was there, had it been needed.
+            let state = outcome.state_before.as_ref().unwrap();
+            assert_eq!(state.screenshot_hash.len(), 64, "{pictures} {criticality}");
+        }
+    }
+}
+
+#[test]
+fn what_an_error_obliges_to_is_kept_whatever_the_policy_says_of_pictures() {
+    for pictures in ["always", "critical", "on_failure"] {
+        let page = FakePage::new(vec![element("send")]);
+        let done =
+            case(page, with(click("send"), "post", done())).policy(json!({"pictures": pictures})).run();
+        done.error("POSTCONDITION_FAILED", ActionStage::Postcondition);
+        let kinds = done.evidence_kinds();
+        for kind in ["html_full", "screenshot_before", "screenshot_after"] {
+            assert!(kinds.contains(&kind), "{pictures}: {kinds:?}");
+        }
+        let before = done.outcome.error.as_ref().unwrap().evidence_refs.iter();
+        let before = before.filter(|evidence| evidence.kind == "screenshot_before");
+        let contents: Vec<&Bytes> = before.map(|evidence| &done.kept[&evidence.id]).collect();
+        assert_eq!(contents, ["png false after 0 acts"]);
+    }
 }
 
 #[test]

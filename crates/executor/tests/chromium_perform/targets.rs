@@ -1,0 +1,62 @@
+//! Targets in containers, beside texts and by another attribute, with what their errors say.
+
+use serde_json::{Value, json};
+
+use super::{Script, Server};
+
+const PEOPLE: &str = r#"<!doctype html><title>People</title>
+<ul data-cy=list><li>Ana <button data-cy=pick>Pick</button></li><li><span>Ben</span> <button data-cy=pick>Pick</button></li></ul>
+<div data-cy=twin></div><div data-cy=twin></div><p data-cy=picked>nobody</p>
+<script>for (const button of document.querySelectorAll("button"))
+  button.onclick = () => { document.querySelector("[data-cy=picked]").textContent = button.parentElement.textContent; };</script>"#;
+
+fn picked(who: &str) -> Value {
+    json!([{"kind": "text_equals", "target": {"testid": "picked"}, "value": format!("{who} Pick")}])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_target_is_found_beside_a_text_in_a_container_and_by_the_attribute_of_the_policy() {
+    let server = Server::with(&[("/", PEOPLE)]).await;
+    let mut script = Script::start(&server, json!({"testid_attribute": "data-cy"})).await;
+    script.passes(json!({"kind": "navigate", "url": server.url("/")})).await;
+    let target = json!({"testid": "pick", "near": "Ben", "within": {"testid": "list"}});
+    let outcome = script.passes(json!({"kind": "click", "target": target, "post": picked("Ben")})).await;
+    let found = outcome.resolution.unwrap();
+    assert_eq!((found.locator.as_str(), found.count), ("testid", 1));
+    let target = json!({"text": "Pick", "nth": 0, "within": {"testid": "list"}});
+    let action =
+        json!({"kind": "click", "target": target, "post": picked("Ana"), "rationale": "Ana is the first"});
+    script.passes(action).await;
+    let count = |container: &str, count: u32| {
+        let target = json!({"testid": "pick", "within": {"testid": container}});
+        json!({"kind": "assert", "conditions": [{"kind": "element_count_equals", "target": target, "count": count}]})
+    };
+    script.passes(count("list", 2)).await;
+    script.passes(count("nothing", 0)).await;
+    // Of which container it is to be true, nobody knows.
+    script.fails(count("twin", 0), "POSTCONDITION_FAILED").await;
+    script.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_error_names_the_part_of_the_target_that_is_not_there_exactly_once() {
+    let server = Server::with(&[("/", PEOPLE)]).await;
+    let mut script = Script::start(&server, json!({"testid_attribute": "data-cy"})).await;
+    script.passes(json!({"kind": "navigate", "url": server.url("/")})).await;
+    let click = |target: Value| json!({"kind": "click", "target": target, "timeout_ms": 1000});
+    let details = script.fails(click(json!({"text": "Pick"})), "TARGET_NOT_UNIQUE").await;
+    assert_eq!((&details["count_observed"], &details["part_missing"]), (&json!(2), &Value::Null));
+    let container = json!({"testid": "pick", "within": {"testid": "twin"}});
+    let details = script.fails(click(container), "TARGET_NOT_UNIQUE").await;
+    assert_eq!((&details["count_observed"], &details["part_missing"]), (&json!(2), &json!("within")));
+    assert_eq!(details["matches_sample"].as_array().unwrap().len(), 2);
+    let container = json!({"testid": "pick", "within": {"testid": "gone", "within": {"css": "ul"}}});
+    let details = script.fails(click(container), "TARGET_NOT_FOUND").await;
+    assert_eq!((&details["count_observed"], &details["part_missing"]), (&json!(0), &json!("within")));
+    let details = script.fails(click(json!({"testid": "pick", "near": "Pick"})), "TARGET_NOT_UNIQUE").await;
+    assert_eq!(details["part_missing"], "near");
+    let unreadable = json!({"text": "Pick", "within": {"css": "li!!"}});
+    let details = script.fails(click(unreadable), "INVALID_ACTIONSPEC").await;
+    assert_eq!(details["validation_errors"][0]["path"], "target.within.css");
+    script.end().await;
+}
