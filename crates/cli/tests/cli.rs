@@ -369,6 +369,15 @@ fn a_run_from_start_to_report() {
     let run_id = answer["runs"][0]["run_id"].as_str().unwrap_or_default().to_owned();
     assert_eq!(answer["runs"].as_array().map(Vec::len), Some(1), "{answer}");
     daemon.check(&["runs", "show", &run_id[24..]], 0, "one   echo    COMPLETE", "");
+    let failed = daemon.check(&["runs", "show", &run_id, "--state", "error"], 0, "1 COMPLETE, 1 FAILED", "");
+    let failed = String::from_utf8_lossy(&failed.stdout).into_owned();
+    assert!(!failed.contains("one   echo") && failed.contains("two"), "{failed}");
+    daemon.check(
+        &["runs", "show", &run_id, "--state", "done"],
+        2,
+        "",
+        "no state; the states are init, active",
+    );
     daemon.check(&["runs", "logs", &run_id], 0, "| out of paper", "");
     let export = daemon.check(&["runs", "export", &run_id], 0, "", "");
     let events = String::from_utf8_lossy(&export.stdout);

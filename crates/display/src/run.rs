@@ -141,6 +141,10 @@ pub fn show(run: &v1::Run, now_ms: i64, paint: Paint) -> String {
 pub fn heading(run: &v1::Run, now_ms: i64, paint: Paint) -> String {
     let texts = &words().runs;
     let settled = fill(texts.settled, &[&run.tasks_settled.to_string(), &run.tasks_total.to_string()]);
+    let states =
+        run.state_counts.iter().map(|count| format!("{} {}", count.tasks, state_name(count.state())));
+    let states: Vec<String> = states.collect();
+    let settled = if states.is_empty() { settled } else { format!("{settled} ({})", states.join(", ")) };
     heading_with(run, (texts.tasks, &settled), now_ms, paint)
 }
 

@@ -132,7 +132,21 @@ impl RunState {
             children: Vec::new(),
             notices: if options.tasks { self.notices.clone() } else { Vec::new() },
             notices_omitted: if options.tasks { self.notices_omitted } else { 0 },
+            state_counts: self.state_counts(),
         }
+    }
+
+    /// How many tasks are in each state (seed 000, contract 2), in the order of the table.
+    fn state_counts(&self) -> Vec<v1::StateCount> {
+        let mut counts = TaskState::ALL.map(|state| (state, 0u32));
+        for (place, _) in self.plan.references() {
+            let state = self.known(place).map_or(TaskState::Init, |activity| activity.state);
+            if let Some((_, tasks)) = counts.iter_mut().find(|(counted, _)| *counted == state) {
+                *tasks = tasks.saturating_add(1);
+            }
+        }
+        let there = counts.into_iter().filter(|(_, tasks)| *tasks > 0);
+        there.map(|(state, tasks)| v1::StateCount { state: state.to_proto().into(), tasks }).collect()
     }
 
     /// The questions, but for those about deadlines that nobody has answered in time: they are in the log.

@@ -56,6 +56,15 @@ impl TaskState {
         }
     }
 
+    /// Reads the name of a state, in any case; the names of older texts (`in_progress`, `completed`, `error`) count as well.
+    #[must_use]
+    pub fn read(name: &str) -> Option<Self> {
+        let aliases = [("IN_PROGRESS", Self::Active), ("COMPLETED", Self::Complete), ("ERROR", Self::Failed)];
+        let names = Self::ALL.into_iter().map(|state| (state.as_str(), state)).chain(aliases);
+        let mut found = names.filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.next().map(|(_, state)| state)
+    }
+
     /// The state as the contract's enum.
     #[must_use]
     pub const fn to_proto(self) -> v1::TaskState {
@@ -239,6 +248,23 @@ mod tests {
         check(Complete, Active, complete, Some("COMPLETE -> ROLLED_BACK -> INIT -> ACTIVE"), both);
         check(Init, Init, init, None, &["abort"]);
         check(Deleted, Active, "nothing may follow DELETED", None, &["abort"]);
+    }
+
+    // S000-C2-18
+    #[test]
+    fn the_older_names_of_states_are_read() {
+        for (name, state) in [
+            ("init", Init),
+            ("in_progress", Active),
+            ("completed", Complete),
+            ("error", Failed),
+            ("ACTIVE", Active),
+            ("Rolled_Back", RolledBack),
+            ("DELETED", Deleted),
+        ] {
+            assert_eq!(TaskState::read(name), Some(state), "{name}");
+        }
+        assert_eq!(TaskState::read("done"), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use capataz_contracts::v1;
+use capataz_policy::lifecycle::TaskState;
 use clap::{Args, Subcommand};
 
 use super::{Patience, label, outcome, parse_duration, status};
@@ -17,6 +18,7 @@ pub enum RunsCommand {
 Examples:
   capataz runs show latest
   capataz runs show 7f3a --outputs
+  capataz runs show latest --state active --state failed
   capataz runs show latest --json | jq '.waves[].tasks[].state'")]
     Show {
         /// Id of the run, the beginning or end of it, or `latest`
@@ -25,6 +27,10 @@ Examples:
         /// Also print the outputs of the tasks
         #[arg(long)]
         outputs: bool,
+        /// Only tasks in this state: init, active (in_progress), complete (completed), failed (error), rolled_back,
+        /// deleted; repeatable
+        #[arg(long = "state", value_name = "STATE", value_parser = task_state)]
+        states: Vec<TaskState>,
     },
     /// Watch a run until it ends, then print its report
     Watch(WatchArgs),
@@ -322,4 +328,12 @@ Exit code 1 if a name is unknown.")]
         #[arg(long = "resource", value_name = "NAME")]
         resources: Vec<String>,
     },
+}
+
+/// The state of a task by its name, or by one of its older names.
+fn task_state(name: &str) -> Result<TaskState, String> {
+    TaskState::read(name).ok_or_else(|| {
+        let names: Vec<String> = TaskState::ALL.iter().map(|state| state.as_str().to_lowercase()).collect();
+        format!("no state; the states are {}", names.join(", "))
+    })
 }

@@ -1,6 +1,7 @@
 //! `capataz runs …`.
 
 use capataz_contracts::{json, v1};
+use capataz_policy::lifecycle::TaskState;
 use serde_json::{Value, json};
 
 use super::{Daemon, Outcome, ending, fetch, script_report};
@@ -23,7 +24,7 @@ pub async fn runs(command: RunsCommand, global: &Global, out: &mut Output) -> Ou
     let daemon = &Daemon::connect(global).await?;
     match command {
         RunsCommand::List(args) => list(daemon, args, out).await,
-        RunsCommand::Show { run, outputs } => show(daemon, &run, outputs, out).await,
+        RunsCommand::Show { run, outputs, states } => show(daemon, &run, outputs, &states, out).await,
         RunsCommand::Watch(args) => watch(daemon, args, out).await,
         RunsCommand::Logs { run, follow } => logs(daemon, &run, follow, out).await,
         RunsCommand::Report(args) => script_report::report(daemon, args, out).await,
@@ -82,9 +83,15 @@ async fn list(daemon: &Daemon, args: ListArgs, out: &mut Output) -> Outcome {
     Ok(Exit::Ok)
 }
 
-async fn show(daemon: &Daemon, run: &str, outputs: bool, out: &mut Output) -> Outcome {
+async fn show(daemon: &Daemon, run: &str, outputs: bool, states: &[TaskState], out: &mut Output) -> Outcome {
     let run_id = fetch::run_id(daemon, run).await?;
-    let run = fetch::run(daemon, &run_id, outputs).await?;
+    let mut run = fetch::run(daemon, &run_id, outputs).await?;
+    if !states.is_empty() {
+        let wanted = |task: &v1::TaskView| {
+            TaskState::from_proto(task.state).is_some_and(|state| states.contains(&state))
+        };
+        run.waves.iter_mut().for_each(|wave| wave.tasks.retain(wanted));
+    }
     if out.json {
         out.document(&json::print("capataz.v1.Run", &run));
         return Ok(Exit::Ok);

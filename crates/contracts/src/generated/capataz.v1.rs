@@ -3688,6 +3688,20 @@ pub struct Run {
     /// Notices beyond those.
     #[prost(uint32, tag = "23")]
     pub notices_omitted: u32,
+    /// How many tasks are in each state, those of waves that have not begun among them; states that no task is in are left out.
+    /// Empty in a list of runs.
+    #[prost(message, repeated, tag = "24")]
+    pub state_counts: ::prost::alloc::vec::Vec<StateCount>,
+}
+/// The tasks of a run that are in one state.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StateCount {
+    /// The state.
+    #[prost(enumeration = "TaskState", tag = "1")]
+    pub state: i32,
+    /// How many tasks are in it.
+    #[prost(uint32, tag = "2")]
+    pub tasks: u32,
 }
 /// Something to know that changes nothing.
 #[derive(Clone, PartialEq, ::prost::Message)]

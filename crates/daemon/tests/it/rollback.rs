@@ -15,6 +15,7 @@ fn request(run: &str, cascade: bool) -> v1::RollbackTaskRequest {
     }
 }
 
+// S000-C2-15
 #[tokio::test]
 async fn what_was_built_on_a_task_goes_back_with_it_on_demand_and_is_built_anew() {
     let harness = Harness::start().await;

@@ -88,6 +88,19 @@ fn every_command_remembers_its_request() {
     assert_eq!(bench.expect_refusal(), Refusal::RunFinished);
 }
 
+// S000-C2-17
+#[test]
+fn how_many_tasks_are_in_each_state_is_counted() {
+    let bench = Bench::plan("a b c | d").lease("a", "w1").lease("b", "w1").completes("a").fails("b", "BAD");
+    let counts = |bench: &Bench| -> Vec<(v1::TaskState, u32)> {
+        bench.run().state_counts.iter().map(|count| (count.state(), count.tasks)).collect()
+    };
+    use v1::TaskState::{Active, Complete, Failed, Init};
+    assert_eq!(counts(&bench), [(Init, 2), (Complete, 1), (Failed, 1)]);
+    let bench = bench.lease("c", "w1");
+    assert_eq!(counts(&bench), [(Init, 1), (Active, 1), (Complete, 1), (Failed, 1)]);
+}
+
 // S000-C4-19
 #[test]
 fn a_users_retry_is_a_new_activation_with_its_own_attempts_and_time() {
