@@ -59,6 +59,7 @@ fn skip_leaves_the_failure_to_the_policy() {
 }
 
 /// Seed 000, contract 2: FAILED may be followed by DELETED.
+// S000-C2-16
 #[test]
 fn a_task_that_is_skipped_is_given_up_for_good_and_counts_as_failed() {
     let bench = asking("a b").lease_all().fails("a", "TESTS_FAILED").answer("skip");

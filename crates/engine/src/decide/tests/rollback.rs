@@ -14,6 +14,7 @@ fn refused(bench: Bench, task: &str, cascade: bool) -> String {
     error.message
 }
 
+// S000-C2-15
 #[test]
 fn a_complete_task_is_taken_back_and_begins_anew() {
     let bench =
@@ -29,6 +30,7 @@ fn a_complete_task_is_taken_back_and_begins_anew() {
     bench.completes("a").completes("b").expect_outcome(v1::RunOutcome::Succeeded);
 }
 
+// S000-C2-15
 #[test]
 fn an_active_task_is_taken_from_its_worker_whose_result_no_longer_counts() {
     let bench = Bench::plan("a b").lease_all();
