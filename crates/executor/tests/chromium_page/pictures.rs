@@ -131,6 +131,7 @@ async fn sight(page: &mut Opened) -> (bytes::Bytes, bool) {
     (sight.picture.unwrap().png, is_new)
 }
 
+// S002-EV-11
 #[tokio::test]
 async fn a_picture_taken_ahead_serves_until_the_page_changes_itself() {
     let text = "<p id=text>before</p>";
@@ -173,6 +174,7 @@ async fn a_picture_taken_ahead_serves_until_the_page_changes_itself() {
     }
 }
 
+// S002-EV-11
 #[tokio::test]
 async fn an_act_makes_a_picture_taken_ahead_worthless() {
     let server = Server::with(&[("/", "<!doctype html><button id=idle>Nothing happens</button>")]).await;
@@ -201,6 +203,7 @@ async fn a_page_that_never_rests_has_no_picture_ahead() {
     }
 }
 
+// S002-EV-11
 #[tokio::test]
 async fn a_picture_taken_ahead_has_the_masks_of_one_that_is_taken_at_once() {
     let server = Server::with(&[("/", PAGE)]).await;

@@ -380,6 +380,7 @@ fn by(kind: &str, value: &str) -> Value {
     json!({ "locators": [{ "kind": kind, "value": value }] })
 }
 
+// S002-RU-11
 #[test]
 fn only_what_is_inside_a_container_matches() {
     let page = Page::with(ORDERS);

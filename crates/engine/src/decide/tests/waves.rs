@@ -90,7 +90,7 @@ fn each_result_carries_the_evaluation_so_far() {
     assert_eq!(rates.collect::<Vec<_>>(), [0.0, 0.5]);
 }
 
-// S000-C5-05, S000-C5-06
+// S000-C2-16, S000-C5-05, S000-C5-06
 #[test]
 fn fail_fast_stops_the_rest_at_the_first_failure() {
     let bench = Bench::plan("fail_fast: a b c d | e")

@@ -258,6 +258,7 @@ fn a_target_has_locators_that_mean_something() {
     );
 }
 
+// S002-RU-11
 #[test]
 fn a_container_has_the_rules_of_a_target_and_a_text_beside_needs_no_place() {
     let within = |container: Value| click(json!({"text": "Open", "within": container}));
