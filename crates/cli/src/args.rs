@@ -233,6 +233,10 @@ Examples:
   capataz run plan.toml --detach --label env=ci --key build-4711
   capataz run plan.toml --timeout 10m --json
   generate-plan | capataz run - --format json
+  capataz run plan.toml --session release      then: capataz sessions show release
+
+A session may begin with the state file of another tool, and be written to one: see capataz sessions import
+and capataz sessions export.
 
 With --json, the output is one document with run_id, created and result; with --watch, a line for
 each event; with --detach, one document with run_id and created.")]

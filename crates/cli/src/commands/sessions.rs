@@ -221,22 +221,34 @@ fn repair(args: &RepairArgs, out: &mut Output) -> Outcome {
         let repaired = planned(&file, &bytes, args, now)?;
         return told(args, &bytes, repaired, None, out);
     }
+    let Carried { before, repaired, aside } = carried_out(&file, args, now)?;
+    told(args, &before, repaired, aside, out)
+}
+
+/// What became of a file that was looked at under its lock.
+struct Carried {
+    before: Vec<u8>,
+    /// `None` where it needed nothing.
+    repaired: Option<Repaired>,
+    /// Where the former file is kept.
+    aside: Option<String>,
+}
+
+/// Repairs the file under its lock, where it needs that.
+fn carried_out(file: &StateFile, args: &RepairArgs, now: i64) -> Result<Carried, Failure> {
+    let path = &args.state.file;
     let locked = file.lock().map_err(|error| failed(path, &error))?;
     // What another process has made of the file until it was locked.
-    let bytes = read(&file, path)?;
-    let repaired = planned(&file, &bytes, args, now)?;
-    let aside = match &repaired {
-        None => None,
-        Some(repaired) => {
-            if let Found::Valid(_) = look(&bytes, path) {
-                locked.back_up(&bytes).map_err(|error| failed(&file.backup(), &error))?;
-            }
-            let aside = locked.keep_aside(now).map_err(|error| failed(path, &error))?;
-            locked.write(&repaired.text).map_err(|error| failed(path, &error))?;
-            Some(aside.display().to_string())
-        }
+    let bytes = read(file, path)?;
+    let Some(repaired) = planned(file, &bytes, args, now)? else {
+        return Ok(Carried { before: bytes, repaired: None, aside: None });
     };
-    told(args, &bytes, repaired, aside, out)
+    if let Found::Valid(_) = look(&bytes, path) {
+        locked.back_up(&bytes).map_err(|error| failed(&file.backup(), &error))?;
+    }
+    let aside = locked.keep_aside(now).map_err(|error| failed(path, &error))?;
+    locked.write(&repaired.text).map_err(|error| failed(path, &error))?;
+    Ok(Carried { before: bytes, repaired: Some(repaired), aside: Some(aside.display().to_string()) })
 }
 
 /// A file that was made valid.
@@ -250,18 +262,14 @@ pub(super) struct Mended {
 
 /// Makes a file valid, as `sessions repair` does.
 pub(super) fn mend(path: &Path, file: &StateFile) -> Result<Mended, Failure> {
-    let now = now_ms();
     let state = StateArgs { file: path.to_owned() };
     let args = RepairArgs { state, dry_run: false, no_backup: false, reinitialise: false };
-    let locked = file.lock().map_err(|error| failed(path, &error))?;
-    let bytes = read(file, path)?;
     let texts = &words().sessions;
-    let Some(repaired) = planned(file, &bytes, &args, now)? else {
-        let state = valid(&bytes).unwrap_or_default();
+    let Carried { before, repaired, .. } = carried_out(file, &args, now_ms())?;
+    let Some(repaired) = repaired else {
+        let state = valid(&before).unwrap_or_default();
         return Ok(Mended { state, outcome: texts.valid, repairs: Vec::new() });
     };
-    locked.keep_aside(now).map_err(|error| failed(path, &error))?;
-    locked.write(&repaired.text).map_err(|error| failed(path, &error))?;
     let outcome = match repaired.source {
         "backup" => texts.restored,
         "new" => texts.begun,
