@@ -3,7 +3,7 @@
 //! A pure fold of the run's events. It judges nothing again: what it tells is what was decided, and the rule of a severity or
 //! of a retry is found as the decision has found it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::retry::{self, Listing, RetryPolicy};
@@ -125,6 +125,8 @@ struct Fold {
     plan: v1::Plan,
     /// The tasks that were leased, by wave and task.
     begun: BTreeSet<(u32, u32)>,
+    /// The tasks that open questions are about.
+    asked: BTreeMap<String, (u32, u32)>,
     at: (u64, i64),
 }
 
@@ -213,6 +215,7 @@ impl Fold {
             }
             Body::TaskRolledBack(back) => {
                 for taken in &back.taken_back {
+                    self.begun.remove(&(taken.wave, taken.task));
                     let subject = self.task(taken.wave, taken.task);
                     let states: Vec<&str> = taken.states().map(state_name).collect();
                     let text =
@@ -229,6 +232,9 @@ impl Fold {
             }
             Body::QuestionAsked(asked) => {
                 let question = asked.question.clone().unwrap_or_default();
+                if let Some(place) = asked.wave.zip(asked.task) {
+                    self.asked.insert(question.question_id.clone(), place);
+                }
                 let contract = match question.purpose() {
                     v1::QuestionPurpose::Timeout => Contract::Timeout,
                     v1::QuestionPurpose::Failure => Contract::Severity,
@@ -242,6 +248,12 @@ impl Fold {
                 let text = fill(texts.answered, &[&answered.question_id, &answered.answer]);
                 let numbers = json!({ "question_id": answered.question_id, "answer": answered.answer });
                 self.tell(Contract::Lifecycle, String::new(), "answered", numbers, text);
+                if let Some((wave, task)) = self.asked.remove(&answered.question_id)
+                    && answered.gives_up
+                {
+                    let subject = self.task(wave, task);
+                    self.tell(Contract::Lifecycle, subject, "given_up", json!({}), texts.given_up.to_owned());
+                }
             }
             Body::RunFinished(finished) => self.finished(finished),
             _ => {}

@@ -1,7 +1,7 @@
 //! A run as its readers see it.
 
 use capataz_contracts::v1;
-use capataz_policy::aggregation::ResultStatus;
+use capataz_policy::aggregation::{ResultStatus, Tally};
 use capataz_policy::lifecycle::TaskState;
 use capataz_policy::retry;
 use capataz_policy::severity::Severity;
@@ -95,10 +95,10 @@ impl RunState {
         Some((activity.started?.clock, activity.deadline?.clock))
     }
 
-    /// How often the task was begun, from 1; 0 where its wave has not begun.
+    /// How often the task was begun, from 1; 0 where its wave has never begun.
     #[must_use]
     pub fn activation(&self, task: TaskRef) -> u32 {
-        self.activity(task).map_or(0, |activity| activity.activation)
+        self.known(task).map_or(0, |activity| activity.activation)
     }
 
     /// The run as a read model.
@@ -193,8 +193,15 @@ impl RunState {
     #[must_use]
     pub fn error_summary(&self) -> v1::ErrorSummary {
         let mut summary = v1::ErrorSummary::default();
-        for wave in &self.waves {
-            let part = wave.tally.summary();
+        // What a person has given up in a wave that was taken back has failed all the same.
+        let mut given_up = Tally::default();
+        for (place, activity) in &self.taken_back {
+            if let (Some(end), Some(declared)) = (&activity.end, self.plan.task(*place)) {
+                given_up.add(&declared.outcome(end.status, end.severity));
+            }
+        }
+        for tally in self.waves.iter().map(|wave| &wave.tally).chain([&given_up]) {
+            let part = tally.summary();
             summary.total += part.total;
             summary.critical += part.critical;
             summary.high += part.high;

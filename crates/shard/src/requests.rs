@@ -301,7 +301,7 @@ impl Shard {
                     let done = CommandReply::Done {
                         seq: decision.request_seq.unwrap_or(slot.state.seq()),
                         deadline_ms: deadline.map_or(0, |deadline| deadline.wall.0),
-                        activation: assignment.as_ref().map_or(0, |assignment| assignment.activation),
+                        activation: task.map_or(0, |task| slot.state.activation(task)),
                     };
                     Deferred::Reply(reply, done.into())
                 });
@@ -385,6 +385,8 @@ impl Shard {
     }
 
     fn dequeue(&mut self, run: RunId, task: TaskRef) {
+        // However often it was handed back, it does not wait any more.
+        self.returns.taken(run, task);
         if self.returns.resume(run, task) {
             self.timers.cancel(Timer::HandedBack(run, task));
         }

@@ -179,6 +179,7 @@ fn is_step(event: &v1::Event) -> bool {
             Body::PlanBegun(_)
                 | Body::WaveStarted(_)
                 | Body::WaveFinished(_)
+                | Body::TaskRolledBack(_)
                 | Body::QuestionAsked(_)
                 | Body::QuestionAnswered(_)
                 | Body::RunPaused(_)

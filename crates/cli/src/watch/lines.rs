@@ -38,6 +38,8 @@ pub struct Line {
 
 /// Maximum width of the column of task names.
 const MOST_NAME_WIDTH: usize = 28;
+/// Tasks that a line names beside its own.
+const MOST_NAMED: usize = 5;
 /// The placeholder for a task's name where a line is about the run.
 const NO_TASK: &str = "-";
 
@@ -207,7 +209,14 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
             let others: Vec<&str> = others.map(|task| task.name.as_str()).collect();
             let text = match others.as_slice() {
                 [] => fill(texts.rolled_back, &[&activation]),
-                others => fill(texts.rolled_back_with, &[&activation, &others.join(", ")]),
+                others => {
+                    let named = others.iter().take(MOST_NAMED).copied().collect::<Vec<_>>().join(", ");
+                    let named = match others.len().saturating_sub(MOST_NAMED) {
+                        0 => named,
+                        more => format!("{named}, … (+{more})"),
+                    };
+                    fill(texts.rolled_back_with, &[&activation, &named])
+                }
             };
             of_task(back.wave, back.task, text, Tone::Plain, Results)
         }

@@ -65,6 +65,7 @@ texts! {
         again: "stays ACTIVE: attempt {0}, taken by {1}" / "sigue ACTIVE: intento {0}, la tomó {1}",
         lease_lost: "its worker was lost ({0} in all)" / "se perdió su worker ({0} en total)",
         reactivated: "FAILED -> ACTIVE: activation {0}" / "FAILED -> ACTIVE: activación {0}",
+        given_up: "FAILED -> DELETED: given up" / "FAILED -> DELETED: abandonada",
         rolled_back: "{0}: activation {1}" / "{0}: activación {1}",
         settled: "-> {0}, attempts: {1}, took {2}" / "-> {0}, intentos: {1}, duró {2}",
         deadline: "has {0} for all attempts" / "tiene {0} para todos los intentos",

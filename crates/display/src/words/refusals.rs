@@ -431,8 +431,8 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
         "han empezado tareas de olas posteriores, y solo se revierten con {0} si se pide: {1}",
     ),
     (
-        "task {0} is the run {1}, which is at work: cancel that run first",
-        "la tarea {0} es la ejecución {1}, que está en marcha: cancele primero esa ejecución",
+        "task {0} is the run {1}, which is at work: wait until it has ended",
+        "la tarea {0} es la ejecución {1}, que está en marcha: espere a que termine",
     ),
     (
         "{0} does not belong to a plan, and only tasks of plans are taken back",

@@ -16,7 +16,7 @@ pub(super) fn handle(turn: &mut Turn<'_>, name: &str, request_id: String) -> Res
     }
     turn.refuse_finished()?;
     turn.state.rules().may_run_again(name)?;
-    let state = turn.state.activity(task).map_or(TaskState::Init, |activity| activity.state);
+    let state = turn.state.known(task).map_or(TaskState::Init, |activity| activity.state);
     let stopping = turn.state.waves.last().is_some_and(|wave| wave.stopping);
     let in_work =
         task.wave == turn.state.current_wave() && matches!(turn.state.phase, Phase::Running) && !stopping;

@@ -28,7 +28,7 @@ pub(super) fn handle(
     }
     turn.refuse_finished()?;
     turn.state.rules().may_be_taken_back(name)?;
-    let state = turn.state.activity(task).map_or(TaskState::Init, |activity| activity.state);
+    let state = turn.state.known(task).map_or(TaskState::Init, |activity| activity.state);
     let refuse = |why: String| Err(Refusal::transition(state, TaskState::RolledBack, || why));
     if !state.allowed().contains(&TaskState::RolledBack) {
         return refuse(String::new());
@@ -53,7 +53,7 @@ pub(super) fn handle(
     if let Some(at_work) = std::iter::once(task).chain(later.iter().copied()).find(at_work) {
         let run = turn.state.child(at_work).map_or("", |child| child.run);
         let of = named(turn, &[at_work]);
-        return refuse(format!("task {of} is the run {run}, which is at work: cancel that run first"));
+        return refuse(format!("task {of} is the run {run}, which is at work: wait until it has ended"));
     }
     let taken: Vec<TaskRef> = std::iter::once(task).chain(later).collect();
     let taken_back = taken.iter().map(|task| taken_back(turn, *task)).collect::<Result<Vec<_>, _>>()?;
@@ -65,13 +65,13 @@ pub(super) fn handle(
         cascade,
         request_id,
     }));
+    let held = turn.state.held_since.is_some();
+    withdraw_questions(turn, task);
     if turn.state.activity(task).is_some_and(|activity| activity.input.is_none())
         && let Err(message) = references::resolve(turn, task, &mut references::References::default())
     {
         settle::fail_unresolved(turn, task, message)?;
     }
-    let held = turn.state.held_since.is_some();
-    withdraw_questions(turn, &taken);
     match held {
         // What waited for an answer to these questions waits for it no more.
         true => pause::release(turn)?,
@@ -134,10 +134,10 @@ fn let_go(turn: &mut Turn<'_>, task: TaskRef) {
     }
 }
 
-/// What was asked about tasks that begin anew needs no answer.
-fn withdraw_questions(turn: &mut Turn<'_>, taken: &[TaskRef]) {
-    let of_them =
-        turn.state.open_questions().filter(|asked| asked.task.is_some_and(|task| taken.contains(&task)));
+/// What was asked about tasks that begin anew needs no answer. No question is open about a task of a later wave that does not.
+fn withdraw_questions(turn: &mut Turn<'_>, task: TaskRef) {
+    let of_them = |of: TaskRef| of == task || of.wave > task.wave;
+    let of_them = turn.state.open_questions().filter(|asked| asked.task.is_some_and(of_them));
     let open: Vec<String> = of_them.map(|asked| asked.question.question_id.clone()).collect();
     for question_id in open {
         turn.emit(Body::QuestionAnswered(v1::QuestionAnswered {

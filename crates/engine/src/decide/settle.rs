@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use capataz_contracts::v1::{self, event::Body};
-use capataz_policy::aggregation::{self, AggregationKind, ResultStatus, TaskOutcome};
+use capataz_policy::aggregation::{self, AggregationKind, ResultStatus};
 use capataz_policy::codes::{self, INPUT_UNRESOLVED};
 use capataz_policy::lifecycle::{History, TaskState};
 use capataz_policy::retry;
@@ -355,15 +355,8 @@ pub(super) fn settle_without_advance(
 fn evaluation_with(turn: &Turn<'_>, task: TaskRef, ending: &Ending) -> Result<v1::Evaluation, Refusal> {
     let declared = turn.declared(task)?;
     let wave = turn.state.waves.get(task.wave as usize).ok_or(Refusal::Outdated)?;
-    let outcome = TaskOutcome {
-        task: &declared.name,
-        agent: &declared.agent,
-        status: ending.status,
-        critical: declared.critical,
-        severity: ending.severity,
-    };
     let mut tally = wave.tally.clone();
-    tally.add(&outcome);
+    tally.add(&declared.outcome(ending.status, ending.severity));
     Ok(tally.evaluation(turn.state.plan.policy_of(task.wave)))
 }
 

@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use capataz_contracts::v1::{self, event::Body};
-use capataz_policy::aggregation::{ResultStatus, Tally, TaskOutcome};
+use capataz_policy::aggregation::{ResultStatus, Tally};
 use capataz_policy::lifecycle::TaskState;
 use capataz_policy::severity::Severity;
 
@@ -411,7 +411,7 @@ impl RunState {
                 scheduled
             }));
         }
-        let given_up = begun.iter().filter(|activity| activity.is_settled()).count();
+        let has_given_up = begun.iter().any(Activity::is_settled);
         let state = WaveState { tasks: begun, tally: Tally::default(), stopping: false, evaluation: None };
         self.bytes.add(state.bytes());
         if self.waves.is_empty() {
@@ -419,8 +419,7 @@ impl RunState {
             self.waves.reserve_exact(self.plan.waves.len());
         }
         self.waves.push(state);
-        if given_up > 0 {
-            self.settled = self.settled.saturating_add(u32::try_from(given_up).ok()?);
+        if has_given_up {
             self.recount(wave)?;
         }
         for index in 0..tasks {
@@ -534,13 +533,7 @@ impl RunState {
         })?;
         self.settled = self.settled.saturating_add(1);
         let declared = self.plan.task(task)?;
-        let outcome = TaskOutcome {
-            task: &declared.name,
-            agent: &declared.agent,
-            status,
-            critical: declared.critical,
-            severity: severity.or(UNTOLD),
-        };
+        let outcome = declared.outcome(status, severity.or(UNTOLD));
         let wave = self.waves.get_mut(task.wave as usize)?;
         let before = wave.bytes();
         wave.tally.add(&outcome);
@@ -596,7 +589,7 @@ impl RunState {
             return None;
         }
         while self.waves.len() > first.wave as usize + 1 {
-            self.cut_wave()?;
+            self.cut_wave(at.wall)?;
         }
         self.change_wave(first.wave, |wave| {
             wave.stopping = false;
@@ -608,8 +601,9 @@ impl RunState {
         Some(())
     }
 
-    /// The last wave has not begun. Of its tasks, those that went through anything are kept as they are.
-    fn cut_wave(&mut self) -> Option<()> {
+    /// The last wave has not begun. Of its tasks, those that were at work, or that a person has given up, are kept as they are;
+    /// one that only the wave's end has cancelled waits again.
+    fn cut_wave(&mut self, at: Wall) -> Option<()> {
         let wave = self.current_wave();
         for index in 0..self.waves.last()?.tasks.len() {
             let place = task(wave, u32::try_from(index).ok()?);
@@ -622,14 +616,17 @@ impl RunState {
         }
         let cut = self.waves.pop()?;
         self.bytes.replace(cut.bytes(), 0);
-        for (activity, index) in cut.tasks.into_iter().zip(0u32..) {
-            if activity.is_settled() {
+        for (mut activity, index) in cut.tasks.into_iter().zip(0u32..) {
+            let before = activity.bytes();
+            if activity.end.as_ref().is_some_and(|end| end.status == ResultStatus::Cancelled) {
                 self.settled = self.settled.saturating_sub(1);
-            } else if activity.activation == 1 {
-                self.bytes.replace(activity.bytes(), 0);
-                continue;
+                activity = Activity::scheduled(at, activity.activation.saturating_add(1));
             }
-            self.taken_back.insert(task(wave, index), activity);
+            let is_fresh = !activity.is_settled() && activity.activation == 1;
+            self.bytes.replace(before, if is_fresh { 0 } else { activity.bytes() });
+            if !is_fresh {
+                self.taken_back.insert(task(wave, index), activity);
+            }
         }
         Some(())
     }
@@ -642,13 +639,7 @@ impl RunState {
         state.tally = Tally::default();
         for (activity, declared) in state.tasks.iter().zip(declared) {
             if let Some(end) = &activity.end {
-                state.tally.add(&TaskOutcome {
-                    task: &declared.name,
-                    agent: &declared.agent,
-                    status: end.status,
-                    critical: declared.critical,
-                    severity: end.severity.or(UNTOLD),
-                });
+                state.tally.add(&declared.outcome(end.status, end.severity.or(UNTOLD)));
             }
         }
         self.bytes.replace(before, state.bytes());

@@ -280,7 +280,7 @@ impl RunState {
 
     /// The names of the tasks that have not settled, in order.
     pub(crate) fn unsettled(&self) -> impl Iterator<Item = &str> {
-        let is_open = |task: &TaskRef| self.activity(*task).is_none_or(|activity| activity.end.is_none());
+        let is_open = |task: &TaskRef| self.known(*task).is_none_or(|activity| activity.end.is_none());
         self.plan.references().filter(move |(task, _)| is_open(task)).map(|(_, task)| task.name.as_str())
     }
 

@@ -6,7 +6,7 @@ mod materialise;
 use std::collections::BTreeMap;
 
 use capataz_contracts::v1;
-use capataz_policy::aggregation::AggregationPolicy;
+use capataz_policy::aggregation::{AggregationPolicy, ResultStatus, TaskOutcome};
 use capataz_policy::retry::RetryPolicy;
 use capataz_policy::severity::Severity;
 use capataz_policy::timeout::TimeoutPolicy;
@@ -190,6 +190,11 @@ impl Wave {
 }
 
 impl Task {
+    /// A result of the task, as policies count it.
+    pub(crate) fn outcome(&self, status: ResultStatus, severity: Option<Severity>) -> TaskOutcome<'_> {
+        TaskOutcome { task: &self.name, agent: &self.agent, status, critical: self.critical, severity }
+    }
+
     /// The length of its own policies, and of the run that it is, where it has any.
     pub(crate) fn policies_bytes(&self) -> u64 {
         let timeouts = self.timeouts.as_ref().map(TimeoutPolicy::to_proto);

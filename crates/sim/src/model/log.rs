@@ -249,7 +249,7 @@ impl RunModel {
 
     /// Tasks that have settled.
     pub fn settled_tasks(&self) -> usize {
-        let tasks = self.waves.iter().flat_map(|wave| &wave.tasks);
+        let tasks = self.waves.iter().flat_map(|wave| &wave.tasks).chain(self.taken_back.values());
         tasks.filter(|task| task.step == Step::Settled).count()
     }
 

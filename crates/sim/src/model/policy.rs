@@ -16,20 +16,22 @@ impl RunModel {
     /// The failures of all tasks by their severities.
     pub(super) fn summary(&self) -> v1::ErrorSummary {
         let mut summary = v1::ErrorSummary::default();
-        for (number, wave) in self.waves.iter().enumerate() {
-            for (index, task) in wave.tasks.iter().enumerate() {
-                let Some(result) = task.result.as_ref().filter(|result| is_failure(result.status)) else {
-                    continue;
-                };
-                let declared = self.plan.waves.get(number).and_then(|wave| wave.tasks.get(index));
-                summary.total += 1;
-                summary.critical_tasks += u32::from(declared.is_some_and(|task| task.critical));
-                match v1::Severity::try_from(result.severity) {
-                    Ok(v1::Severity::Critical) => summary.critical += 1,
-                    Ok(v1::Severity::Medium) => summary.medium += 1,
-                    Ok(v1::Severity::Low) => summary.low += 1,
-                    _ => summary.high += 1,
-                }
+        let waves = self.waves.iter().zip(0..);
+        let begun = waves.flat_map(|(wave, number)| {
+            wave.tasks.iter().zip(0..).map(move |(task, index)| (place(number, index), task))
+        });
+        // What a person has given up has failed, also where its wave was taken back.
+        for (task, model) in begun.chain(self.taken_back.iter().map(|(task, model)| (*task, model))) {
+            let Some(result) = model.result.as_ref().filter(|result| is_failure(result.status)) else {
+                continue;
+            };
+            summary.total += 1;
+            summary.critical_tasks += u32::from(self.declared(task).is_some_and(|task| task.critical));
+            match v1::Severity::try_from(result.severity) {
+                Ok(v1::Severity::Critical) => summary.critical += 1,
+                Ok(v1::Severity::Medium) => summary.medium += 1,
+                Ok(v1::Severity::Low) => summary.low += 1,
+                _ => summary.high += 1,
             }
         }
         summary

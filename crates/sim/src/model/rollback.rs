@@ -27,7 +27,14 @@ impl RunModel {
         }
         let kept = event.wave as usize + 1;
         for (wave, number) in self.waves.drain(kept..).zip(event.wave + 1..) {
-            for (task, index) in wave.tasks.into_iter().zip(0..) {
+            for (mut task, index) in wave.tasks.into_iter().zip(0..) {
+                // What nobody has given up, and only the end of its wave has cancelled, waits again.
+                let status = task.result.as_ref().map(|result| result.status);
+                if status == Some(v1::ResultStatus::Cancelled as i32) {
+                    let (activation, was_settled) = (task.activation + 1, task.was_settled);
+                    let state = v1::TaskState::Init;
+                    task = TaskModel { state, activation, attempt: 1, was_settled, ..TaskModel::default() };
+                }
                 if task.activation > 1 || task.step == Step::Settled {
                     self.taken_back.insert(place(number, index), task);
                 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::{ResultStatus, TaskOutcome};
+use capataz_policy::lifecycle::TaskState;
 use capataz_policy::severity::Severity;
 use prost::Message;
 
@@ -174,8 +175,11 @@ impl Ledger {
             Body::TaskRolledBack(back) => {
                 let first = TaskRef { wave: back.wave, task: back.task };
                 let taken = |task: &TaskRef| *task == first || task.wave > back.wave;
-                let given_up = |settled: &v1::TaskSettled| settled.state() == v1::TaskState::Deleted;
-                self.results.retain(|task, settled| !taken(task) || given_up(settled));
+                // What a person has given up has failed; what its wave has cancelled begins again with it.
+                let given_up = |task: &TaskRef| {
+                    state.known(*task).is_some_and(|activity| activity.state == TaskState::Deleted)
+                };
+                self.results.retain(|task, _| !taken(task) || given_up(task));
                 self.live.retain(|task, _| !taken(task));
                 assert!(!self.children.keys().any(taken), "a run at work is not taken back");
             }

@@ -121,16 +121,34 @@ fn the_rest_of_its_wave_keeps_what_it_has() {
 
 #[test]
 fn a_task_that_was_given_up_stays_so_when_its_wave_begins_again() {
+    let asks = |plan: &mut v1::Plan| plan.on_high = Some(v1::OnHigh::Pause as i32);
+    let bench = Bench::with("quorum: a | b c d", asks).lease("a", "w1").completes("a");
+    let bench =
+        bench.lease("b", "w1").completes("b").lease("c", "w1").fails("c", "TESTS_FAILED").answer("skip");
+    let bench = bench.roll_back_all("a");
+    assert_eq!(bench.state.progress(), (1, 4), "what is given up stays settled");
+    assert_eq!(bench.run().summary.map(|summary| summary.high), Some(1), "and failed");
+    assert_eq!(
+        bench.clone_run().input(retry("c", "r")).expect_rule().reason.as_deref(),
+        Some("nothing may follow DELETED")
+    );
+    let bench = bench.lease("a", "w1").completes("a");
+    assert_eq!((bench.task("c").state(), bench.state.progress()), (v1::TaskState::Deleted, (2, 4)));
+    let bench = bench.lease("b", "w1").completes("b").lease("d", "w1").completes("d");
+    bench.expect_outcome(v1::RunOutcome::SucceededWithFailures);
+}
+
+#[test]
+fn a_task_that_only_the_end_of_its_wave_has_cancelled_waits_again_with_it() {
     // The wave of `b` is decided by its success: `c`, which nobody has begun, is DELETED.
     let bench = Bench::plan("quorum early: a | b c | d").lease("a", "w1").completes("a");
     let bench = bench.lease("b", "w1").completes("b").lease("d", "w1");
     assert_eq!(bench.task("c").state(), v1::TaskState::Deleted);
     let bench = bench.roll_back_all("a");
     assert_eq!(bench.state.progress(), (0, 4));
-    let bench = bench.lease("a", "w1").completes("a");
-    assert_eq!((bench.task("c").state(), bench.state.progress()), (v1::TaskState::Deleted, (2, 4)));
-    let bench = bench.lease("b", "w1").completes("b").lease("d", "w1").completes("d");
-    bench.expect_outcome(v1::RunOutcome::Succeeded);
+    let bench = bench.lease("a", "w1").completes("a").lease("b", "w1").fails("b", "BAD");
+    let bench = bench.lease("c", "w1").completes("c").lease("d", "w1").completes("d");
+    bench.expect_outcome(v1::RunOutcome::SucceededWithFailures);
 }
 
 #[test]
@@ -196,7 +214,7 @@ fn a_task_that_is_a_run_at_work_is_not_taken_back_and_one_that_has_ended_gets_a_
     let bench = Bench::with("a b", edit);
     let first = bench.task("a").child.unwrap_or_default();
     let text = refused(bench.clone_run(), "a", false);
-    assert!(text.contains(&first) && text.contains("cancel that run first"), "{text}");
+    assert!(text.contains(&first) && text.contains("wait until it has ended"), "{text}");
     let news = ChildNews::Ended {
         outcome: Some(v1::RunOutcome::Succeeded),
         error: None,
