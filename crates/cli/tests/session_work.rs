@@ -99,9 +99,15 @@ fn scenario_1_a_state_that_is_no_json_comes_from_its_backup_and_the_plan_goes_on
     project.has("state.json", "{ \"version\": ");
     project.has("state.backup.json", &valid().to_string());
     let told = project.runs(&[]);
-    for part in ["ERROR: SESSION_CORRUPTED", "Severity: CRITICAL", "JSON_PARSE_ERROR", "backup"] {
+    for part in [
+        "|  ERROR: SESSION_CORRUPTED ",
+        "|  Severity: CRITICAL ",
+        "JSON_PARSE_ERROR",
+        "|  .elsabro/state.json: restored from its backup ",
+    ] {
         assert!(told.contains(part), "{part:?} in\n{told}");
     }
+    assert!(!told.contains("Ways to recover"), "it is recovered:\n{told}");
     let state = project.state();
     assert_eq!(commands(&state), ["plan", "execute"]);
     assert_eq!(state["context"], valid()["context"]);
@@ -124,6 +130,7 @@ fn without_a_backup_what_is_no_json_begins_anew() {
     project.has("state.json", "no state at all");
     let told = project.runs(&[]);
     assert!(told.contains("ERROR: SESSION_CORRUPTED"), "{told}");
+    assert!(told.contains("|  .elsabro/state.json: begun anew"), "{told}");
     assert_eq!(commands(&project.state()), ["execute"]);
 }
 

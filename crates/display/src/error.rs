@@ -32,6 +32,8 @@ pub struct Context<'a> {
     /// The ways to recover from a session's error that can be gone from here, each with the mark in front of it; the
     /// usual ones where it is empty.
     pub recovery: &'a [(&'static str, String)],
+    /// How a session has been recovered already, so that nobody has to.
+    pub recovered: Option<&'a str>,
 }
 
 /// Draws the error by its code, or by its severity if the code has no box of its own.

@@ -175,6 +175,9 @@ fn session(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
             error.details.iter().map(|detail| message(&detail.message).into_owned()).collect();
         frame = details_of(frame, &details).blank();
     }
+    if let Some(recovered) = context.recovered {
+        return frame.text(recovered).finish();
+    }
     frame = frame.rule().text(texts.recovery);
     let options = &words().options;
     let usual = [

@@ -70,13 +70,14 @@ impl StateSync {
             Found::Invalid(_, violations) => session::failed(&violations),
             Found::Valid(_) => None,
         };
+        let mended = mend(&self.path, &self.file);
         if let Some(error) = error.filter(|_| !out.json) {
-            out.note(&error::error(&error, &Context::default(), out.error_paint()));
+            let done = |mended: &Mended| fill(mended.outcome, &[&self.path.display().to_string()]);
+            let recovered = mended.as_ref().ok().map(done);
+            let context = Context { recovered: recovered.as_deref(), ..Context::default() };
+            out.note(&error::error(&error, &context, out.error_paint()));
         }
-        let Mended { state, outcome, repairs } = mend(&self.path, &self.file)?;
-        if !out.json {
-            out.note(&fill(outcome, &[&self.path.display().to_string()]));
-        }
+        let Mended { state, repairs, .. } = mended?;
         Ok((state, repairs))
     }
 

@@ -249,6 +249,26 @@ fn a_corrupted_session() {
     );
 }
 
+/// Seed 000, scenario 1: what has been restored by itself is told, and nothing is asked for.
+// S000-SC-01
+#[test]
+fn a_session_that_has_been_restored_asks_for_nothing() {
+    check(
+        &failure("SESSION_CORRUPTED", "The state file is corrupted"),
+        &Context { recovered: Some(".elsabro/state.json: restored from its backup"), ..Context::default() },
+        "\
++======================================================+
+|  ERROR: SESSION_CORRUPTED                            |
+|  Severity: CRITICAL                                  |
++======================================================+
+|                                                      |
+|  The state file is corrupted                         |
+|                                                      |
+|  .elsabro/state.json: restored from its backup       |
++======================================================+",
+    );
+}
+
 // S000-C7-22
 #[test]
 fn five_violations_of_a_session_are_shown_and_the_others_are_counted() {
