@@ -204,7 +204,7 @@ impl<P: Page> Step<'_, P> {
                 return Ok(());
             }
             if !self.wait(deadline).await.map_err(|error| read_failed(&error, Phase::Pre))? {
-                return Err(Failure::of_conditions(failed));
+                return Err(Failure::of_declared(failed));
             }
         }
     }

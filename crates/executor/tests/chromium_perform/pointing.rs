@@ -66,7 +66,8 @@ async fn a_place_that_is_covered_or_outside_of_the_element_gets_nothing() {
             details["overlay_selector"].as_str().unwrap().ends_with("div:nth-of-type(2)"),
             "{kind}: {details}"
         );
-        script.fails(click(kind, 201, 20), "PRECONDITION_FAILED").await;
+        let details = script.fails(click(kind, 201, 20), "PRECONDITION_FAILED").await;
+        assert_eq!(details["reason"], "outside_of_the_element", "{kind}");
         let error = script.outcomes.last().unwrap().error.clone().unwrap();
         let args: Value = serde_json::from_str(error.failed_conditions[0].args.as_deref().unwrap()).unwrap();
         assert_eq!(args["observed"], "outside of the element", "{kind}");
@@ -162,7 +163,9 @@ async fn a_drag_without_an_end_that_can_receive_it_is_not_begun() {
     let details =
         script.fails(short(drag("gone", "to", json!({"testid": "list"}))), "TARGET_NOT_FOUND").await;
     assert_eq!(details["field"], Value::Null);
-    script.fails(short(drag("handle", "by", json!({"x": 5000, "y": 0}))), "PRECONDITION_FAILED").await;
+    let away = short(drag("handle", "by", json!({"x": 5000, "y": 0})));
+    let details = script.fails(away, "PRECONDITION_FAILED").await;
+    assert_eq!(details["reason"], "outside_the_viewport");
     for outcome in &script.outcomes[1..] {
         assert!(!outcome.touched);
     }
