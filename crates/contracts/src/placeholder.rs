@@ -237,6 +237,9 @@ pub fn each_text(action: &mut v1::Action, visit: &mut impl FnMut(&str, Place, &m
     if let Some(value) = &mut action.value {
         visit("value", if fills { Place::Fill } else { Place::Plain }, value);
     }
+    if let Some(text) = &mut action.prompt_text {
+        visit("prompt_text", Place::Plain, text);
+    }
     for (index, option) in action.options.iter_mut().enumerate() {
         visit(&format!("options[{index}]"), Place::Plain, option);
     }
@@ -245,6 +248,9 @@ pub fn each_text(action: &mut v1::Action, visit: &mut impl FnMut(&str, Place, &m
     }
     if let Some(target) = &mut action.target {
         texts_of_target("target", target, visit);
+    }
+    if let Some(target) = &mut action.to {
+        texts_of_target("to", target, visit);
     }
     let lists =
         [("conditions", &mut action.conditions), ("pre", &mut action.pre), ("post", &mut action.post)];

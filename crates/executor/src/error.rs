@@ -47,6 +47,31 @@ impl Phase {
     }
 }
 
+/// The reason of a precondition that the script declares.
+const DECLARED: &str = "declared_condition";
+
+/// Why an element cannot be acted on, in a word that stays the same: `details.reason` of `PRECONDITION_FAILED`.
+fn reason_of(condition: &FailedCondition) -> String {
+    let observed = condition.args.get("observed");
+    let word = match condition.kind.as_str() {
+        "visible" => "not_visible",
+        "enabled" => "not_enabled",
+        "editable" => "not_editable",
+        "checkable" => "not_checkable",
+        "option" => "no_such_option",
+        "file_input" => "not_a_file_input",
+        "secret_input" => "not_a_secret_input",
+        "page_readable" => "page_not_readable",
+        "actionable" => match observed.and_then(Value::as_str) {
+            // The adapter's reasons are a fixed list of words.
+            Some(reason) => return reason.replace(' ', "_"),
+            None => "moved",
+        },
+        kind => kind,
+    };
+    word.to_owned()
+}
+
 impl Failure {
     pub(crate) fn new(code: &'static str, message: impl Into<String>, details: Value) -> Self {
         let details = match details {
@@ -62,7 +87,18 @@ impl Failure {
         let code = if before { code::PRECONDITION_FAILED } else { code::POSTCONDITION_FAILED };
         let kinds: Vec<&str> = conditions.iter().map(|condition| condition.kind.as_str()).collect();
         let message = format!("does not hold: {}", kinds.join(", "));
-        Self { conditions, ..Self::new(code, message, Value::Null) }
+        let reason = conditions.first().filter(|_| before).map(reason_of);
+        let details = reason.map_or(Value::Null, |reason| json!({"reason": reason}));
+        Self { conditions, ..Self::new(code, message, details) }
+    }
+
+    /// The failure of conditions that the script has written.
+    pub(crate) fn of_declared(conditions: Vec<FailedCondition>) -> Self {
+        let mut failure = Self::of_conditions(conditions);
+        if let Some(reason) = failure.details.get_mut("reason") {
+            *reason = DECLARED.into();
+        }
+        failure
     }
 
     /// The failure of a condition that is not written in the script but belongs to the kind of action.

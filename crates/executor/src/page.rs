@@ -12,6 +12,8 @@ use capataz_contracts::v1;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::keys::Modifier;
+
 /// One kind of locator with what it looks for, in the order in which they are tried (rule U4).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
@@ -161,17 +163,29 @@ pub enum Act {
         url: String,
     },
     Back,
+    Forward,
     Reload,
-    /// A click, or two of them for a double click.
     Click {
         node: Node,
-        count: u32,
+        how: Pointing,
     },
     Hover {
         node: Node,
+        at: Option<Offset>,
+    },
+    /// Presses the pointer on the element, moves it, and lets go.
+    Drag {
+        node: Node,
+        how: Pointing,
+        drop: Drop,
     },
     /// Replaces the value.
     Fill {
+        node: Node,
+        text: String,
+    },
+    /// Adds to what is there, at its end.
+    Type {
         node: Node,
         text: String,
     },
@@ -196,6 +210,45 @@ pub enum Act {
     ScrollTo {
         node: Node,
     },
+}
+
+/// How the pointer is used on an element.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pointing {
+    /// How often it is clicked: twice for a double click.
+    pub count: u32,
+    pub button: Button,
+    /// Keys that are held meanwhile.
+    pub modifiers: Vec<Modifier>,
+    /// The place within the element; its centre where there is none.
+    pub at: Option<Offset>,
+}
+
+impl Default for Pointing {
+    /// One click at the centre.
+    fn default() -> Self {
+        Self { count: 1, button: Button::Left, modifiers: Vec::new(), at: None }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Button {
+    Left,
+    Right,
+}
+
+/// A distance in CSS pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Offset {
+    pub x: f64,
+    pub y: f64,
+}
+
+/// Where something is dragged to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Drop {
+    On(Node),
+    By(Offset),
 }
 
 /// What is waited for after a navigation, within the act's limit.
@@ -316,10 +369,11 @@ pub trait Page: Send {
     fn changed(&mut self, limit: Duration) -> impl Future<Output = Result<(), PageError>> + Send;
 
     /// Waits until the element has the same box in two frames one after the other, is scrolled into view, and would
-    /// receive an event at its centre. With `secrets_in`, the sight has a picture, as of [`Page::screenshot`].
+    /// receive an event at this place in it, else at its centre. With `secrets_in`, the sight has a picture, as of [`Page::screenshot`].
     fn settle(
         &mut self,
         node: &Node,
+        at: Option<Offset>,
         limit: Duration,
         secrets_in: Option<&SecretsIn<'_>>,
     ) -> impl Future<Output = Result<Settled, PageError>> + Send;
@@ -344,8 +398,8 @@ pub trait Page: Send {
     /// The paths of the downloads that have begun and not ended.
     fn pending_downloads(&mut self) -> Vec<String>;
 
-    /// How dialogs are answered from now on.
-    fn answer_dialogs(&mut self, answer: v1::DialogAnswer);
+    /// How dialogs are answered from now on, and with which text prompts that are accepted; without one, with their own.
+    fn answer_dialogs(&mut self, answer: v1::DialogAnswer, prompt: Option<String>);
 
     /// What happened since the last call: navigations, redirects, dialogs, tabs, downloads, blocked requests. URLs and
     /// texts are as the page has them: redaction is the caller's.

@@ -159,7 +159,7 @@ pub(super) async fn actions(
         }
         raw_click.of(browsers.raw.click(point)).await?;
         raw_steady_click.of(browsers.raw.steady_click(BUTTON)).await?;
-        click_alone.of(acted(browsers, BUTTON, |node| Act::Click { node, count: 1 })).await?;
+        click_alone.of(acted(browsers, BUTTON, |node| Act::Click { node, how: Default::default() })).await?;
         click.perform(browsers, &click_action).await?;
         hasty_click.perform(browsers, &click_action).await?;
         pictured_click.perform_at_rest(browsers, &click_action).await?;

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_executor::chromium::ChromiumPage;
 use capataz_executor::page::{
-    Act, Facts, Locator, Look, Node, Outline, Page, PageError, Picture, Query, SecretsIn, Settled, Sight,
-    Skeleton, WaitUntil,
+    Act, Facts, Locator, Look, Node, Offset, Outline, Page, PageError, Picture, Query, SecretsIn, Settled,
+    Sight, Skeleton, WaitUntil,
 };
 use serde_json::Value;
 
@@ -83,12 +83,13 @@ impl Page for Watched<'_> {
     async fn settle(
         &mut self,
         node: &Node,
+        at: Option<Offset>,
         limit: Duration,
         secrets_in: Option<&SecretsIn<'_>>,
     ) -> Result<Settled, PageError> {
         let secrets_in = secrets_in.filter(|_| self.pictured);
         let begun = Instant::now();
-        let mut settled = self.parts.part("settle").of(self.page.settle(node, limit, secrets_in)).await?;
+        let mut settled = self.parts.part("settle").of(self.page.settle(node, at, limit, secrets_in)).await?;
         self.parts.settling += begun.elapsed();
         if let (Some(sight), false) = (&mut settled.sight, self.pictured) {
             sight.picture = Some(NO_PICTURE);
@@ -104,8 +105,8 @@ impl Page for Watched<'_> {
         self.page.downloads_ended(expected, limit).await
     }
 
-    fn answer_dialogs(&mut self, answer: v1::DialogAnswer) {
-        self.page.answer_dialogs(answer);
+    fn answer_dialogs(&mut self, answer: v1::DialogAnswer, prompt: Option<String>) {
+        self.page.answer_dialogs(answer, prompt);
     }
 
     fn pending_downloads(&mut self) -> Vec<String> {

@@ -182,7 +182,7 @@ pub struct Action {
     /// navigate, and download without a target: an absolute http or https URL.
     #[prost(string, optional, tag = "7")]
     pub url: ::core::option::Option<::prost::alloc::string::String>,
-    /// fill: the text. The only place for `${secret:NAME}`.
+    /// fill: the text, the only place for `${secret:NAME}`. type: the text that is added.
     #[prost(string, optional, tag = "8")]
     pub value: ::core::option::Option<::prost::alloc::string::String>,
     /// press: a key such as `Enter`, `a`, `Control+A`.
@@ -216,7 +216,7 @@ pub struct Action {
     /// the policy's.
     #[prost(int64, optional, tag = "18")]
     pub timeout_ms: ::core::option::Option<i64>,
-    /// navigate, back, reload: what is waited for; default `load`.
+    /// navigate, back, forward, reload: what is waited for; default `load`.
     #[prost(enumeration = "WaitUntil", optional, tag = "19")]
     pub wait_until: ::core::option::Option<i32>,
     /// Default `halt`.
@@ -231,6 +231,32 @@ pub struct Action {
     /// screenshot: the whole page, not what is visible of it.
     #[prost(bool, tag = "23")]
     pub full_page: bool,
+    /// drag: the element that the target is dropped on.
+    #[prost(message, optional, tag = "24")]
+    pub to: ::core::option::Option<Target>,
+    /// drag: how far the target is dragged, instead of `to`.
+    #[prost(message, optional, tag = "25")]
+    pub by: ::core::option::Option<Offset>,
+    /// click, double_click, right_click, hover, drag: the place within the target, from its left upper corner; default: its
+    /// centre.
+    #[prost(message, optional, tag = "26")]
+    pub at: ::core::option::Option<Offset>,
+    /// click, double_click, right_click, drag: keys that are held meanwhile.
+    #[prost(enumeration = "KeyModifier", repeated, tag = "27")]
+    pub modifiers: ::prost::alloc::vec::Vec<i32>,
+    /// What a prompt that the action opens is answered with; with `dialogs` = accept.
+    #[prost(string, optional, tag = "28")]
+    pub prompt_text: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// A distance in CSS pixels, to the right and downward.
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct Offset {
+    /// To the right; negative: to the left.
+    #[prost(double, tag = "1")]
+    pub x: f64,
+    /// Downward; negative: upward.
+    #[prost(double, tag = "2")]
+    pub y: f64,
 }
 /// One element. Several locators may be given: they are tried in the order testid, role, label, css, xpath, text (rule
 /// U4), and the first kind that matches anything decides.
@@ -353,7 +379,7 @@ pub struct ScriptPolicy {
     /// Timeout of actions that have none of their own, in milliseconds; default 10,000.
     #[prost(int64, optional, tag = "16")]
     pub action_timeout_ms: ::core::option::Option<i64>,
-    /// The same for navigate, back, reload and download; default 30,000.
+    /// The same for navigate, back, forward, reload and download; default 30,000.
     #[prost(int64, optional, tag = "17")]
     pub navigation_timeout_ms: ::core::option::Option<i64>,
     /// Elements that may cover others, for no_overlay.
@@ -465,6 +491,47 @@ pub struct BrowserOptions {
     #[prost(string, optional, tag = "6")]
     pub timezone: ::core::option::Option<::prost::alloc::string::String>,
 }
+/// A key that is held while the pointer is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum KeyModifier {
+    /// No value was given.
+    Unspecified = 0,
+    /// The key Alt.
+    Alt = 1,
+    /// The key Control.
+    Control = 2,
+    /// The key Meta, which some keyboards name Command or Windows.
+    Meta = 3,
+    /// The key Shift.
+    Shift = 4,
+}
+impl KeyModifier {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "KEY_MODIFIER_UNSPECIFIED",
+            Self::Alt => "KEY_MODIFIER_ALT",
+            Self::Control => "KEY_MODIFIER_CONTROL",
+            Self::Meta => "KEY_MODIFIER_META",
+            Self::Shift => "KEY_MODIFIER_SHIFT",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "KEY_MODIFIER_UNSPECIFIED" => Some(Self::Unspecified),
+            "KEY_MODIFIER_ALT" => Some(Self::Alt),
+            "KEY_MODIFIER_CONTROL" => Some(Self::Control),
+            "KEY_MODIFIER_META" => Some(Self::Meta),
+            "KEY_MODIFIER_SHIFT" => Some(Self::Shift),
+            _ => None,
+        }
+    }
+}
 /// What an action does (docs/actions.md lists the fields that each kind takes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -509,6 +576,14 @@ pub enum ActionKind {
     Extract = 18,
     /// Takes a picture as evidence.
     Screenshot = 19,
+    /// Goes forward in the history of the tab.
+    Forward = 20,
+    /// Clicks the target with the right button.
+    RightClick = 21,
+    /// Drags the target onto an element, or by a distance.
+    Drag = 22,
+    /// Types at the end of what is in an input.
+    Type = 23,
 }
 impl ActionKind {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -537,6 +612,10 @@ impl ActionKind {
             Self::Assert => "ACTION_KIND_ASSERT",
             Self::Extract => "ACTION_KIND_EXTRACT",
             Self::Screenshot => "ACTION_KIND_SCREENSHOT",
+            Self::Forward => "ACTION_KIND_FORWARD",
+            Self::RightClick => "ACTION_KIND_RIGHT_CLICK",
+            Self::Drag => "ACTION_KIND_DRAG",
+            Self::Type => "ACTION_KIND_TYPE",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -562,6 +641,10 @@ impl ActionKind {
             "ACTION_KIND_ASSERT" => Some(Self::Assert),
             "ACTION_KIND_EXTRACT" => Some(Self::Extract),
             "ACTION_KIND_SCREENSHOT" => Some(Self::Screenshot),
+            "ACTION_KIND_FORWARD" => Some(Self::Forward),
+            "ACTION_KIND_RIGHT_CLICK" => Some(Self::RightClick),
+            "ACTION_KIND_DRAG" => Some(Self::Drag),
+            "ACTION_KIND_TYPE" => Some(Self::Type),
             _ => None,
         }
     }

@@ -137,7 +137,7 @@ fn every_example_is_a_script_of_the_right_shape() {
         names.push(read.name);
     }
     names.sort();
-    assert_eq!(names, ["download-report", "extract-prices", "sign-in", "upload-invoice"]);
+    assert_eq!(names, ["board", "download-report", "extract-prices", "sign-in", "upload-invoice"]);
 }
 
 /// Every block of TOML in the guide that has actions is a whole script.

@@ -47,8 +47,19 @@ pub fn action(action: &v1::Action) -> String {
     let mut parts = vec![kind_name(action.kind()).to_owned()];
     parts.extend(action.url.clone());
     parts.extend(action.target.as_ref().map(target));
+    parts.extend(action.to.as_ref().map(|to| fill(words().act.onto, &[&target(to)])));
+    parts.extend(
+        action.by.as_ref().map(|by| fill(words().act.by_distance, &[&by.x.to_string(), &by.y.to_string()])),
+    );
+    parts.extend(
+        action.at.as_ref().map(|at| fill(words().act.at_place, &[&at.x.to_string(), &at.y.to_string()])),
+    );
+    let held = action.modifiers().map(|key| enum_name(key.as_str_name(), "KEY_MODIFIER_"));
+    let held: Vec<String> = held.collect();
+    parts.extend(list(&held).map(|keys| fill(words().act.holding, &[&keys])));
     parts.extend(action.key.as_ref().map(|key| fill(words().act.pressing, &[key])));
     parts.extend(action.value.as_deref().map(typed));
+    parts.extend(action.prompt_text.as_deref().map(|text| fill(words().act.answering, &[&typed(text)])));
     parts.extend(list(&action.options));
     parts.extend(list(&action.files));
     if action.extract.is_some() {
@@ -122,6 +133,7 @@ fn enum_name(name: &str, prefix: &str) -> String {
 pub fn as_json(action: &v1::Action) -> String {
     let mut action = action.clone();
     action.value = action.value.as_deref().map(typed);
+    action.prompt_text = action.prompt_text.as_deref().map(typed);
     serde_json::to_string_pretty(&print("capataz.v1.Action", &action)).unwrap_or_default()
 }
 
@@ -317,6 +329,24 @@ mod tests {
             "wait_for not (title_equals \"x\"), element_count_equals css=li 3",
         );
         check(r#"{"id": "a", "kind": "press", "key": "Enter"}"#, "press key Enter");
+        let drag = r#"{"id": "a", "kind": "drag", "target": {"text": "Card", "within": {"testid": "to-do"}}, "to": {"css": ".done", "near": "Done"}, "at": {"x": 4, "y": 5.5}, "modifiers": ["shift", "alt"]}"#;
+        check(
+            drag,
+            "drag text=\"Card\" within testid=to-do onto css=.done near \"Done\" at 4, 5.5 holding shift, alt",
+        );
+        let spanish = crate::words::Language::Spanish.within(|| action(&parsed(drag)));
+        assert_eq!(
+            spanish,
+            "drag text=\"Card\" dentro de testid=to-do sobre css=.done junto a \"Done\" en el punto 4, 5.5 manteniendo shift, alt"
+        );
+        check(
+            r#"{"id": "a", "kind": "drag", "target": {"testid": "handle"}, "by": {"x": -40, "y": 0}}"#,
+            "drag testid=handle by -40, 0",
+        );
+        check(
+            r#"{"id": "a", "kind": "click", "target": {"testid": "ask"}, "dialogs": "accept", "prompt_text": "Ben"}"#,
+            "click testid=ask answering 3 characters",
+        );
     }
 
     #[test]

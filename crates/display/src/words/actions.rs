@@ -5,6 +5,11 @@ texts! {
     Act {
         pressing: "key {0}" / "tecla {0}",
         into_output: "as {0}" / "como {0}",
+        onto: "onto {0}" / "sobre {0}",
+        by_distance: "by {0}, {1}" / "en {0}, {1}",
+        at_place: "at {0}, {1}" / "en el punto {0}, {1}",
+        holding: "holding {0}" / "manteniendo {0}",
+        answering: "answering {0}" / "respondiendo {0}",
         in_frame: "in frame {0}" / "en el marco {0}",
         within: "within {0}" / "dentro de {0}",
         near: "near {0}" / "junto a {0}",

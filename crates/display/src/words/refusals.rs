@@ -541,6 +541,21 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
         "a place is counted only over testid, role with name, label or css, or over text within one of these",
         "un lugar se cuenta solo sobre testid, role con nombre, label o css, o sobre text dentro de uno de estos",
     ),
+    (
+        "a prompt gets a text only where dialogs is accept",
+        "un prompt recibe un texto solo donde dialogs es accept",
+    ),
+    ("is listed twice", "está dos veces en la lista"),
+    (
+        "drag has either an element to drop on, or a distance",
+        "drag tiene o un elemento sobre el que soltar, o una distancia",
+    ),
+    ("must be at most {0} CSS pixels each way", "debe ser como mucho {0} píxeles CSS en cada dirección"),
+    (
+        "a place within an element has no negative distance",
+        "un punto dentro de un elemento no tiene distancias negativas",
+    ),
+    ("is no distance", "no es una distancia"),
     ("at most {0} containers, one in the other", "como mucho {0} contenedores, uno dentro de otro"),
     (
         "a container is in the same frame as what is in it",

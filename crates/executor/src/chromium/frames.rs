@@ -10,7 +10,7 @@ use super::ChromiumPage;
 use super::call::{Failure, READ_LIMIT};
 use super::protocol::CreatedObject;
 use super::script::{self, function};
-use crate::page::{Description, Element, Facts, Look, Node, PageError, Query, Rect};
+use crate::page::{Description, Element, Facts, Look, Node, Offset, PageError, Query, Rect};
 
 /// A function that gives the content box of a frame's element, in the viewport around the frame.
 const FRAME_BOX: &str = include_str!("frame_box.js");
@@ -288,7 +288,12 @@ impl ChromiumPage {
     }
 
     /// As the port's `settle`, for acts.
-    pub(super) async fn settle_place(&self, node: &Node, limit: Duration) -> Result<Place, PageError> {
+    pub(super) async fn settle_place(
+        &self,
+        node: &Node,
+        at: Option<Offset>,
+        limit: Duration,
+    ) -> Result<Place, PageError> {
         let deadline = Instant::now() + limit;
         let mut before: Option<Rect> = None;
         let mut scrolled = false;
@@ -301,7 +306,7 @@ impl ChromiumPage {
         }
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let (inner, rested) = match (self.settle_within(node, left).await, met.take()) {
+            let (inner, rested) = match (self.settle_within(node, at, left).await, met.take()) {
                 (Ok(settled), _) => settled,
                 // Too little time was left to see the element rest; the earlier obstacle says more than this.
                 (Err(PageError::NotActionable { .. }), Some(obstacle)) => return Err(obstacle),
@@ -346,8 +351,13 @@ impl ChromiumPage {
     }
 
     /// Settles the element within its own document.
-    async fn settle_within(&self, node: &Node, limit: Duration) -> Result<(Rect, bool), PageError> {
-        let arguments = json!([node.handle, limit.as_millis() as u64, self.redaction]);
+    async fn settle_within(
+        &self,
+        node: &Node,
+        at: Option<Offset>,
+        limit: Duration,
+    ) -> Result<(Rect, bool), PageError> {
+        let arguments = json!([node.handle, limit.as_millis() as u64, self.redaction, at]);
         let patience = limit + READ_LIMIT;
         let settled: Maybe<Settled> = self
             .script(&node.frame, function::SETTLE, arguments, patience)
@@ -391,7 +401,7 @@ fn look_of(answer: LookAnswer, document: &str) -> (Look, Option<FoundElement>) {
 
 /// The script's reasons, as constants.
 pub(super) fn not_actionable(reason: Option<&str>) -> PageError {
-    const REASONS: [&str; 15] = [
+    const REASONS: [&str; 17] = [
         "disabled",
         "invalid",
         "malformed value",
@@ -401,8 +411,10 @@ pub(super) fn not_actionable(reason: Option<&str>) -> PageError {
         "not a picker",
         "not a select",
         "not editable",
+        "not in view together",
         "not visible",
         "option disabled",
+        "outside of the element",
         "outside the viewport",
         "still has a value",
         "takes no focus",

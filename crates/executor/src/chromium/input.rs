@@ -14,10 +14,14 @@ use super::frames::{Maybe, Place, not_actionable};
 use super::script::function;
 
 use crate::keys::{Chord, Stroke};
-use crate::page::{Description, Node, PageError};
+use crate::page::{Button, Description, Node, Offset, PageError, Pointing};
 
 /// The events of typing, which the guard stops where they would reach another element than the focused one.
 const KEY_EVENTS: [&str; 4] = ["keydown", "keypress", "keyup", "beforeinput"];
+
+/// The events of the right button, which ends with `auxclick`.
+const RIGHT_CLICK_EVENTS: [&str; 6] =
+    ["pointerdown", "mousedown", "pointerup", "mouseup", "auxclick", "contextmenu"];
 
 const TYPING_EVENTS: [&str; 1] = ["beforeinput"];
 
@@ -79,22 +83,29 @@ impl Outcome {
 }
 
 /// Guards that stand in the documents of a tab until they are taken away.
-struct Guards {
+pub(super) struct Guards {
     /// Each document with its token.
     others: Vec<(String, u64)>,
-    token: u64,
+    pub(super) token: u64,
 }
 
 impl ChromiumPage {
-    pub(super) async fn click(&mut self, node: &Node, count: u32, limit: Duration) -> Result<(), PageError> {
+    pub(super) async fn click(
+        &mut self,
+        node: &Node,
+        how: &Pointing,
+        limit: Duration,
+    ) -> Result<(), PageError> {
         let deadline = Instant::now() + limit;
-        let place = self.place(node, limit).await?;
+        let place = self.place(node, how.at, limit).await?;
         let session = self.input_session(node)?;
-        let guards = self.guard(node, None).await?;
-        let mut sent = arriving(&session, place);
-        for click in 1..=count.max(1) {
-            sent.push(mouse(&session, "mousePressed", place, click));
-            sent.push(mouse(&session, "mouseReleased", place, click));
+        let types = (how.button == Button::Right).then_some(RIGHT_CLICK_EVENTS.as_slice());
+        let guards = self.guard(node, types).await?;
+        let pointer = Pointer::new(&session, how);
+        let mut sent = pointer.arrive(place);
+        for click in 1..=how.count.max(1) {
+            sent.push(pointer.press(place.point(), click));
+            sent.push(pointer.release(place.point(), click));
         }
         let left = deadline.saturating_duration_since(Instant::now());
         let taken = self.taken(&session, sent, left).await;
@@ -103,10 +114,16 @@ impl ChromiumPage {
         verdict
     }
 
-    pub(super) async fn hover(&mut self, node: &Node, limit: Duration) -> Result<(), PageError> {
-        let place = self.place(node, limit).await?;
+    pub(super) async fn hover(
+        &mut self,
+        node: &Node,
+        at: Option<Offset>,
+        limit: Duration,
+    ) -> Result<(), PageError> {
+        let place = self.place(node, at, limit).await?;
         let session = self.input_session(node)?;
-        self.taken(&session, arriving(&session, place), limit).await?;
+        let pointer = Pointer::new(&session, &Pointing::default());
+        self.taken(&session, pointer.arrive(place), limit).await?;
         self.answers(&node.frame).await
     }
 
@@ -116,13 +133,38 @@ impl ChromiumPage {
             self.ask(node, function::CLEAR, json!([node.handle]), limit).await?;
             return Ok(());
         }
-        let (guards, before) = match self.ready_to_fill(node, limit).await? {
-            Ready::Armed(guards, before) => (guards, before),
+        match self.ready_to_fill(node, false, limit).await? {
+            Ready::Armed(guards, before) => self.insert(node, text, (guards, before), session, limit).await,
             Ready::Direct => {
                 self.ask(node, function::SET_VALUE, json!([node.handle, text]), limit).await?;
-                return Ok(());
+                Ok(())
             }
-        };
+        }
+    }
+
+    /// Types at the end of what is in the element.
+    pub(super) async fn type_after(&self, node: &Node, text: &str, limit: Duration) -> Result<(), PageError> {
+        let session = self.input_session(node)?;
+        match self.ready_to_fill(node, true, limit).await? {
+            // Nothing to type, and the element could have taken it.
+            Ready::Armed(guards, _) if text.is_empty() => {
+                self.disarm(&[(node.frame.clone(), guards.token)]).await;
+                self.disarm(&guards.others).await;
+                Ok(())
+            }
+            Ready::Armed(guards, before) => self.insert(node, text, (guards, before), session, limit).await,
+            Ready::Direct => Err(PageError::NotActionable { reason: "it takes no characters" }),
+        }
+    }
+
+    async fn insert(
+        &self,
+        node: &Node,
+        text: &str,
+        (guards, before): (Guards, Entered),
+        session: Session,
+        limit: Duration,
+    ) -> Result<(), PageError> {
         let typed = session.send::<Done>("Input.insertText", json!({ "text": text }));
         let taken = self.taken(&session, vec![typed], limit).await;
         let arguments = json!([node.handle, guards.token, self.redaction]);
@@ -150,10 +192,10 @@ impl ChromiumPage {
         }
     }
 
-    /// Focuses the element, selects what is in it and arms it for typing; all that in one call, beside those that close
+    /// Focuses the element, selects what is in it, or goes to its end where the text `adds` to it, and arms it for typing; all that in one call, beside those that close
     /// the other frames.
-    async fn ready_to_fill(&self, node: &Node, limit: Duration) -> Result<Ready, PageError> {
-        let arguments = json!([node.handle, TYPING_EVENTS]);
+    async fn ready_to_fill(&self, node: &Node, adds: bool, limit: Duration) -> Result<Ready, PageError> {
+        let arguments = json!([node.handle, TYPING_EVENTS, adds]);
         let (own, others) = tokio::join!(
             self.script::<Maybe<Outcome>>(&node.frame, function::READY_TO_FILL, arguments, limit),
             self.guard_others(node, Some(&TYPING_EVENTS)),
@@ -211,7 +253,7 @@ impl ChromiumPage {
             .await
             .map_err(Failure::or_detached)?;
         if submits {
-            return self.click(node, 1, limit).await;
+            return self.click(node, &Pointing::default(), limit).await;
         }
         self.ask(node, function::SUBMIT, json!([node.handle, self.redaction]), limit).await.map(drop)
     }
@@ -239,10 +281,10 @@ impl ChromiumPage {
     }
 
     /// Where the element is: where it settled, if that was the last thing done, and else where it settles now.
-    async fn place(&mut self, node: &Node, limit: Duration) -> Result<Place, PageError> {
+    async fn place(&mut self, node: &Node, at: Option<Offset>, limit: Duration) -> Result<Place, PageError> {
         match self.settled.take() {
-            Some((settled, place)) if settled == *node => Ok(place),
-            _ => self.settle_place(node, limit).await,
+            Some((settled, settled_at, place)) if settled == *node && settled_at == at => Ok(place),
+            _ => self.settle_place(node, at, limit).await,
         }
     }
 
@@ -253,7 +295,7 @@ impl ChromiumPage {
         Some(self.connection.session(&tab.session))
     }
 
-    fn input_session(&self, node: &Node) -> Result<Session, PageError> {
+    pub(super) fn input_session(&self, node: &Node) -> Result<Session, PageError> {
         if let Some(lost) = self.lost() {
             return Err(lost);
         }
@@ -262,7 +304,7 @@ impl ChromiumPage {
 
     /// Lets events of these types, of clicks if none are named, pass at the element alone; in the documents of all other
     /// frames nothing passes.
-    async fn guard(&self, node: &Node, types: Option<&[&str]>) -> Result<Guards, PageError> {
+    pub(super) async fn guard(&self, node: &Node, types: Option<&[&str]>) -> Result<Guards, PageError> {
         let (own, others) = tokio::join!(
             self.script::<u64>(&node.frame, function::ARM, armed(node.handle, types), READ_LIMIT),
             self.guard_others(node, types),
@@ -288,7 +330,7 @@ impl ChromiumPage {
     }
 
     /// Takes the guards away, and says what came of the events.
-    async fn verdict(&self, node: &Node, guards: Guards) -> Result<(), PageError> {
+    pub(super) async fn verdict(&self, node: &Node, guards: Guards) -> Result<(), PageError> {
         let arguments = json!([guards.token, self.redaction]);
         let (own, others) = tokio::join!(
             self.script::<Verdict>(&node.frame, function::DISARM, arguments, READ_LIMIT),
@@ -311,7 +353,7 @@ impl ChromiumPage {
 
     /// Waits until the page has taken the events that were sent. A tab that has closed takes no more, so there the wait
     /// ends.
-    async fn taken(
+    pub(super) async fn taken(
         &self,
         session: &Session,
         sent: Vec<Reply<Done>>,
@@ -362,35 +404,67 @@ fn judged(own: Result<Verdict, Failure>, others: Option<Description>) -> Result<
     }
 }
 
-/// The pointer comes in several moves, as that of a hand, all of them within the element; the last one is to its centre.
-fn arriving(session: &Session, place: Place) -> Vec<Reply<Done>> {
-    let (x, y) = place.point();
-    let step = |part: f64| (x - place.rect.width * part, y - place.rect.height * part);
-    [step(0.25), step(0.125), (x, y)].map(|point| mouse_at(session, "mouseMoved", point, 0)).into()
-}
-
-/// `click`: which one in a row.
-fn mouse(session: &Session, kind: &str, place: Place, click: u32) -> Reply<Done> {
-    mouse_at(session, kind, place.point(), click)
-}
-
 /// The pressure of a button that is down, of a device that measures none (Pointer Events, `pressure`).
 const PRESSURE: f64 = 0.5;
 
-/// `click`: which one in a row; 0 for a mere move.
-fn mouse_at(session: &Session, kind: &str, (x, y): (f64, f64), click: u32) -> Reply<Done> {
-    let pressed = kind == "mousePressed";
-    let event = json!({
-        "type": kind,
-        "x": x,
-        "y": y,
-        "button": if click == 0 { "none" } else { "left" },
-        "buttons": u8::from(pressed),
-        "clickCount": click,
-        "force": if pressed { PRESSURE } else { 0.0 },
-        "pointerType": "mouse",
-    });
-    session.send("Input.dispatchMouseEvent", event)
+/// The pointer of a tab, with the button that is used and the keys that are held.
+pub(super) struct Pointer<'a> {
+    session: &'a Session,
+    button: Button,
+    modifiers: u8,
+}
+
+impl<'a> Pointer<'a> {
+    pub(super) fn new(session: &'a Session, how: &Pointing) -> Self {
+        let modifiers = how.modifiers.iter().fold(0, |held, modifier| held | modifier.bit());
+        Self { session, button: how.button, modifiers }
+    }
+
+    /// It comes in several moves, as that of a hand, all of them within the element; the last one is to the point.
+    pub(super) fn arrive(&self, place: Place) -> Vec<Reply<Done>> {
+        let (x, y) = place.point();
+        let step = |part: f64| (x - place.rect.width * part, y - place.rect.height * part);
+        [step(0.25), step(0.125), (x, y)].map(|point| self.go(point, false)).into()
+    }
+
+    /// `held`: the button is down.
+    pub(super) fn go(&self, point: (f64, f64), held: bool) -> Reply<Done> {
+        self.event("mouseMoved", point, 0, held)
+    }
+
+    /// `click`: which one in a row.
+    pub(super) fn press(&self, point: (f64, f64), click: u32) -> Reply<Done> {
+        self.event("mousePressed", point, click, true)
+    }
+
+    pub(super) fn release(&self, point: (f64, f64), click: u32) -> Reply<Done> {
+        self.event("mouseReleased", point, click, false)
+    }
+
+    /// What is dragged is brought to a point, or dropped there.
+    pub(super) fn carry(&self, kind: &str, (x, y): (f64, f64), data: &Value) -> Reply<Done> {
+        let event = json!({ "type": kind, "x": x, "y": y, "data": data, "modifiers": self.modifiers });
+        self.session.send("Input.dispatchDragEvent", event)
+    }
+
+    fn event(&self, kind: &str, (x, y): (f64, f64), click: u32, down: bool) -> Reply<Done> {
+        let (name, bit) = match self.button {
+            Button::Left => ("left", 1),
+            Button::Right => ("right", 2),
+        };
+        let event = json!({
+            "type": kind,
+            "x": x,
+            "y": y,
+            "button": if click == 0 && !down { "none" } else { name },
+            "buttons": if down { bit } else { 0 },
+            "clickCount": click,
+            "modifiers": self.modifiers,
+            "force": if down { PRESSURE } else { 0.0 },
+            "pointerType": "mouse",
+        });
+        self.session.send("Input.dispatchMouseEvent", event)
+    }
 }
 
 /// Modifiers go down first and up last.

@@ -8,6 +8,7 @@ mod call;
 mod changes;
 mod departures;
 mod downloads;
+mod drag;
 mod frames;
 mod input;
 mod launch;
@@ -28,7 +29,7 @@ mod watch;
 
 use capataz_cdp::{Backlog, Connection};
 
-use crate::page::{Node, PageRedaction};
+use crate::page::{Node, Offset, PageRedaction};
 use ahead::Ahead;
 use frames::Place;
 use outline::References;
@@ -51,7 +52,7 @@ pub struct ChromiumPage {
     filter: Filter,
     redaction: PageRedaction,
     /// The element that settled last, and where: the next act on this element need not wait again.
-    settled: Option<(Node, Place)>,
+    settled: Option<(Node, Option<Offset>, Place)>,
     /// Documents of the newest look, and how much had happened before it: what [`crate::page::Page::changed`] is about.
     looked_at: Vec<String>,
     looked_when: u64,

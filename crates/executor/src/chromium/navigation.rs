@@ -70,18 +70,27 @@ impl ChromiumPage {
         }
     }
 
-    pub(super) async fn back(&self, until: WaitUntil, limit: Duration) -> Result<(), PageError> {
+    /// Goes so many pages on in the history of the tab; back, where negative.
+    pub(super) async fn history(
+        &self,
+        steps: isize,
+        until: WaitUntil,
+        limit: Duration,
+    ) -> Result<(), PageError> {
         let before = self.before()?;
         let going = async {
             let history: NavigationHistory = self
                 .command(&before.session, "Page.getNavigationHistory", (), Duration::MAX)
                 .await
                 .map_err(ended)?;
-            let index = history.current_index.checked_sub(1);
+            let index = history.current_index.checked_add_signed(steps);
             // Each tab begins with a blank page, which nobody has visited.
             let entry = index.and_then(|index| Some((index, history.entries.get(index)?)));
             let entry = entry.filter(|(index, entry)| *index > 0 || entry.url != "about:blank");
-            let Some((_, entry)) = entry else { return Err(not_loaded("there is no page before this one")) };
+            let Some((_, entry)) = entry else {
+                let side = if steps < 0 { "before" } else { "after" };
+                return Err(not_loaded(&format!("there is no page {side} this one")));
+            };
             let params = json!({ "entryId": entry.id });
             self.command::<Done>(&before.session, "Page.navigateToHistoryEntry", params, Duration::MAX)
                 .await

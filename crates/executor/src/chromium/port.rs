@@ -13,8 +13,8 @@ use super::frames::Maybe;
 use super::script::function;
 use super::sight::{html_with_frames, text_with_frames};
 use crate::page::{
-    Act, Facts, Locator, Look, Node, Outline, Page, PageError, Picture, Query, SecretsIn, Settled, Sight,
-    Skeleton, WaitUntil,
+    Act, Facts, Locator, Look, Node, Offset, Outline, Page, PageError, Picture, Query, SecretsIn, Settled,
+    Sight, Skeleton, WaitUntil,
 };
 
 /// Longest wait of one call of `changed`. What changes between a look and the wait leaves no sign that could still be
@@ -37,11 +37,14 @@ impl ChromiumPage {
     async fn send(&mut self, act: &Act, until: WaitUntil, limit: Duration) -> Result<(), PageError> {
         match act {
             Act::Navigate { url } => self.navigate(url, until, limit).await,
-            Act::Back => self.back(until, limit).await,
+            Act::Back => self.history(-1, until, limit).await,
+            Act::Forward => self.history(1, until, limit).await,
             Act::Reload => self.reload(until, limit).await,
-            Act::Click { node, count } => self.click(node, *count, limit).await,
-            Act::Hover { node } => self.hover(node, limit).await,
+            Act::Click { node, how } => self.click(node, how, limit).await,
+            Act::Hover { node, at } => self.hover(node, *at, limit).await,
+            Act::Drag { node, how, drop } => Box::pin(self.drag(node, how, drop, limit)).await,
             Act::Fill { node, text } => self.fill(node, text, limit).await,
+            Act::Type { node, text } => self.type_after(node, text, limit).await,
             Act::Press { node, key } => self.press(node.as_ref(), key, limit).await,
             Act::Select { node, values } => self.select(node, values, limit).await,
             Act::Submit { node } => self.submit(node, limit).await,
@@ -129,6 +132,7 @@ impl Page for ChromiumPage {
     async fn settle(
         &mut self,
         node: &Node,
+        at: Option<Offset>,
         limit: Duration,
         secrets_in: Option<&SecretsIn<'_>>,
     ) -> Result<Settled, PageError> {
@@ -138,12 +142,12 @@ impl Page for ChromiumPage {
         // Most elements rest, and all that there is to wait for is a frame: time enough to see the page.
         let mut ahead = self.ahead.take();
         let (place, sight) = tokio::join!(
-            Box::pin(self.settle_place(node, limit)),
+            Box::pin(self.settle_place(node, at, limit)),
             Box::pin(self.seen(&mut ahead, secrets_in)),
         );
         self.ahead = ahead;
         let place = place?;
-        self.settled = Some((node.clone(), place));
+        self.settled = Some((node.clone(), at, place));
         // A page that could not be seen now can be looked at again.
         Ok(Settled { rect: place.rect, sight: sight.ok().filter(|_| place.rested) })
     }
@@ -155,7 +159,9 @@ impl Page for ChromiumPage {
         self.ahead = None;
         let done = match &act {
             // Navigations wait for their own document.
-            Act::Navigate { .. } | Act::Back | Act::Reload => Box::pin(self.send(&act, until, limit)).await,
+            Act::Navigate { .. } | Act::Back | Act::Forward | Act::Reload => {
+                Box::pin(self.send(&act, until, limit)).await
+            }
             _ => Box::pin(self.send_and_follow(&act, until, limit)).await,
         };
         self.settled = None;
@@ -181,8 +187,11 @@ impl Page for ChromiumPage {
         self.shared.read().downloads.pending()
     }
 
-    fn answer_dialogs(&mut self, answer: v1::DialogAnswer) {
-        self.shared.change(|state| state.dialogs = answer);
+    fn answer_dialogs(&mut self, answer: v1::DialogAnswer, prompt: Option<String>) {
+        self.shared.change(|state| {
+            state.dialogs = answer;
+            state.prompt = prompt;
+        });
     }
 
     fn take_changes(&mut self) -> v1::PageChanges {

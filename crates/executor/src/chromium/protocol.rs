@@ -138,6 +138,12 @@ pub(super) struct DialogOpening {
     pub default_prompt: String,
 }
 
+/// The parameters of `Input.dragIntercepted`.
+#[derive(Debug, Deserialize)]
+pub(super) struct DragIntercepted {
+    pub data: serde_json::Value,
+}
+
 /// The parameters of `Page.javascriptDialogClosed`.
 #[derive(Debug, Deserialize)]
 pub(super) struct DialogClosed {

@@ -65,7 +65,7 @@ pub mod function {
     pub const NODE: &str = "node";
     /// `(element)` → its handle.
     pub const HANDLE: &str = "handle";
-    /// `(handle, limitMs, redaction)` → promise of `{rect, rested}`, `{coveredBy}` or `{reason}`. The centre of the rectangle, which
+    /// `(handle, limitMs, redaction, at?)` → promise of `{rect, rested}`, `{coveredBy}` or `{reason}`. The centre of the rectangle, which
     /// is in this frame's viewport, is the point to send input to.
     pub const SETTLE: &str = "settle";
     /// `(handle, x, y, redaction)` → `{ok, coveredBy}`: what lies at a point of this frame's viewport.
@@ -76,9 +76,11 @@ pub mod function {
     /// `(token, redaction)` → `{delivered, pressed, blockedBy, moved, detached}`. Not delivered, but pressed: the element has
     /// received the beginning of a click, and no element the rest. Neither of both and not blocked: no event arrived.
     pub const DISARM: &str = "disarm";
+    /// `(token)` → `{pressed, dragging}`: the element has received the press, and the browser drags it.
+    pub const HELD: &str = "held";
     /// `(handle)` → `{ok}` or `{reason}`.
     pub const FOCUS: &str = "focus";
-    /// `(handle, types)` → `{ok, direct, before, token}` or `{reason}`; `direct`: [`SET_VALUE`] is to be called instead of
+    /// `(handle, types, adds?)` → `{ok, direct, before, token}` or `{reason}`; `direct`: [`SET_VALUE`] is to be called instead of
     /// typing, and nothing was armed.
     pub const READY_TO_FILL: &str = "readyToFill";
     /// `(handle, token, redaction)` → `{verdict, now}`; the verdict is that of [`DISARM`].

@@ -129,6 +129,10 @@ pub(super) struct State {
     pub tabs: Vec<Tab>,
     pub sessions: BTreeMap<String, Attachment>,
     pub dialogs: v1::DialogAnswer,
+    /// The text for prompts that are accepted.
+    pub prompt: Option<String>,
+    /// What is being dragged from one of the pages, as the browser describes it.
+    pub dragged: Option<serde_json::Value>,
     pub follow_new_tabs: bool,
     pub changes: Changes,
     pub downloads: Downloads,
@@ -151,6 +155,8 @@ impl State {
             tabs: Vec::new(),
             sessions: BTreeMap::new(),
             dialogs,
+            prompt: None,
+            dragged: None,
             follow_new_tabs,
             changes: Changes::default(),
             downloads,

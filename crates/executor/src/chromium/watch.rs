@@ -8,15 +8,16 @@ use serde_json::json;
 
 use super::protocol::{
     AttachedToTarget, ContextCreated, ContextDestroyed, DetachedFromTarget, DialogOpening, DownloadProgress,
-    DownloadWillBegin, FrameAttached, FrameDetached, FrameNavigated, FrameOnly, LifecycleEvent,
-    NavigationStarted, ResponseReceived, WebSocketCreated, WindowOpen,
+    DownloadWillBegin, DragIntercepted, FrameAttached, FrameDetached, FrameNavigated, FrameOnly,
+    LifecycleEvent, NavigationStarted, ResponseReceived, WebSocketCreated, WindowOpen,
 };
 use super::requests::Filter;
 use super::state::Shared;
 use super::tabs::{TABS_LIMIT, TabSetup, WORLD, close, prepare_worker, send};
 
 /// The events that the task takes. Their order matters, so they are one subscription.
-const EVENTS: [&str; 20] = [
+const EVENTS: [&str; 21] = [
+    "Input.dragIntercepted",
     "Network.responseReceived",
     "Browser.downloadProgress",
     "Browser.downloadWillBegin",
@@ -86,6 +87,9 @@ impl Watcher {
                 self.detached(&detached.session_id);
             }),
             "Inspector.targetCrashed" => self.crashed(session),
+            "Input.dragIntercepted" => parse(event, |drag: DragIntercepted| {
+                self.shared.change(|state| state.dragged = Some(drag.data));
+            }),
             "Page.javascriptDialogOpening" => parse(event, |dialog| self.dialog(session, dialog)),
             "Page.frameAttached" => parse(event, |frame: FrameAttached| {
                 self.shared.change(|state| {
@@ -220,13 +224,14 @@ impl Watcher {
     }
 
     fn dialog(&self, session: &str, dialog: DialogOpening) {
-        let accepted = self.shared.change(|state| {
+        let (accepted, prompt) = self.shared.change(|state| {
             let accepted = state.dialogs == v1::DialogAnswer::Accept;
             let message = dialog.message.chars().take(DIALOG_TEXT).collect();
             state.changes.dialog(v1::DialogRecord { kind: dialog.kind, message, accepted });
-            accepted
+            (accepted, state.prompt.clone())
         });
-        let answer = json!({ "accept": accepted, "promptText": dialog.default_prompt });
+        let text = prompt.unwrap_or(dialog.default_prompt);
+        let answer = json!({ "accept": accepted, "promptText": text });
         send(&self.connection.session(session), "Page.handleJavaScriptDialog", answer);
     }
 

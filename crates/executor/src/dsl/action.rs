@@ -14,12 +14,14 @@ use url::Url;
 use super::condition::{Condition, Conditions};
 use super::reader::{Form, Reader};
 use super::target::Purpose;
-use crate::keys::Chord;
-use crate::page::Query;
+use crate::keys::{Chord, Modifier};
+use crate::page::{Offset, Query};
 use crate::redact::MASK;
 
 const OPTIONS_MAX: usize = 256;
 const FILES_MAX: usize = 32;
+/// The longest distance of a drag, and into an element, in CSS pixels.
+const DISTANCE_MAX: f64 = 10_000.0;
 const RATIONALE_MAX_BYTES: usize = 8 * 1024;
 
 /// An action that keeps every rule, ready to be performed.
@@ -32,6 +34,9 @@ pub(crate) struct Action {
     /// A postcondition is strong (rule U5).
     pub(crate) has_strong_postcondition: bool,
     pub(crate) target: Option<Query>,
+    /// What the target is dropped on.
+    pub(crate) to: Option<Query>,
+    pub(crate) modifiers: Vec<Modifier>,
     pub(crate) pre: Vec<Condition>,
     pub(crate) post: Vec<Condition>,
     pub(crate) conditions: Vec<Condition>,
@@ -41,20 +46,35 @@ pub(crate) struct Action {
     pub(crate) dialogs: Option<v1::DialogAnswer>,
 }
 
+impl Action {
+    /// The place within the target that the pointer goes to.
+    pub(crate) fn at(&self) -> Option<Offset> {
+        self.spec.at.as_ref().map(offset)
+    }
+
+    /// How far the target is dragged.
+    pub(crate) fn by(&self) -> Option<Offset> {
+        self.spec.by.as_ref().map(offset)
+    }
+}
+
+fn offset(offset: &v1::Offset) -> Offset {
+    Offset { x: offset.x, y: offset.y }
+}
+
 /// The fields that a kind has beyond those that all have.
 fn fields_of(kind: ActionKind) -> &'static [&'static str] {
     match kind {
         ActionKind::Unspecified => &[],
         ActionKind::Navigate => &["url", "wait_until"],
-        ActionKind::Back | ActionKind::Reload => &["wait_until"],
-        ActionKind::Click
-        | ActionKind::DoubleClick
-        | ActionKind::Hover
-        | ActionKind::Check
-        | ActionKind::Uncheck
-        | ActionKind::Submit
-        | ActionKind::ScrollTo => &["target"],
-        ActionKind::Fill => &["target", "value"],
+        ActionKind::Back | ActionKind::Forward | ActionKind::Reload => &["wait_until"],
+        ActionKind::Click | ActionKind::DoubleClick | ActionKind::RightClick => {
+            &["target", "at", "modifiers"]
+        }
+        ActionKind::Hover => &["target", "at"],
+        ActionKind::Drag => &["target", "at", "modifiers", "to", "by"],
+        ActionKind::Check | ActionKind::Uncheck | ActionKind::Submit | ActionKind::ScrollTo => &["target"],
+        ActionKind::Fill | ActionKind::Type => &["target", "value"],
         ActionKind::Press => &["target", "key"],
         ActionKind::Select => &["target", "options"],
         ActionKind::Upload => &["target", "files"],
@@ -69,7 +89,7 @@ fn fields_of(kind: ActionKind) -> &'static [&'static str] {
 fn required_of(kind: ActionKind) -> &'static [&'static str] {
     match kind {
         ActionKind::Navigate => &["url"],
-        ActionKind::Fill => &["value"],
+        ActionKind::Fill | ActionKind::Type => &["value"],
         ActionKind::Press => &["key"],
         ActionKind::Select => &["options"],
         ActionKind::Upload => &["files"],
@@ -124,6 +144,12 @@ impl Reader<'_> {
         self.check_texts(kind, action);
 
         let target = action.target.as_ref().map(|target| self.target("target", target, Purpose::Element));
+        let to = action.to.as_ref().map(|target| self.target("to", target, Purpose::Element));
+        let modifiers = self.modifiers(&action.modifiers);
+        self.check_pointing(kind, action);
+        if action.prompt_text.is_some() && dialogs != Some(v1::DialogAnswer::Accept) {
+            self.refuse("prompt_text", "fields", "a prompt gets a text only where dialogs is accept");
+        }
         let pre = self.conditions("pre", &action.pre);
         let post = self.conditions("post", &action.post);
         let conditions = self.conditions("conditions", &action.conditions);
@@ -133,6 +159,7 @@ impl Reader<'_> {
         let known = |read: &Conditions, written: &[v1::Condition]| read.known.len() == written.len();
         if self.findings.count() > before
             || matches!(target, Some(None))
+            || matches!(to, Some(None))
             || !known(&pre, &action.pre)
             || !known(&post, &action.post)
             || !known(&conditions, &action.conditions)
@@ -150,6 +177,8 @@ impl Reader<'_> {
             criticality,
             has_strong_postcondition: post.strong,
             target,
+            to: to.flatten(),
+            modifiers,
             pre: pre.known,
             post: post.known,
             conditions: conditions.known,
@@ -174,6 +203,10 @@ impl Reader<'_> {
             ("output", action.output.is_some()),
             ("wait_until", action.wait_until.is_some()),
             ("full_page", action.full_page),
+            ("to", action.to.is_some()),
+            ("by", action.by.is_some()),
+            ("at", action.at.is_some()),
+            ("modifiers", !action.modifiers.is_empty()),
         ];
         let name = traits.name;
         for (field, is_there) in present {
@@ -201,6 +234,43 @@ impl Reader<'_> {
         }
     }
 
+    fn modifiers(&mut self, written: &[i32]) -> Vec<Modifier> {
+        let mut modifiers = Vec::new();
+        for (index, modifier) in written.iter().enumerate() {
+            let path = format!("modifiers[{index}]");
+            let modifier = match self.optional_enum::<v1::KeyModifier>(&path, Some(*modifier)) {
+                Some(v1::KeyModifier::Alt) => Modifier::Alt,
+                Some(v1::KeyModifier::Control) => Modifier::Control,
+                Some(v1::KeyModifier::Meta) => Modifier::Meta,
+                Some(v1::KeyModifier::Shift) => Modifier::Shift,
+                Some(v1::KeyModifier::Unspecified) | None => continue,
+            };
+            if modifiers.contains(&modifier) {
+                self.refuse(&path, "duplicate", "is listed twice");
+                return modifiers;
+            }
+            modifiers.push(modifier);
+        }
+        modifiers
+    }
+
+    fn check_pointing(&mut self, kind: ActionKind, action: &v1::Action) {
+        if kind == ActionKind::Drag && action.to.is_some() == action.by.is_some() {
+            self.refuse("to", "only_one", "drag has either an element to drop on, or a distance");
+        }
+        let far = |distance: f64| !distance.is_finite() || distance.abs() > DISTANCE_MAX;
+        for (field, offset) in [("by", &action.by), ("at", &action.at)] {
+            let Some(offset) = offset else { continue };
+            if far(offset.x) || far(offset.y) {
+                self.refuse(field, "range", format!("must be at most {DISTANCE_MAX} CSS pixels each way"));
+            } else if field == "at" && (offset.x < 0.0 || offset.y < 0.0) {
+                self.refuse(field, "range", "a place within an element has no negative distance");
+            } else if field == "by" && offset.x == 0.0 && offset.y == 0.0 {
+                self.refuse(field, "range", "is no distance");
+            }
+        }
+    }
+
     fn check_texts(&mut self, kind: ActionKind, action: &v1::Action) {
         if let Some(url) = &action.url
             && let Some(url) = self.text("url", url, Place::Plain)
@@ -215,6 +285,12 @@ impl Reader<'_> {
                 self.refuse("value", "mask", format!("has {MASK}, which stands for what was masked"));
             }
             self.text("value", value, place);
+        }
+        if let Some(text) = &action.prompt_text {
+            if text.contains(MASK) {
+                self.refuse("prompt_text", "mask", format!("has {MASK}, which stands for what was masked"));
+            }
+            self.text("prompt_text", text, Place::Plain);
         }
         if let Some(key) = &action.key
             && self.is_clean("key", key)

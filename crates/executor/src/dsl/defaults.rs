@@ -68,7 +68,7 @@ pub fn materialise_action(action: &mut v1::Action, policy: &v1::ScriptPolicy) {
     }
     action.repeatable.get_or_insert(traits.repeatable);
     action.on_failure.get_or_insert(OnFailure::Halt as i32);
-    if matches!(kind, ActionKind::Navigate | ActionKind::Back | ActionKind::Reload) {
+    if matches!(kind, ActionKind::Navigate | ActionKind::Back | ActionKind::Forward | ActionKind::Reload) {
         action.wait_until.get_or_insert(WaitUntil::Load as i32);
     }
     if action.timeout_ms.is_none() {

@@ -12,7 +12,7 @@ use super::step::{Deadline, Step, read_failed};
 use super::uploads::upload_failed;
 use crate::dsl::{Action, Condition, Test};
 use crate::error::{FailedCondition, Failure, Phase};
-use crate::page::{Act, Node, Page, PageError};
+use crate::page::{Act, Button, Node, Page, PageError, Pointing};
 use crate::redact::is_peculiar;
 
 impl<P: Page> Step<'_, P> {
@@ -114,15 +114,22 @@ impl<P: Page> Step<'_, P> {
             ActionKind::Navigate => Act::Navigate { url: spec.url.clone().unwrap_or_default() },
             ActionKind::Download => match &spec.url {
                 Some(url) => Act::Navigate { url: url.clone() },
-                None => Act::Click { node: node()?, count: 1 },
+                None => Act::Click { node: node()?, how: Pointing::default() },
             },
             ActionKind::Back => Act::Back,
+            ActionKind::Forward => Act::Forward,
             ActionKind::Reload => Act::Reload,
-            ActionKind::Click | ActionKind::Check | ActionKind::Uncheck => {
-                Act::Click { node: node()?, count: 1 }
+            ActionKind::Click
+            | ActionKind::DoubleClick
+            | ActionKind::RightClick
+            | ActionKind::Check
+            | ActionKind::Uncheck => Act::Click { node: node()?, how: pointing(action) },
+            ActionKind::Drag => {
+                let drop = prepared.drop.clone().ok_or_else(|| not_acted_on(action, &PageError::Detached))?;
+                Act::Drag { node: node()?, how: pointing(action), drop }
             }
-            ActionKind::DoubleClick => Act::Click { node: node()?, count: 2 },
-            ActionKind::Hover => Act::Hover { node: node()? },
+            ActionKind::Hover => Act::Hover { node: node()?, at: action.at() },
+            ActionKind::Type => Act::Type { node: node()?, text: self.text_to_type(action)? },
             ActionKind::Fill => Act::Fill { node: node()?, text: self.text_to_type(action)? },
             ActionKind::Press => {
                 Act::Press { node: prepared.node.clone(), key: spec.key.clone().unwrap_or_default() }
@@ -323,12 +330,28 @@ impl<P: Page> Step<'_, P> {
     }
 }
 
+/// How the pointer is used for the action.
+fn pointing(action: &Action) -> Pointing {
+    Pointing {
+        count: if action.kind == ActionKind::DoubleClick { 2 } else { 1 },
+        button: if action.kind == ActionKind::RightClick { Button::Right } else { Button::Left },
+        modifiers: action.modifiers.clone(),
+        at: action.at(),
+    }
+}
+
 /// A click that nothing on the page has received.
 fn is_stopped_click(action: &Action, error: &PageError) -> bool {
     use ActionKind as Kind;
     let clicks = matches!(
         action.kind,
-        Kind::Click | Kind::DoubleClick | Kind::Check | Kind::Uncheck | Kind::Submit | Kind::Download
+        Kind::Click
+            | Kind::DoubleClick
+            | Kind::RightClick
+            | Kind::Check
+            | Kind::Uncheck
+            | Kind::Submit
+            | Kind::Download
     );
     clicks && matches!(error, PageError::Covered { .. } | PageError::Moved { .. } | PageError::Detached)
 }

@@ -15,11 +15,8 @@ use crate::page::{Element, Locator, Page, PageError, Query};
 impl<P: Page> Step<'_, P> {
     pub(super) async fn allow(&mut self, action: &Action) -> Result<(), Failure> {
         let answer = action.dialogs.unwrap_or(self.policy.dialogs);
-        self.page.answer_dialogs(if answer == DialogAnswer::Unspecified {
-            DialogAnswer::Dismiss
-        } else {
-            answer
-        });
+        let given = if answer == DialogAnswer::Unspecified { DialogAnswer::Dismiss } else { answer };
+        self.page.answer_dialogs(given, action.spec.prompt_text.clone());
         // What the last action caused may have come after it had ended: a blocked request never passes unseen.
         self.absorb();
         self.check_changes(answer)?;

@@ -13,7 +13,8 @@ use crate::dsl::{Action, RESOLUTION_ORDER};
 use crate::error::{FailedCondition, Failure, Phase};
 use crate::evidence::Seen;
 use crate::page::{
-    Description, Element, Facts, Locator, Look, Node, Page, PageError, Picture, Query, SecretsIn, Settled,
+    Description, Drop, Element, Facts, Locator, Look, Node, Page, PageError, Picture, Query, SecretsIn,
+    Settled,
 };
 use crate::text::normalised;
 
@@ -21,6 +22,8 @@ use crate::text::normalised;
 #[derive(Debug, Default)]
 pub(super) struct Prepared {
     pub(super) node: Option<Node>,
+    /// Where it is dragged to.
+    pub(super) drop: Option<Drop>,
     /// Values of the options to be selected.
     pub(super) values: Vec<String>,
     /// Files to be uploaded, without links and `..` in their paths.
@@ -39,11 +42,12 @@ impl<P: Page> Step<'_, P> {
         if let Some(target) = &action.target {
             self.make_ready(action, target, deadline).await?;
         }
+        let drop = self.place_to_drop(action, deadline).await?;
         let element = self.element.take();
         let judged = self.judge(action, element.as_ref()).await;
         self.element = element;
         judged?;
-        let mut prepared = Prepared::default();
+        let mut prepared = Prepared { drop, ..Prepared::default() };
         self.point(action, &mut prepared);
         if action.kind == ActionKind::Upload {
             prepared.files = self.files_to_upload(action).await?;
@@ -54,6 +58,45 @@ impl<P: Page> Step<'_, P> {
             self.check_proof(action).await?;
         }
         Ok(prepared)
+    }
+
+    /// Where the target is dropped: on an element that is there exactly once and receives what is dropped, or at a distance.
+    async fn place_to_drop(&mut self, action: &Action, deadline: Deadline) -> Result<Option<Drop>, Failure> {
+        if let Some(by) = action.by() {
+            return Ok(Some(Drop::By(by)));
+        }
+        let Some(to) = &action.to else { return Ok(None) };
+        let found = self.resolution.take();
+        let target = action.spec.to.as_ref().map(target_json);
+        let ready = self.ready_to_drop_on(action, to, deadline).await;
+        self.resolution = found;
+        match ready {
+            Ok(node) => Ok(Some(Drop::On(node))),
+            Err(mut failure) => {
+                failure.details.insert("field".to_owned(), "to".into());
+                if failure.details.contains_key("target") {
+                    failure.details.insert("target".to_owned(), target.unwrap_or_default());
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    async fn ready_to_drop_on(
+        &mut self,
+        action: &Action,
+        to: &Query,
+        deadline: Deadline,
+    ) -> Result<Node, Failure> {
+        loop {
+            let element = self.find(action, to, deadline).await?;
+            let left = deadline.left(self.clock).unwrap_or_default();
+            match self.page.settle(&element.node, None, left, None).await {
+                Ok(_) => return Ok(element.node),
+                Err(PageError::Detached) if deadline.left(self.clock).is_some() => {}
+                Err(error) => return Err(not_acted_on(action, &error)),
+            }
+        }
     }
 
     /// What of the element, as it is now, the execution needs.
@@ -161,7 +204,7 @@ impl<P: Page> Step<'_, P> {
                 return Ok(());
             }
             if !self.wait(deadline).await.map_err(|error| read_failed(&error, Phase::Pre))? {
-                return Err(Failure::of_conditions(failed));
+                return Err(Failure::of_declared(failed));
             }
         }
     }
@@ -204,7 +247,7 @@ impl<P: Page> Step<'_, P> {
             let redactor = &*self.redactor;
             let secrets_in = |text: &str| redactor.found(text);
             let pictured = Self::sends(action).then_some::<&SecretsIn<'_>>(&secrets_in);
-            match self.page.settle(&node, left, pictured).await {
+            match self.page.settle(&node, action.at(), left, pictured).await {
                 Ok(Settled { rect, sight }) => {
                     self.before = sight.map(|sight| Seen::of(sight, self.redactor));
                     if let Some(resolution) = &mut self.resolution {
@@ -309,7 +352,7 @@ fn unmet(action: &Action, facts: &Facts) -> Vec<(&'static str, Value)> {
     need("visible", !needs_visible || is_seen, json!(facts.visible));
     need("enabled", !needs_enabled || facts.enabled, json!(facts.enabled));
     match kind {
-        Kind::Fill => {
+        Kind::Fill | Kind::Type => {
             need("editable", facts.editable, json!(facts.editable));
             need(SECRET_INPUT, facts.secret || !types_secret(action), json!(facts.secret));
         }
@@ -356,7 +399,14 @@ fn values(options: &[String], facts: &Facts) -> Vec<String> {
 fn is_pointed_at(action: &Action, description: &Description) -> bool {
     use ActionKind as Kind;
     match action.kind {
-        Kind::Click | Kind::DoubleClick | Kind::Hover | Kind::Check | Kind::Uncheck | Kind::Download => true,
+        Kind::Click
+        | Kind::DoubleClick
+        | Kind::RightClick
+        | Kind::Drag
+        | Kind::Hover
+        | Kind::Check
+        | Kind::Uncheck
+        | Kind::Download => true,
         Kind::Submit => !description.tag.eq_ignore_ascii_case("form"),
         _ => false,
     }

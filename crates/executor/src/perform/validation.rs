@@ -42,6 +42,9 @@ impl<P: Page> Step<'_, P> {
         {
             selectors("target".to_owned(), target, &mut found);
         }
+        if let Some(to) = &action.to {
+            selectors("to".to_owned(), to, &mut found);
+        }
         for (list, conditions) in
             [("conditions", &action.conditions), ("pre", &action.pre), ("post", &action.post)]
         {

@@ -177,7 +177,7 @@ async fn what_leads_around_the_allowlist_is_refused() {
     for button in ["#blob", "#window"] {
         page.go(&ours.url("/")).await.unwrap();
         let node = page.node(button).await;
-        page.act(Act::Click { node, count: 1 }, WaitUntil::Load).await.unwrap();
+        page.act(Act::Click { node, how: Default::default() }, WaitUntil::Load).await.unwrap();
         page.changes(|changes| changes.blocked.iter().any(|request| request.host == "blob:")).await;
         page.looked(&css("#mine"), |look| look.count == 0).await;
     }

@@ -54,7 +54,7 @@ async fn take(page: &mut Opened, ours: &Server, number: usize) {
     page.page.take_changes();
     let query = if WAYS[number].1.contains("<iframe") { within(&["#in"], "#go") } else { css("#go") };
     let (node, _) = page.found(&query).await;
-    page.act(Act::Click { node, count: 1 }, WaitUntil::Load).await.unwrap();
+    page.act(Act::Click { node, how: Default::default() }, WaitUntil::Load).await.unwrap();
 }
 
 #[tokio::test]
@@ -115,8 +115,8 @@ async fn all_acts_are_followed_to_where_they_lead() {
             locators if locators == css("#select").locators => {
                 Act::Select { node, values: vec!["b".to_owned()] }
             }
-            locators if locators == css("#hover").locators => Act::Hover { node },
-            _ => Act::Click { node, count: 1 },
+            locators if locators == css("#hover").locators => Act::Hover { node, at: None },
+            _ => Act::Click { node, how: Default::default() },
         };
         page.act(act, WaitUntil::Load).await.unwrap();
         let blocked = page.page.take_changes().blocked;
@@ -230,7 +230,7 @@ async fn a_document_that_does_not_come_in_time_does_not_come_later() {
     page.go(&ours.url("/")).await.unwrap();
     let node = page.node("#go").await;
     let limit = Duration::from_secs(10);
-    let clicked = page.page.act(Act::Click { node, count: 1 }, WaitUntil::Load, limit).await;
+    let clicked = page.page.act(Act::Click { node, how: Default::default() }, WaitUntil::Load, limit).await;
     assert_eq!(clicked, Err(PageError::TooSlow { waiting_for: "the document", limit }));
     ours.asked("/never").await;
     // The next act is performed on the page that is there.

@@ -22,7 +22,7 @@ async fn dialogs_are_answered_at_once_as_declared() {
     assert_eq!(page.page.take_changes().dialogs, [record("alert", "hello", false)]);
     page.click("#ask").await.unwrap();
     page.reads("#said", "false,null").await;
-    page.page.answer_dialogs(DialogAnswer::Accept);
+    page.page.answer_dialogs(DialogAnswer::Accept, None);
     page.page.take_changes();
     page.click("#ask").await.unwrap();
     page.reads("#said", "true,Ann").await;
@@ -49,11 +49,11 @@ async fn a_page_that_wants_to_be_asked_before_it_is_left_is_answered() {
     // Without use of the page it is not asked.
     let node = page.node("#stay").await;
     page.act(Act::Fill { node: node.clone(), text: "x".to_owned() }, WaitUntil::Load).await.unwrap();
-    page.act(Act::Click { node, count: 1 }, WaitUntil::Load).await.unwrap();
+    page.act(Act::Click { node, how: Default::default() }, WaitUntil::Load).await.unwrap();
     let stayed = page.go(&server.url("/next")).await;
     assert!(matches!(stayed, Err(PageError::NotLoaded { .. })), "{stayed:?}");
     assert_eq!(page.page.take_changes().dialogs[0].kind, "beforeunload");
-    page.page.answer_dialogs(DialogAnswer::Accept);
+    page.page.answer_dialogs(DialogAnswer::Accept, None);
     assert_eq!(page.page.location().await.unwrap().0, server.url("/"));
     let left = page.go(&server.url("/next")).await;
     assert_eq!(left, Ok(()), "{:?}", page.page.take_changes());

@@ -41,7 +41,7 @@ const PATH: [&str; 2] = ["#middle", "#inner"];
 async fn used(host: &str) {
     let (_server, mut page) = with_frame(host, "").await;
     let (node, _) = page.found(&within(&PATH, "#go")).await;
-    page.act(Act::Click { node: node.clone(), count: 1 }, WaitUntil::Load).await.unwrap();
+    page.act(Act::Click { node: node.clone(), how: Default::default() }, WaitUntil::Load).await.unwrap();
     let said = within(&PATH, "#said");
     let clicked =
         |look: &capataz_executor::page::Look| look.element.as_ref().unwrap().facts.text == "clicked";
@@ -83,7 +83,7 @@ async fn what_covers_a_frame_covers_what_is_in_it() {
         let mut clicked = Ok(());
         for limit in SHORT_LIMITS {
             // All of it is waited: what covers an element may go.
-            let click = Act::Click { node: node.clone(), count: 1 };
+            let click = Act::Click { node: node.clone(), how: Default::default() };
             clicked = page.page.act(click, WaitUntil::Load, limit).await;
             // What is around the frame is looked at when the element was seen to rest in it.
             if clicked != Err(PageError::NotActionable { reason: "moving" }) {
@@ -104,7 +104,7 @@ async fn what_comes_over_a_frame_at_the_last_moment_receives_nothing() {
     for host in ["127.0.0.1", "localhost"] {
         let (_server, mut page) = with_frame(host, late).await;
         let (node, _) = page.found(&within(&PATH, "#go")).await;
-        let clicked = page.act(Act::Click { node, count: 1 }, WaitUntil::Load).await;
+        let clicked = page.act(Act::Click { node, how: Default::default() }, WaitUntil::Load).await;
         // Either the click was first, or it was stopped: the cover has received nothing.
         assert_eq!(page.text_of("#late").await, "Late");
         let said = page.found(&within(&PATH, "#said")).await.1.text;
@@ -131,7 +131,7 @@ async fn a_frame_that_is_missing_is_told_by_its_place_in_the_path() {
 async fn an_element_far_below_the_fold_in_a_frame_of_another_site_comes_to_rest() {
     let (_server, mut page) = with_frame("localhost", "").await;
     let (node, _) = page.found(&within(&PATH, "#go")).await;
-    let settled = page.page.settle(&node, crate::support::LIMIT, None).await.unwrap();
+    let settled = page.page.settle(&node, None, crate::support::LIMIT, None).await.unwrap();
     assert!(settled.rect.y > 0.0 && settled.rect.y < 720.0, "{settled:?}");
 }
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use capataz_executor::page::{Act, Page, PageError, WaitUntil};
+use capataz_executor::page::{Act, Page, PageError, Pointing, WaitUntil};
 
 use crate::support::{LIMIT, Opened, Server, css, open};
 
@@ -34,8 +34,10 @@ async fn input_arrives_once_and_where_it_is_meant() {
     page.click("#go").await.unwrap();
     page.reads("#log", "click1true;").await;
     let node = page.node("#go").await;
-    page.page.settle(&node, LIMIT, None).await.unwrap();
-    page.act(Act::Click { node, count: 2 }, WaitUntil::Load).await.unwrap();
+    page.page.settle(&node, None, LIMIT, None).await.unwrap();
+    page.act(Act::Click { node, how: Pointing { count: 2, ..Default::default() } }, WaitUntil::Load)
+        .await
+        .unwrap();
     page.reads("#log", "click1true;click1true;click2true;double;").await;
 
     for (selector, text) in
@@ -110,11 +112,11 @@ async fn a_covered_element_is_not_clicked_and_nothing_else_is() {
     page.go(&server.url("/")).await.unwrap();
     let node = page.node("#target").await;
     let limit = Duration::from_millis(300);
-    let Err(PageError::Covered { by: Some(by) }) = page.page.settle(&node, limit, None).await else {
+    let Err(PageError::Covered { by: Some(by) }) = page.page.settle(&node, None, limit, None).await else {
         panic!("the cover was not seen")
     };
     assert_eq!((by.id.as_deref(), by.name.as_str()), (Some("cover"), "Cookies?"));
-    let clicked = page.page.act(Act::Click { node, count: 1 }, WaitUntil::Load, limit).await;
+    let clicked = page.page.act(Act::Click { node, how: Default::default() }, WaitUntil::Load, limit).await;
     assert!(is_covered(&clicked), "{clicked:?}");
     assert_eq!(page.text_of("#log").await, "none");
 }
@@ -145,8 +147,8 @@ async fn what_is_covered_or_moved_between_the_check_and_the_click_receives_nothi
     for (path, _) in pages {
         page.go(&server.url(path)).await.unwrap();
         let node = page.node("#target").await;
-        page.page.settle(&node, LIMIT, None).await.unwrap();
-        let clicked = page.act(Act::Click { node, count: 1 }, WaitUntil::Load).await;
+        page.page.settle(&node, None, LIMIT, None).await.unwrap();
+        let clicked = page.act(Act::Click { node, how: Default::default() }, WaitUntil::Load).await;
         assert!(clicked.is_err(), "{path}");
         assert_eq!(page.text_of("#log").await, "none", "{path}: {clicked:?}");
     }
@@ -162,8 +164,8 @@ async fn an_element_that_is_gone_is_not_acted_on() {
     let node = page.node("#target").await;
     page.looked(&css("#target"), |look| look.element.as_ref().unwrap().node.handle != node.handle).await;
     for act in [
-        Act::Click { node: node.clone(), count: 1 },
-        Act::Hover { node: node.clone() },
+        Act::Click { node: node.clone(), how: Default::default() },
+        Act::Hover { node: node.clone(), at: None },
         Act::Fill { node: node.clone(), text: "x".to_owned() },
         Act::Press { node: Some(node.clone()), key: "Enter".to_owned() },
         Act::Select { node: node.clone(), values: vec![] },
@@ -188,7 +190,7 @@ async fn an_element_that_moves_is_waited_for_and_one_that_never_stops_is_not_cli
     page.go(&server.url("/moving")).await.unwrap();
     let node = page.node("#target").await;
     let limit = Duration::from_millis(300);
-    let clicked = page.page.act(Act::Click { node, count: 1 }, WaitUntil::Load, limit).await;
+    let clicked = page.page.act(Act::Click { node, how: Default::default() }, WaitUntil::Load, limit).await;
     assert_eq!(clicked, Err(PageError::NotActionable { reason: "moving" }));
     assert_eq!(page.text_of("#log").await, "none");
     page.go(&server.url("/stopping")).await.unwrap();
@@ -209,14 +211,14 @@ async fn a_page_is_seen_while_its_element_is_watched_and_only_where_that_rested_
     let mut page = open(&[&server]).await;
     page.go(&server.url("/stopping")).await.unwrap();
     let node = page.node("#target").await;
-    let settled = page.page.settle(&node, LIMIT, Some(&|_| Vec::new())).await.unwrap();
+    let settled = page.page.settle(&node, None, LIMIT, Some(&|_| Vec::new())).await.unwrap();
     assert_eq!(settled.sight, None, "it moved until {:?}", settled.rect);
 
     page.go(&server.url("/resting")).await.unwrap();
     let node = page.node("#target").await;
-    let sight = page.page.settle(&node, LIMIT, None).await.unwrap().sight.unwrap();
+    let sight = page.page.settle(&node, None, LIMIT, None).await.unwrap().sight.unwrap();
     assert_eq!((&sight.skeleton, sight.picture), (&page.page.skeleton().await.unwrap(), None));
-    let sight = page.page.settle(&node, LIMIT, Some(&|_| Vec::new())).await.unwrap().sight.unwrap();
+    let sight = page.page.settle(&node, None, LIMIT, Some(&|_| Vec::new())).await.unwrap().sight.unwrap();
     assert!(sight.picture.is_some_and(|picture| !picture.png.is_empty()));
 }
 
@@ -269,7 +271,7 @@ async fn an_element_below_the_fold_is_scrolled_to_and_hovered() {
     assert!(!facts.in_viewport);
     page.act(Act::ScrollTo { node: node.clone() }, WaitUntil::Load).await.unwrap();
     assert!(page.page.facts(&node, &[]).await.unwrap().in_viewport);
-    page.act(Act::Hover { node }, WaitUntil::Load).await.unwrap();
+    page.act(Act::Hover { node, at: None }, WaitUntil::Load).await.unwrap();
     page.reads("#far", "over").await;
 }
 

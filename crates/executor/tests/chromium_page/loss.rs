@@ -20,7 +20,7 @@ async fn every_call_after_the_browsers_death_is_lost_at_once() {
     assert!(info.version.contains("Chrome/"), "{info:?}");
     kill(info.process_id);
     page.browser.ended().await;
-    let act = Act::Click { node: node.clone(), count: 1 };
+    let act = Act::Click { node: node.clone(), how: Default::default() };
     assert!(is_lost(&page.act(act, WaitUntil::Load).await));
     assert!(is_lost(&page.page.look(&css("#go")).await));
     assert!(is_lost(&page.page.facts(&node, &[]).await));
@@ -54,7 +54,7 @@ async fn a_tab_that_crashes_is_lost_and_says_so() {
     }
     let lost = page.page.downloads_ended(true, LIMIT).await;
     assert!(is_lost(&lost), "{lost:?}");
-    let clicked = page.act(Act::Click { node, count: 1 }, WaitUntil::Load).await;
+    let clicked = page.act(Act::Click { node, how: Default::default() }, WaitUntil::Load).await;
     assert_eq!(clicked, Err(PageError::Lost { reason: "the tab has crashed".to_owned() }));
     assert!(is_lost(&page.page.look(&css("#go")).await));
 }

@@ -195,7 +195,7 @@ async fn what_frames_show_belongs_to_the_state_of_their_page() {
     assert_eq!(frames.len(), 2, "{snapshot}");
     assert_eq!(with_target[0]["targets"][0]["element"]["name"], "Press");
 
-    page.act(Act::Click { node: button, count: 1 }, WaitUntil::Load).await.unwrap();
+    page.act(Act::Click { node: button, how: Default::default() }, WaitUntil::Load).await.unwrap();
     let after = page.page.skeleton().await.unwrap();
     assert_ne!(after.dom, before.dom);
     assert_eq!((after.anchors, after.inputs), (before.anchors, before.inputs));

@@ -183,7 +183,7 @@ async fn an_act_makes_a_picture_taken_ahead_worthless() {
     let node = page.node("#idle").await;
     page.page.look_ahead(Arc::new(nothing_is_secret));
     assert!(page.page.has_picture_ahead().await);
-    page.act(Act::Click { node, count: 1 }, WaitUntil::Load).await.unwrap();
+    page.act(Act::Click { node, how: Default::default() }, WaitUntil::Load).await.unwrap();
     assert!(!page.page.has_picture_ahead().await);
     assert!(sight(&mut page).await.1);
 }

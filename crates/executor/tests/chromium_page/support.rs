@@ -288,7 +288,7 @@ impl Opened {
 
     pub async fn click(&mut self, selector: &str) -> Result<(), PageError> {
         let node = self.node(selector).await;
-        self.act(Act::Click { node, count: 1 }, WaitUntil::Load).await
+        self.act(Act::Click { node, how: Default::default() }, WaitUntil::Load).await
     }
 
     /// What has happened until a wanted thing has, together.

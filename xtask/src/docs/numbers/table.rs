@@ -390,6 +390,7 @@ pub(super) const NUMBERS: &[Number] = &[
         "CONDITION_DEPTH_MAX",
     ),
     number("docs/actions.md", "lead to an element | {8} ", "crates/contracts/src", "FRAMES_MAX"),
+    number("docs/actions.md", "`at` and `by` | {10,000} CSS", "crates/executor/src", "DISTANCE_MAX"),
     number("docs/actions.md", "containers around an element | {4} ", "crates/contracts/src", "WITHIN_MAX"),
     number("docs/actions.md", "time limits and delays | {1 hour}", "crates/contracts/src", "DURATION_MAX_MS"),
     number("docs/actions.md", "`same_state_revisit` | {10,000}", "crates/contracts/src", "STEPS_MAX"),

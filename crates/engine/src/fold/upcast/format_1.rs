@@ -108,6 +108,8 @@ fn changes_something(kind: ActionKind) -> bool {
         | ActionKind::Submit
         | ActionKind::Upload
         | ActionKind::Download => true,
+        // Kinds that no log of this format has.
+        ActionKind::Forward | ActionKind::RightClick | ActionKind::Drag | ActionKind::Type => true,
         ActionKind::Unspecified
         | ActionKind::Hover
         | ActionKind::ScrollTo

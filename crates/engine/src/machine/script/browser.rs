@@ -125,7 +125,7 @@ impl ScriptState {
             let succeeded = task.end.as_ref().is_some_and(|end| end.status == ResultStatus::Success);
             match action.kind() {
                 v1::ActionKind::Navigate if succeeded => return true,
-                v1::ActionKind::Back => return false,
+                v1::ActionKind::Back | v1::ActionKind::Forward => return false,
                 _ => {}
             }
         }

@@ -199,6 +199,17 @@ const hittable = (element) => {
   return first === undefined ? { outside: true } : { hit: first };
 };
 
+/** As `hittable`, at a place within the element. */
+const hittableAt = (element, { x, y }) => {
+  const box = boxOf(element);
+  if (x > box.width || y > box.height) return { misplaced: true };
+  const point = [box.x + x, box.y + y];
+  if (point[0] < 0 || point[1] < 0 || point[0] >= innerWidth || point[1] >= innerHeight) return { outside: true };
+  const hit = elementAt(...point);
+  if (hit === null) return { outside: true };
+  return receives(hit, element) ? { rect: { x: point[0], y: point[1], width: 0, height: 0 } } : { hit };
+};
+
 /** The control that submits a form when this is pressed: the element, what is around it, or what its label leads to. */
 const submitterOf = (element) => {
   const around = composedClosest(element, "button,input");

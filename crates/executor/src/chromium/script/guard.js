@@ -4,6 +4,9 @@
 const CLICK_TYPES = ["pointerdown", "mousedown", "pointerup", "mouseup", "click", "dblclick", "auxclick", "contextmenu"];
 const eventTrusted = (event) => event.isTrusted;
 
+/** The event that a use of the pointer ends with, of those that are guarded. */
+const lastOf = (types) => ["click", "auxclick"].find((type) => types.has(type)) ?? null;
+
 const guards = new Map();
 let lastToken = 0;
 
@@ -37,7 +40,7 @@ const onEvent = (event) => {
     if (event.type === "click" && isForwarded(event, guard)) continue;
     // A key may move the focus, so the first event decides for all of it. A click is one only where all of it arrives:
     // the page may have answered the press by covering or replacing the element, and what is there now was not meant.
-    const decides = guard.verdict === null || (guard.verdict && guard.types.has("click"));
+    const decides = guard.verdict === null || (guard.verdict && guard.last !== null);
     if (decides) {
       guard.verdict = arrives(event, guard);
       const [hit] = event.composedPath();
@@ -51,7 +54,7 @@ const onEvent = (event) => {
       continue;
     }
     guard.pressed = true;
-    if (event.type === "click") {
+    if (event.type === guard.last) {
       guard.clicked = true;
       const [hit] = event.composedPath();
       guard.clickedAt = isElement(hit) ? new WeakRef(hit) : null;
@@ -59,9 +62,27 @@ const onEvent = (event) => {
   }
 };
 
+/** Whether the browser takes a drag over is known when the page has handled its beginning. */
+const onDrag = (event) => {
+  if (eventTrusted(event)) for (const guard of guards.values()) guard.drag = event;
+};
+
+/** The browser's own menu is no part of the page, and would take the events that follow. */
+const onMenu = (event) => {
+  if (eventTrusted(event) && guards.size > 0) event.preventDefault();
+};
+
+/** What has become of a press: `pressed`, the element has received it; `dragging`, the browser drags what was pressed. */
+const held = (token) => {
+  const guard = guards.get(token);
+  return { pressed: guard?.verdict === true, dragging: guard !== undefined && guard.drag !== null && !guard.drag.defaultPrevented };
+};
+
 const listen = (types) => {
   // Adding the same listener again does nothing; `document.open()` removes those of the window.
   for (const type of types) window.addEventListener(type, onEvent, { capture: true, passive: false });
+  window.addEventListener("dragstart", onDrag, { capture: true, passive: true });
+  window.addEventListener("contextmenu", onMenu, { passive: false });
 };
 
 // Before any listener of the page's, where this runs before the page's scripts.
@@ -78,7 +99,8 @@ const arm = (handle, types = CLICK_TYPES) => {
   listen(types);
   guards.clear();
   lastToken += 1;
-  guards.set(lastToken, { handle, types: new Set(types), verdict: null, pressed: false, clicked: false, clickedAt: null, hit: null, point: null, detached: false });
+  const guarded = new Set(types);
+  guards.set(lastToken, { handle, types: guarded, last: lastOf(guarded), drag: null, verdict: null, pressed: false, clicked: false, clickedAt: null, hit: null, point: null, detached: false });
   return lastToken;
 };
 
@@ -99,7 +121,7 @@ const disarm = (token, redaction = null) => {
     hit === undefined ? null : target === null ? descriptionOf(hit, mask) : coverOf(hit, target, mask);
   const box = target === null ? null : boxOf(target);
   const moved = hit !== undefined && box !== null && guard.point !== null && !isIn(box, guard.point);
-  const delivered = guard.verdict === true && (guard.clicked || !guard.types.has("click"));
+  const delivered = guard.verdict === true && (guard.clicked || guard.last === null);
   return {
     delivered,
     pressed: guard.pressed && !delivered,

@@ -40,9 +40,9 @@ const focusHandle = (handle) =>
 
 /**
  * Focuses it and selects all that is in it, so that text which is inserted replaces it. `direct`: characters cannot be
- * typed there, `setValue` is to be called instead.
+ * typed there, `setValue` is to be called instead. `adds`: the text is to come after what is in it.
  */
-const focusForFill = (handle) =>
+const focusForFill = (handle, adds = false) =>
   withElement(handle, (element) => {
     if (!isEnabled(element)) return { reason: "disabled" };
     if (!isEditable(element)) return { reason: "not editable" };
@@ -56,6 +56,11 @@ const focusForFill = (handle) =>
     } else {
       selectionOf(document).selectAllChildren(element);
     }
+    // Beyond the end of what is selected.
+    if (adds) {
+      if (isInput(element) || isTextarea(element)) selectionOf(document).modify("move", "forward", "character");
+      else selectionOf(document).collapseToEnd();
+    }
     return elementOf(handle) === null ? DETACHED : { ok: true, direct: false };
   });
 
@@ -66,11 +71,11 @@ const enteredIn = (element) => ({ value: valueOf(element), text: valueOf(element
  * As `focusForFill`; then it is armed for typing, and the answer has its `token` and what is entered, `before`. Where
  * `direct`, nothing is armed.
  */
-const readyToFill = (handle, types) => {
+const readyToFill = (handle, types, adds = false) => {
   const element = elementOf(handle);
   if (element === null) return DETACHED;
   const before = enteredIn(element);
-  const outcome = focusForFill(handle);
+  const outcome = focusForFill(handle, adds);
   return outcome.ok && !outcome.direct ? { ...outcome, before, token: arm(handle, types) } : outcome;
 };
 

@@ -24,6 +24,7 @@ const capataz = Object.freeze({
   hit,
   arm,
   disarm,
+  held,
   focus: focusHandle,
   readyToFill,
   filled,

@@ -37,10 +37,11 @@ const ALIGNMENTS = ["center", "end", "start", "nearest"];
 
 /**
  * Waits until the element has the same box in two frames, is in view and receives what hits the centre of the answered box:
- * the visible part of the first of its boxes that does. `rested`: that was so from the beginning. Else says what is in the
+ * the visible part of the first of its boxes that does; with `at`, that place in the element. `rested`: that was so from the beginning. Else says what is in the
  * way when the limit, in ms, is over.
  */
-const settle = async (handle, limit, redaction = null) => {
+const settle = async (handle, limit, redaction = null, at = null) => {
+  const hitPlace = (element) => (at === null ? hittable(element) : hittableAt(element, at));
   const mask = maskOf(redaction);
   const deadline = performance.now() + limit;
   let scrolls = 0;
@@ -55,12 +56,12 @@ const settle = async (handle, limit, redaction = null) => {
       obstacle = { reason: "not visible" };
       last = null;
     } else {
-      let place = hittable(element);
+      let place = hitPlace(element);
       if (place.rect === undefined && scrolls < ALIGNMENTS.length) {
         const alignment = ALIGNMENTS[scrolls];
         scrolls += 1;
         scrollIntoView(element, { block: alignment, inline: alignment, behavior: "instant" });
-        place = hittable(element);
+        place = hitPlace(element);
       }
       const box = boxOf(element);
       still = last !== null && sameBox(last, box) ? still + 1 : 0;
@@ -70,6 +71,8 @@ const settle = async (handle, limit, redaction = null) => {
       if (place.rect !== undefined) {
         if (enough) return { rect: plainRect(place.rect), rested: frames === 1 };
         obstacle = { reason: "moving" };
+      } else if (place.misplaced) {
+        obstacle = { reason: "outside of the element" };
       } else if (place.outside) {
         obstacle = { reason: "outside the viewport" };
       } else if (getComputedStyle(element).pointerEvents === "none") {

@@ -288,6 +288,59 @@ fn a_container_has_the_rules_of_a_target_and_a_text_beside_needs_no_place() {
 }
 
 #[test]
+fn a_drag_ends_on_an_element_or_after_a_distance() {
+    let drag = |field: &str, value: Value| {
+        with(json!({"id": "a", "kind": "drag", "target": {"testid": "card"}}), field, value)
+    };
+    check(drag("to", json!({"testid": "done"})), &[]);
+    check(drag("by", json!({"x": -40.0, "y": 0.0})), &[]);
+    check(drag("at", json!({"x": 4.0, "y": 5.5})), &[("to", "only_one")]);
+    check(with(drag("to", json!({"testid": "done"})), "by", json!({"x": 1.0})), &[("to", "only_one")]);
+    check(drag("by", json!({"x": 0.0, "y": 0.0})), &[("by", "range")]);
+    check(drag("by", json!({"x": 10_001.0, "y": 0.0})), &[("by", "range")]);
+    check(drag("to", json!({})), &[("to", "required")]);
+    check(drag("to", json!({"text": "x", "match": "regex"})), &[("to.match", "U2")]);
+    check(drag("to", json!({"testid": "done", "nth": 1})), &[("to.nth", "U3")]);
+    check(drag("to", json!({"label": "${var:nobody}"})), &[("to.label", "variable")]);
+    check(with(click(json!({"testid": "t"})), "to", json!({"testid": "u"})), &[("to", "fields")]);
+}
+
+#[test]
+fn the_pointer_goes_to_a_place_within_an_element_with_keys_that_are_held() {
+    let at = |x: f64, y: f64| with(click(json!({"testid": "t"})), "at", json!({"x": x, "y": y}));
+    check(at(0.0, 12.5), &[]);
+    check(at(-1.0, 0.0), &[("at", "range")]);
+    check(at(0.0, 10_001.0), &[("at", "range")]);
+    for kind in ["click", "double_click", "right_click"] {
+        let held =
+            json!({"id": "a", "kind": kind, "target": {"testid": "t"}, "modifiers": ["control", "shift"]});
+        check(held, &[]);
+    }
+    let twice = with(click(json!({"testid": "t"})), "modifiers", json!(["alt", "alt"]));
+    check(twice, &[("modifiers[1]", "duplicate")]);
+    let hover = json!({"id": "a", "kind": "hover", "target": {"testid": "t"}, "modifiers": ["meta"]});
+    check(hover, &[("modifiers", "fields")]);
+    check(json!({"id": "a", "kind": "right_click"}), &[("target", "required")]);
+}
+
+#[test]
+fn what_is_typed_and_what_a_prompt_is_answered_with_are_texts_without_secrets() {
+    let types =
+        |value: &str| json!({"id": "a", "kind": "type", "target": {"label": "Notes"}, "value": value});
+    check(types("and ${var:who}"), &[]);
+    check(types("${secret:TOKEN}"), &[("value", "secret")]);
+    check(json!({"id": "a", "kind": "type", "target": {"label": "Notes"}}), &[("value", "required")]);
+    let prompted = |text: &str| with(click(json!({"testid": "t"})), "prompt_text", json!(text));
+    check(with(prompted("Ben"), "dialogs", json!("accept")), &[]);
+    check(prompted("Ben"), &[("prompt_text", "fields")]);
+    check(with(prompted("Ben"), "dialogs", json!("dismiss")), &[("prompt_text", "fields")]);
+    check(with(prompted("${secret:TOKEN}"), "dialogs", json!("accept")), &[("prompt_text", "secret")]);
+    check(with(prompted("a «secret»"), "dialogs", json!("accept")), &[("prompt_text", "mask")]);
+    check(json!({"id": "a", "kind": "forward", "wait_until": "dom"}), &[]);
+    check(json!({"id": "a", "kind": "forward", "url": "https://example.com/"}), &[("url", "fields")]);
+}
+
+#[test]
 fn references_are_for_interactive_sessions_and_stand_alone() {
     check(click(json!({"ref": "e1"})), &[("target.ref", "ref")]);
     let propose = |target: Value| {
@@ -549,9 +602,12 @@ prop_compose! {
 prop_compose! {
     fn any_action()(
         id in any_text(),
-        kind in -1..22_i32,
+        kind in -1..26_i32,
+        to in proptest::option::of(any_target()),
+        offsets in proptest::collection::vec(proptest::option::of((any::<f64>(), any::<f64>())), 2),
+        modifiers in proptest::collection::vec(-1..6_i32, 0..3),
         target in proptest::option::of(any_target()),
-        texts in proptest::collection::vec(proptest::option::of(any_text()), 6),
+        texts in proptest::collection::vec(proptest::option::of(any_text()), 7),
         lists in proptest::collection::vec(proptest::collection::vec(any_text(), 0..3), 3),
         conditions in proptest::collection::vec(proptest::collection::vec(any_condition(), 0..3), 3),
         numbers in proptest::collection::vec(proptest::option::of(-1..5_i32), 5),
@@ -564,13 +620,14 @@ prop_compose! {
         let mut list = || lists.next().unwrap_or_default();
         let mut some_conditions = || conditions.next().unwrap_or_default();
         let mut number = || numbers.next().flatten();
+        let offset = |index: usize| offsets[index].map(|(x, y)| v1::Offset { x, y });
         v1::Action {
             id, kind, target, full_page, timeout_ms,
             rationale: text(), url: text(), value: text(), key: text(), attribute: text(), output: text(),
             options: list(), files: list(), retry: Some(v1::ActionRetry { limit: None, on: list() }),
             conditions: some_conditions(), pre: some_conditions(), post: some_conditions(),
             criticality: number(), extract: number(), wait_until: number(), on_failure: number(), dialogs: number(),
-            repeatable: None,
+            repeatable: None, to, by: offset(0), at: offset(1), modifiers, prompt_text: text(),
         }
     }
 }

@@ -143,6 +143,7 @@ fn a_condition_before_that_does_not_come_is_named_with_what_was_observed() {
     assert_eq!(error.failed_conditions.len(), 1);
     let args: Value = serde_json::from_str(error.failed_conditions[0].args.as_deref().unwrap()).unwrap();
     assert_eq!(args, json!({"value": "Other", "observed": "Form"}));
+    assert_eq!(done.details()["reason"], "declared_condition");
     assert_eq!(done.acts(), [""; 0]);
 }
 
@@ -154,27 +155,32 @@ fn an_element_that_cannot_be_acted_on_fails_the_precondition() {
     let secret = json!({"kind": "fill", "target": {"testid": "send"}, "value": "${secret:PASSWORD}"});
     let upload =
         json!({"kind": "upload", "target": {"testid": "send"}, "files": ["/f"], "criticality": "normal"});
-    let cases: [(Fake, Value, &str); 8] = [
-        (field(|facts| facts.visible = false), click("send"), "visible"),
-        (field(|facts| facts.enabled = false), click("send"), "enabled"),
-        (field(|_| {}), fill, "editable"),
-        (field(|facts| facts.editable = true), secret, "secret_input"),
-        (field(|_| {}), json!({"kind": "check", "target": {"testid": "send"}}), "checkable"),
-        (field(|_| {}), select.clone(), "option"),
+    let cases: [(Fake, Value, [&str; 2]); 8] = [
+        (field(|facts| facts.visible = false), click("send"), ["visible", "not_visible"]),
+        (field(|facts| facts.enabled = false), click("send"), ["enabled", "not_enabled"]),
+        (field(|_| {}), fill, ["editable", "not_editable"]),
+        (field(|facts| facts.editable = true), secret, ["secret_input", "not_a_secret_input"]),
+        (
+            field(|_| {}),
+            json!({"kind": "check", "target": {"testid": "send"}}),
+            ["checkable", "not_checkable"],
+        ),
+        (field(|_| {}), select.clone(), ["option", "no_such_option"]),
         (
             field(|facts| {
                 let two = SelectOption { label: "Two".to_owned(), disabled: true, ..SelectOption::default() };
                 facts.options = vec![two];
             }),
             select,
-            "option",
+            ["option", "no_such_option"],
         ),
-        (field(|_| {}), upload, "file_input"),
+        (field(|_| {}), upload, ["file_input", "not_a_file_input"]),
     ];
-    for (fake, action, expected) in cases {
+    for (fake, action, [expected, reason]) in cases {
         let done = case(FakePage::new(vec![fake]), action).run();
         let error = done.error("PRECONDITION_FAILED", PRE);
         assert_eq!(error.failed_conditions[0].kind, expected);
+        assert_eq!(done.details()["reason"], reason);
         assert_eq!(done.acts(), [""; 0]);
     }
 }
@@ -450,6 +456,7 @@ fn a_click_that_nothing_received_is_tried_again_until_its_time_is_over() {
     let error = done.error("PRECONDITION_FAILED", EXECUTION);
     let args: Value = serde_json::from_str(error.failed_conditions[0].args.as_deref().unwrap()).unwrap();
     assert_eq!(args["observed"]["moved"], true, "what moved is not covered");
+    assert_eq!(done.details()["reason"], "moved");
     assert_eq!(done.acts().len(), 5, "at once, and every 250 ms of one second");
     let by = Some(Box::default());
     let done = case(reacts(PageError::Interrupted { by }), click("send")).run();

@@ -8,8 +8,8 @@ use capataz_contracts::v1;
 use serde_json::json;
 
 use crate::page::{
-    Act, Description, Element, Facts, Locator, Look, Node, Outline, Page, PageError, Picture, Query, Rect,
-    SecretsIn, Settled, Sight, Skeleton, WaitUntil,
+    Act, Description, Element, Facts, Locator, Look, Node, Offset, Outline, Page, PageError, Picture, Query,
+    Rect, SecretsIn, Settled, Sight, Skeleton, WaitUntil,
 };
 use crate::perform::Clock;
 
@@ -218,6 +218,7 @@ impl Page for FakePage {
     async fn settle(
         &mut self,
         _: &Node,
+        _: Option<Offset>,
         _: Duration,
         secrets_in: Option<&SecretsIn<'_>>,
     ) -> Result<Settled, PageError> {
@@ -252,8 +253,8 @@ impl Page for FakePage {
         self.pending.clone()
     }
 
-    fn answer_dialogs(&mut self, answer: v1::DialogAnswer) {
-        self.note(format!("dialogs {answer:?}"));
+    fn answer_dialogs(&mut self, answer: v1::DialogAnswer, prompt: Option<String>) {
+        self.note(format!("dialogs {answer:?} {prompt:?}"));
     }
 
     fn take_changes(&mut self) -> v1::PageChanges {
