@@ -22,6 +22,7 @@ mod canonical;
 mod codec;
 mod document;
 pub mod duration;
+pub mod free;
 pub mod json;
 mod path;
 pub mod placeholder;

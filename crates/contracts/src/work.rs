@@ -25,6 +25,15 @@ impl v1::StartRunRequest {
         }
     }
 
+    /// Changes the ask that is to be run, or those among the tasks of the plan, at any depth.
+    pub(crate) fn each_ask(&mut self, change: &mut impl FnMut(&mut v1::Ask)) {
+        match &mut self.work {
+            Some(Started::Ask(ask)) => change(ask),
+            Some(Started::Plan(plan)) => each_ask_of(plan, change),
+            Some(Started::Script(_)) | None => {}
+        }
+    }
+
     /// Whether the work stands before the other fields in the bytes under which a key is kept. By the numbers of the fields a
     /// plan comes first, an ask and a script last: keys outlive the version that wrote them.
     pub(crate) fn work_goes_first(&self) -> bool {
@@ -47,6 +56,16 @@ impl v1::StartRunRequest {
     #[must_use]
     pub fn of_script(script: v1::Script) -> Self {
         Self { work: Some(Started::Script(Box::new(script))), ..Self::default() }
+    }
+}
+
+fn each_ask_of(plan: &mut v1::Plan, change: &mut impl FnMut(&mut v1::Ask)) {
+    for run in plan.waves.iter_mut().flat_map(|wave| &mut wave.tasks).filter_map(|task| task.run.as_mut()) {
+        match &mut run.work {
+            Some(Child::Ask(ask)) => change(ask),
+            Some(Child::Plan(plan)) => each_ask_of(plan, change),
+            Some(Child::Script(_)) | None => {}
+        }
     }
 }
 

@@ -228,7 +228,7 @@ fn answer(router: &Router, assignment: &v1::Assignment, now_ms: i64) -> Result<v
     let Some(v1::payload::Data::Inline(input)) =
         assignment.input.as_ref().and_then(|input| input.data.as_ref())
     else {
-        return Err(invalid("the template agent answers SpecRequests of at most 32 KiB".to_owned()));
+        return Err(invalid("the template agent answers SpecRequests that are no blobs".to_owned()));
     };
     let request = spec::parse_request(input).map_err(|violations| {
         let violations: Vec<_> = violations.iter().map(ToString::to_string).collect();

@@ -81,6 +81,25 @@ pub fn hint(transition: &v1::AskTransition, how: &str, paint: Paint) -> Option<S
     }
 }
 
+/// Maximum number of keys that are named in one line.
+const MOST_KEYS: usize = 10;
+
+/// The warning about what the session has no room for; `None` if it has kept everything.
+pub fn left_out(result: &v1::AskResult, paint: Paint) -> Option<String> {
+    let text = fill(words().ask.left_out, &[&keys(result.left_out.as_ref()?)]);
+    Some(paint.text(Tone::Warning, &text))
+}
+
+/// The first keys of those that were left out, and how many more there are.
+pub fn keys(left_out: &v1::LeftOut) -> String {
+    let named: Vec<String> = left_out.keys.iter().take(MOST_KEYS).map(|key| visible(key)).collect();
+    let named = named.join(", ");
+    match left_out.keys.len().saturating_sub(MOST_KEYS) + left_out.more as usize {
+        0 => named,
+        more => fill(words().ask.left_out_more, &[&named, &more.to_string()]),
+    }
+}
+
 pub fn call_reason(reason: v1::CallReason) -> &'static str {
     let texts = &words().ask;
     match reason {

@@ -697,6 +697,9 @@ texts! {
         subtle: "   {0} may suit this, too ({1}): {2}" / "   {0} también podría servir ({1}): {2}",
         not_automatic: "   warning: the spec wanted to hand over by itself, which needs a confidence above 0.8"
             / "   aviso: el spec quería traspasar por sí mismo, y eso requiere una confianza mayor que 0.8",
+        left_out: "   warning: no room to keep {0}; a context has at most 256 KiB"
+            / "   aviso: no hay lugar para conservar {0}; un contexto tiene como máximo 256 KiB",
+        left_out_more: "{0} and {1} more" / "{0} y {1} más",
         accept_here: "   /accept to go on with it" / "   /accept para seguir con él",
         accept_with: "   accept with: capataz router accept {0} {1}"
             / "   aceptar con: capataz router accept {0} {1}",

@@ -2,11 +2,11 @@
 //! events are a stream of their own; what an ask adds becomes durable together with the end of that ask.
 
 use bytes::Bytes;
-use capataz_contracts::Violation;
 use capataz_contracts::v1::{self, event::Body};
+use capataz_contracts::{Violation, free};
 use capataz_policy::session::{self as state, Stage, WorkResult};
 use capataz_policy::transition;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::decide::turn::encode;
 use crate::fold::EVENT_FORMAT;
@@ -14,9 +14,6 @@ use crate::fold::session::object;
 pub use crate::fold::session::{HISTORY, SessionState};
 use crate::fold::state::{RunState, Wall};
 use crate::planted::{self, Fault};
-
-/// Bytes of what specs asked to be kept; what would exceed them is left out.
-const CUSTOM_BYTES: usize = 8 * 1024;
 
 /// Events of a session, ready to be stored.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,13 +54,15 @@ impl SessionState {
         let recent = |before: &&v1::SessionTransition| {
             now.0.saturating_sub(before.at_ms) < transition::PING_PONG_WINDOW_MS
         };
+        let (preferences, preferences_json) = free::divide(object(&self.preferences));
         v1::SessionContext {
             current_spec: self.current_spec.clone(),
             message_count: self.message_count,
             history: self.history.clone(),
             emotional_state: self.emotional_state.clone(),
             engagement_level: self.engagement_level.clone(),
-            preferences: self.preferences.clone(),
+            preferences,
+            preferences_json,
             custom: self.custom.clone().into(),
             transitions: self.transitions.iter().filter(recent).cloned().collect(),
         }
@@ -154,10 +153,7 @@ pub fn record(
             None => return Ok(None),
         },
     };
-    if let Some(mut turn) = turn {
-        if !fits(&state.custom, &turn.custom) {
-            turn.custom.clear();
-        }
+    if let Some(turn) = turn {
         events.emit(state, now, Body::SessionTurn(turn));
     }
     for (cause, progress) in stages {
@@ -258,13 +254,6 @@ pub fn import(
 /// The JSON text of these bytes; `None` for none.
 fn text(bytes: &[u8]) -> Option<String> {
     (!bytes.is_empty()).then(|| String::from_utf8_lossy(bytes).into_owned())
-}
-
-/// Returns whether what is to be kept has room beside what is kept.
-fn fits(kept: &[u8], news: &[u8]) -> bool {
-    let mut custom: Map<String, Value> = serde_json::from_slice(kept).unwrap_or_default();
-    custom.extend(serde_json::from_slice::<Map<String, Value>>(news).unwrap_or_default());
-    Value::Object(custom).to_string().len() <= CUSTOM_BYTES
 }
 
 /// Events on their way into the log.

@@ -71,6 +71,7 @@ const STORIES_SINCE_FORMAT_3: &[&str] = &[
     "plan-taken-back",
     "plan-vouched-for",
     "script-put-away",
+    "session-of-any-json",
     "session-of-plans",
 ];
 

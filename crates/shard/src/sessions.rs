@@ -23,7 +23,7 @@ pub(crate) const RETRY_AFTER_MS: i64 = 1_000;
 pub const SESSION_LABEL: &str = "capataz.session";
 
 /// Version of the encoding of a session's snapshot.
-pub const SESSION_SNAPSHOT_FORMAT: u32 = 2;
+pub const SESSION_SNAPSHOT_FORMAT: u32 = 3;
 
 /// The stream of a session's events: a name has one, on every machine.
 #[must_use]

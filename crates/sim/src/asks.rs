@@ -2,6 +2,7 @@
 
 use capataz_contracts::v1;
 use capataz_shard::{Chosen, Route};
+use serde_json::json;
 
 use crate::rng::Rng;
 use crate::scenario::{FOREIGN_SPEC, Scenario, spec_agent};
@@ -33,6 +34,16 @@ pub fn draw(rng: &mut Rng, scenario: &Scenario, number: u64) -> v1::Ask {
     };
     if rng.percent(20) {
         ask.preferences.insert("language".to_owned(), ["es", "en"][rng.below(2)].to_owned());
+    }
+    if rng.percent(10) {
+        let tones = [json!(null), json!(number), json!(["calm", { "at": number }]), json!("quiet")];
+        ask.preferences_json = Some(json!({ "tone": rng.pick(&tones) }).to_string());
+        ask.custom_json = Some(json!({ "origin": { "number": number } }).to_string());
+    }
+    // Three of these are more than a session keeps.
+    if rng.percent(1) {
+        let notes = "x".repeat(100_000);
+        ask.preferences_json = Some(json!({ format!("notes-{}", rng.below(4)): [notes] }).to_string());
     }
     ask
 }

@@ -13,6 +13,7 @@ Examples:
   capataz ask \"Me siento perdido\"
   capataz ask \"How do I begin?\" --session career --explain
   capataz ask --session career                  a conversation; try /help
+  capataz ask \"Plan my week\" --preferences '{\"topics\": [\"sea\"], \"hour\": 7}'
   capataz ask \"Ayuda\" --spec kiro-adaptive-assistance --json | jq .response
 
 Exit code 1 if no spec gave an answer, 4 if there is no answer yet.")]
@@ -32,6 +33,12 @@ pub struct AskArgs {
     /// The user's language, such as es or en
     #[arg(long, value_name = "CODE")]
     pub language: Option<String>,
+    /// Preferences of the user, which the session keeps: a JSON object
+    #[arg(long, value_name = "JSON", value_parser = json_object)]
+    pub preferences: Option<String>,
+    /// Further data for the spec, for this ask alone: a JSON object
+    #[arg(long, value_name = "JSON", value_parser = json_object)]
+    pub custom: Option<String>,
     /// Label of the run; may be repeated
     #[arg(long = "label", short = 'l', value_name = "KEY=VALUE", value_parser = label)]
     pub labels: Vec<(String, String)>,
@@ -41,6 +48,15 @@ pub struct AskArgs {
     /// How long to wait for the answer
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10m")]
     pub timeout: Duration,
+}
+
+/// The text of a JSON object.
+fn json_object(text: &str) -> Result<String, String> {
+    match capataz_contracts::json::from_str(text) {
+        Ok(serde_json::Value::Object(_)) => Ok(text.to_owned()),
+        Ok(_) => Err("a JSON object is needed, such as {\"topics\": [\"sea\"]}".to_owned()),
+        Err(violation) => Err(violation.message),
+    }
 }
 
 #[derive(Debug, Subcommand)]

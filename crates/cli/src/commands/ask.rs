@@ -47,6 +47,8 @@ impl Asking<'_> {
             session: self.session.clone(),
             spec,
             preferences: self.preferences(),
+            preferences_json: self.args.preferences.clone(),
+            custom_json: self.args.custom.clone(),
             source: Some("cli".to_owned()),
             ..v1::Ask::default()
         };
@@ -65,6 +67,7 @@ impl Asking<'_> {
             text: text.to_owned(),
             session: self.session.clone(),
             preferences: self.preferences(),
+            preferences_json: self.args.preferences.clone(),
         };
         self.daemon.client.explain(request).await.map_err(|error| self.daemon.failure(error))
     }
@@ -120,6 +123,9 @@ fn show(asked: &Asked, result: &v1::AskResult, out: &mut Output) {
     let error = asked.result.as_ref().and_then(|result| result.error.as_ref());
     out.line(&display::head(result, out.paint));
     out.line(&display::answer(result, error, out.paint));
+    if let Some(warning) = display::left_out(result, out.paint) {
+        out.line(&warning);
+    }
     out.flush();
 }
 

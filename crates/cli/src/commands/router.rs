@@ -32,7 +32,7 @@ pub async fn router(command: RouterCommand, global: &Global, out: &mut Output) -
         RouterCommand::Explain { text, session, language } => {
             let preferences =
                 language.into_iter().map(|language| ("language".to_owned(), language)).collect();
-            let request = v1::ExplainRequest { text, session, preferences };
+            let request = v1::ExplainRequest { text, session, preferences, ..Default::default() };
             let explained = daemon.client.explain(request).await.map_err(|error| daemon.failure(error))?;
             if out.json {
                 out.document(&json::print("capataz.v1.ExplainResponse", &explained));

@@ -129,7 +129,12 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
         }
         Body::SessionTurn(turn) => {
             let spec = turn.current_spec.as_deref().unwrap_or("-");
-            of_run(fill(texts.session_turn, &[&turn.request_id, spec]), Tone::Plain, Results)
+            let mut text = fill(texts.session_turn, &[&turn.request_id, spec]);
+            let left_out = turn.left_out.as_ref().map(answer::keys);
+            if let Some(keys) = &left_out {
+                text = format!("{text}\n{}", fill(words().ask.left_out, &[keys]));
+            }
+            of_run(text, if left_out.is_some() { Tone::Warning } else { Tone::Plain }, Results)
         }
         Body::SessionTransitionAccepted(accepted) => {
             of_run(fill(texts.session_moved, &[&accepted.from, &accepted.to]), Tone::Good, Results)

@@ -1950,8 +1950,8 @@ pub struct Ask {
     /// `id` of the request that the spec gets; default the run's id. 1 to 128 characters.
     #[prost(string, optional, tag = "4")]
     pub request_id: ::core::option::Option<::prost::alloc::string::String>,
-    /// `user.preferences` of the request, such as `language` and `verbosity`; kept by the session. At most 32 entries and
-    /// 4 KiB.
+    /// Those of `user.preferences` of the request that are texts, such as `language` and `verbosity`; kept by the session. With
+    /// `preferences_json`, `custom` and `custom_json` at most 256 KiB as JSON.
     #[prost(btree_map = "string, string", tag = "5")]
     pub preferences: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
@@ -1963,12 +1963,20 @@ pub struct Ask {
     /// `metadata.device` of the request: what it was written on.
     #[prost(string, optional, tag = "7")]
     pub device: ::core::option::Option<::prost::alloc::string::String>,
-    /// `metadata.custom` of the request; at most 32 entries and 4 KiB.
+    /// Those of `metadata.custom` of the request that are texts.
     #[prost(btree_map = "string, string", tag = "8")]
     pub custom: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
         ::prost::alloc::string::String,
     >,
+    /// The text of a JSON object: preferences whose values are any JSON. A key that is in `preferences` as well counts as it is
+    /// here.
+    #[prost(string, optional, tag = "9")]
+    pub preferences_json: ::core::option::Option<::prost::alloc::string::String>,
+    /// The text of a JSON object: entries of `custom` whose values are any JSON. A key that is in `custom` as well counts as it
+    /// is here.
+    #[prost(string, optional, tag = "10")]
+    pub custom_json: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// What the router says of a text and one spec (seed 001, "Routing context" and "Context blueprint").
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2076,18 +2084,32 @@ pub struct SessionContext {
     /// What specs have said of the user's attention; an open text.
     #[prost(string, optional, tag = "5")]
     pub engagement_level: ::core::option::Option<::prost::alloc::string::String>,
-    /// What asks of this session have said; at most 32 entries.
+    /// Those of the preferences of this session's asks that are texts. With `preferences_json`, `custom` and what specs have said
+    /// of the user at most 256 KiB as JSON.
     #[prost(btree_map = "string, string", tag = "6")]
     pub preferences: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
         ::prost::alloc::string::String,
     >,
-    /// The text of a JSON object: what specs asked to be kept. At most 8 KiB.
+    /// The text of a JSON object: what specs asked to be kept.
     #[prost(bytes = "bytes", tag = "7")]
     pub custom: ::prost::bytes::Bytes,
     /// Transitions of the last 60 s, which hold others back (docs/routing.md).
     #[prost(message, repeated, tag = "8")]
     pub transitions: ::prost::alloc::vec::Vec<SessionTransition>,
+    /// The text of a JSON object: preferences that are no texts. Absent where there are none.
+    #[prost(string, optional, tag = "9")]
+    pub preferences_json: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// What a session has no room for. What it has of these keys stays as it was.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LeftOut {
+    /// Such as `preferences.topics`, `custom.notes` or `emotional_state`, in order; each cut to 256 bytes.
+    #[prost(string, repeated, tag = "1")]
+    pub keys: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// How many more keys there are, beyond 256 KiB of names.
+    #[prost(uint32, tag = "2")]
+    pub more: u32,
 }
 /// A message of a session.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2143,6 +2165,9 @@ pub struct AskResult {
     /// Every spec that was called, in order; the last one gave the answer.
     #[prost(message, repeated, tag = "6")]
     pub calls: ::prost::alloc::vec::Vec<AskCall>,
+    /// What the answers and the ask wanted to be kept, and the session has no room for; absent where there was room for all of it.
+    #[prost(message, optional, tag = "7")]
+    pub left_out: ::core::option::Option<LeftOut>,
 }
 /// What a transition in an answer came to.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -5263,7 +5288,7 @@ pub struct SessionTurn {
     /// The user's attention from now on; absent where it did not change.
     #[prost(string, optional, tag = "6")]
     pub engagement_level: ::core::option::Option<::prost::alloc::string::String>,
-    /// Preferences that changed, by their keys.
+    /// Preferences that changed and are texts, by their keys.
     #[prost(btree_map = "string, string", tag = "7")]
     pub preferences: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
@@ -5278,6 +5303,12 @@ pub struct SessionTurn {
     /// A transition that the user may accept.
     #[prost(message, optional, tag = "10")]
     pub suggestion: ::core::option::Option<AskTransition>,
+    /// JSON object: preferences that changed and are no texts. Absent where there are none.
+    #[prost(string, optional, tag = "11")]
+    pub preferences_json: ::core::option::Option<::prost::alloc::string::String>,
+    /// What there was no room for; absent where nothing was left out.
+    #[prost(message, optional, tag = "12")]
+    pub left_out: ::core::option::Option<LeftOut>,
 }
 /// The user accepted a suggested transition: the next message goes to the other spec.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -7421,6 +7452,9 @@ pub struct RouteRequest {
         ::prost::alloc::string::String,
         ::prost::alloc::string::String,
     >,
+    /// As in `Ask`.
+    #[prost(string, optional, tag = "4")]
+    pub preferences_json: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// What would answer the text.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -7445,6 +7479,9 @@ pub struct ExplainRequest {
         ::prost::alloc::string::String,
         ::prost::alloc::string::String,
     >,
+    /// As in `Ask`.
+    #[prost(string, optional, tag = "4")]
+    pub preferences_json: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// Why a spec would answer the text.
 #[derive(Clone, PartialEq, ::prost::Message)]

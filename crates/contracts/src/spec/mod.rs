@@ -20,6 +20,7 @@ use crate::v1;
 use crate::version::{ContractVersion, negotiate};
 use crate::violation::{Violation, Violations};
 
+pub(crate) use integers::check as check_integers;
 pub use responses::answers;
 
 /// The version of the contract that this crate speaks.

@@ -2,18 +2,23 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::name;
 use crate::path::Path;
-use crate::v1;
 use crate::violation::Violations;
+use crate::{json, spec, v1};
 
 /// The largest text of an ask, in bytes as a JSON string: with its conversation it has to fit into one assignment.
 pub const TEXT_MAX: usize = 16 * 1024;
 
 const SESSION_MAX: usize = 128;
-const ENTRIES_MAX: usize = 32;
-const VALUE_MAX: usize = 256;
-const ENTRIES_BYTES_MAX: usize = 4 * 1024;
+/// The bytes of the free parts of an ask, and those that a session keeps, as JSON (CONTRACTS §2): 256 KiB.
+pub const CONTEXT_MAX: usize = 256 * 1024;
+
+/// How deep the value of a free part is nested at most: in a document of the spec contract it is below three objects.
+const FREE_DEPTH_MAX: usize = 61;
+const _: () = assert!(FREE_DEPTH_MAX == spec::MAX_DEPTH - 3);
 
 pub fn check(ask: &v1::Ask, path: &Path<'_>, violations: &mut Violations) {
     if ask.text.trim().is_empty() {
@@ -36,8 +41,16 @@ pub fn check(ask: &v1::Ask, path: &Path<'_>, violations: &mut Violations) {
             name(value, field, &path.key(field), violations);
         }
     }
-    check_entries(&ask.preferences, &path.key("preferences"), violations);
-    check_entries(&ask.custom, &path.key("custom"), violations);
+    let preferences =
+        Free::check(&ask.preferences, ask.preferences_json.as_ref(), "preferences", path, violations);
+    let custom = Free::check(&ask.custom, ask.custom_json.as_ref(), "custom", path, violations);
+    if preferences.bytes + custom.bytes > CONTEXT_MAX {
+        let bytes = preferences.bytes + custom.bytes;
+        let message =
+            format!("preferences and custom have {bytes} bytes as JSON; at most {CONTEXT_MAX} are allowed");
+        let larger = if custom.bytes > preferences.bytes { custom.field } else { preferences.field };
+        violations.push(&path.key(larger), "size", message);
+    }
 }
 
 /// The bytes of a text within a JSON string, where they are too many. Quotes and control characters need several.
@@ -58,22 +71,59 @@ pub fn check_session(session: &str, path: &Path<'_>, violations: &mut Violations
     }
 }
 
-fn check_entries(entries: &BTreeMap<String, String>, path: &Path<'_>, violations: &mut Violations) {
-    if entries.len() > ENTRIES_MAX {
-        let message = format!("{} entries; at most {ENTRIES_MAX} are allowed", entries.len());
-        return violations.push(path, "limit", message);
-    }
-    let bytes: usize = entries.iter().map(|(key, value)| key.len() + value.len()).sum();
-    if bytes > ENTRIES_BYTES_MAX {
-        let message = format!("{bytes} bytes in all; at most {ENTRIES_BYTES_MAX} are allowed");
-        return violations.push(path, "length", message);
-    }
-    for (key, value) in entries {
-        let path = &path.key(key);
-        name(key, "the key", path, violations);
-        if value.len() > VALUE_MAX {
-            let message = format!("a value has at most {VALUE_MAX} bytes, not {}", value.len());
-            violations.push(path, "length", message);
+/// A free part of an ask: how much it has, and where most of it is.
+struct Free {
+    bytes: usize,
+    field: &'static str,
+}
+
+impl Free {
+    fn check(
+        texts: &BTreeMap<String, String>,
+        object: Option<&String>,
+        name: &'static str,
+        path: &Path<'_>,
+        violations: &mut Violations,
+    ) -> Self {
+        let object_name = if name == "custom" { "custom_json" } else { "preferences_json" };
+        let of_texts: usize = texts.iter().map(|(key, text)| entry_bytes(key, &Value::from(&**text))).sum();
+        let in_texts = Self { bytes: of_texts, field: name };
+        let Some(text) = object else { return in_texts };
+        let path = &path.key(object_name);
+        // What is far too large is not read.
+        if text.len() > 2 * CONTEXT_MAX {
+            return Self { bytes: of_texts.saturating_add(text.len()), field: object_name };
         }
+        let value = match json::from_str(text) {
+            Ok(Value::Object(value)) => value,
+            Ok(other) => {
+                let message = format!("expected an object, found {}", json::describe(&other));
+                violations.push(path, "type", message);
+                return in_texts;
+            }
+            Err(violation) => {
+                violations.push(path, "json", violation.message);
+                return in_texts;
+            }
+        };
+        if let Some((key, _)) = value.iter().find(|(_, value)| !json::depth_is_within(value, FREE_DEPTH_MAX))
+        {
+            let message = format!("nested deeper than {FREE_DEPTH_MAX} levels");
+            violations.push(&path.key(key), "depth", message);
+        }
+        spec::check_integers(text, path, violations);
+        let bytes = value.iter().map(|(key, value)| entry_bytes(key, value)).sum::<usize>();
+        let field = if bytes > of_texts { object_name } else { name };
+        Self { bytes: of_texts.saturating_add(bytes), field }
     }
+}
+
+/// The bytes of an entry of an object in JSON: the key, the value, a colon and a comma.
+#[must_use]
+pub fn entry_bytes(key: &str, value: &Value) -> usize {
+    quoted(key).saturating_add(value.to_string().len()).saturating_add(2)
+}
+
+fn quoted(key: &str) -> usize {
+    Value::from(key).to_string().len()
 }

@@ -16,7 +16,7 @@ mod script;
 mod script_policy;
 mod worker_frame;
 
-pub use ask::TEXT_MAX;
+pub use ask::{CONTEXT_MAX, TEXT_MAX, entry_bytes};
 pub use browser::{open_browser, propose, storage_state};
 pub use executor_error::executor_error;
 pub use hello::{AGENTS_BYTES_MAX, PROTOCOL, SLOTS_MAX, hello};

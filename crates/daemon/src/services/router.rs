@@ -1,10 +1,9 @@
 //! RouterService: what would answer a text and why, the catalogue, and accepted transitions.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capataz_contracts::v1::router_service_server::RouterService;
-use capataz_contracts::{v1, validate};
+use capataz_contracts::{free, v1, validate};
 use capataz_engine::Wall;
 use capataz_router::{Router, Spec};
 use capataz_runtime::Runtime;
@@ -20,33 +19,23 @@ pub(super) struct Routing {
     specs: Specs,
 }
 
-/// What is asked of the router without a run.
-struct Question {
-    text: String,
-    session: Option<String>,
-    preferences: BTreeMap<String, String>,
-}
-
 impl Routing {
     pub(super) fn new(runtime: Runtime, specs: Specs) -> Self {
         Self { runtime, specs }
     }
 
-    /// The conversation that counts as context; none where the session is not there yet.
-    async fn context(&self, question: &Question) -> Result<v1::SessionContext, Status> {
-        let ask = v1::Ask {
-            text: question.text.clone(),
-            session: question.session.clone(),
-            preferences: question.preferences.clone(),
-            ..v1::Ask::default()
-        };
+    /// What is asked of the router without a run, as an ask, and the conversation that counts as context; none where the session
+    /// is not there yet.
+    async fn context(&self, mut ask: v1::Ask) -> Result<(v1::Ask, v1::SessionContext), Status> {
         let violations = validate::ask(&ask);
         if !violations.is_empty() {
             return Err(status::invalid(&violations));
         }
-        let Some(session) = &question.session else { return Ok(v1::SessionContext::default()) };
+        free::tidy_ask(&mut ask);
+        let Some(session) = &ask.session else { return Ok((ask, v1::SessionContext::default())) };
         let state = sessions::load(&self.runtime, session).await?;
-        Ok(state.map(|state| state.context(Wall(self.runtime.now().wall.0))).unwrap_or_default())
+        let context = state.map(|state| state.context(Wall(self.runtime.now().wall.0))).unwrap_or_default();
+        Ok((ask, context))
     }
 
     /// A suggestion that is still open leads to a spec that there was when it was made, and may be gone by now. A transition that
@@ -72,12 +61,12 @@ impl Routing {
 #[tonic::async_trait]
 impl RouterService for Routing {
     async fn route(&self, request: Request<v1::RouteRequest>) -> Result<Response<v1::RouteResponse>, Status> {
-        let v1::RouteRequest { text, session, preferences } = request.into_inner();
-        let question = Question { text, session, preferences };
-        let context = self.context(&question).await?;
+        let v1::RouteRequest { text, session, preferences, preferences_json } = request.into_inner();
+        let ask = v1::Ask { text, session, preferences, preferences_json, ..v1::Ask::default() };
+        let (ask, context) = self.context(ask).await?;
         let router = self.router()?;
         let history = specs::messages(&context);
-        let query = specs::query(&question.text, &context, &question.preferences, &history);
+        let query = specs::query(&ask.text, &context, &ask.preferences, &history);
         Ok(Response::new(v1::RouteResponse { routing: specs::would_answer(&router, &query) }))
     }
 
@@ -85,12 +74,12 @@ impl RouterService for Routing {
         &self,
         request: Request<v1::ExplainRequest>,
     ) -> Result<Response<v1::ExplainResponse>, Status> {
-        let v1::ExplainRequest { text, session, preferences } = request.into_inner();
-        let question = Question { text, session, preferences };
-        let context = self.context(&question).await?;
+        let v1::ExplainRequest { text, session, preferences, preferences_json } = request.into_inner();
+        let ask = v1::Ask { text, session, preferences, preferences_json, ..v1::Ask::default() };
+        let (ask, context) = self.context(ask).await?;
         let router = self.router()?;
         let history = specs::messages(&context);
-        let query = specs::query(&question.text, &context, &question.preferences, &history);
+        let query = specs::query(&ask.text, &context, &ask.preferences, &history);
         Ok(Response::new(specs::explained(&router, &query)))
     }
 

@@ -3,7 +3,7 @@
 use capataz_contracts::v1::child_run::Work as Child;
 use capataz_contracts::v1::start_run_request::Work as Asked;
 use capataz_contracts::validate::{self, PlanLimits};
-use capataz_contracts::{Violation, canonical, v1};
+use capataz_contracts::{Violation, canonical, free, v1};
 use capataz_engine::{BROWSER_AGENT, MAX_DEPTH, MAX_PLAN_BYTES, Plan, RunState, StartRun, Work};
 use capataz_hosts::browsers::Browsers;
 use capataz_policy::codes;
@@ -78,6 +78,7 @@ fn asks_of_plan<'p>(plan: &'p v1::Plan, asks: &mut Vec<&'p v1::Ask>) {
 /// A start by itself: all that it breaks, with every default filled in.
 pub(super) fn parse(mut request: v1::StartRunRequest, wait: bool) -> Result<StartRequest, Status> {
     let mut violations = validate::start_run(&request, &PlanLimits::default());
+    free::tidy(&mut request);
     let canonical = request.idempotency_key.as_ref().map(|_| canonical(&request));
     let key = key_of(request.idempotency_key, canonical.as_deref());
     let drawn = |session: Option<&str>| {

@@ -52,8 +52,15 @@ async fn refusals(harness: &Harness, start: &Starts) -> [(String, Vec<String>); 
 #[tokio::test]
 async fn bad_asks_are_refused_with_their_paths_and_nothing_is_stored() {
     let harness = Harness::start_with(|config| config.specs_dir = Some(shipped_specs())).await;
+    // 10,000 entries `"key-0000":"xxxxxxxxxxxxxxxx",` of 30 bytes are more than 256 KiB.
     let many: std::collections::BTreeMap<String, String> =
-        (0..33).map(|number| (format!("k{number}"), "v".to_owned())).collect();
+        (0..10_000).map(|number| (format!("key-{number:04}"), "x".repeat(16))).collect();
+    let many_json = json!(many).to_string();
+    let of_preferences = |json: &str| v1::Ask { preferences_json: Some(json.to_owned()), ..text("hello") };
+    let of_custom = |json: &str| v1::Ask { custom_json: Some(json.to_owned()), ..text("hello") };
+    // `"k":"xx…",` has 7 bytes beside the xs, and `"a":1,` has 6.
+    let of_bytes = |bytes: usize| json!({ "k": "x".repeat(bytes - 7) }).to_string();
+    let deep = |levels: usize| format!("{{\"k\":{}{}}}", "[".repeat(levels), "]".repeat(levels));
     let invalid = |start: Starts, path: &'static str| (start, "VALIDATION_ERROR", vec![path]);
     let rows: Vec<(Starts, &str, Vec<&str>)> = vec![
         invalid(asking(text("")), "ask.text"),
@@ -76,10 +83,19 @@ async fn bad_asks_are_refused_with_their_paths_and_nothing_is_stored() {
         invalid(asking(v1::Ask { request_id: Some(String::new()), ..text("hello") }), "ask.request_id"),
         invalid(asking(v1::Ask { preferences: many.clone(), ..text("hello") }), "ask.preferences"),
         invalid(asking(v1::Ask { custom: many, ..text("hello") }), "ask.custom"),
+        invalid(asking(of_preferences(&many_json)), "ask.preferences_json"),
+        invalid(asking(of_custom(&of_bytes(256 * 1024 + 1))), "ask.custom_json"),
         invalid(
-            asking(v1::Ask { custom: [("k".to_owned(), "v".repeat(257))].into(), ..text("hello") }),
-            "ask.custom.k",
+            asking(v1::Ask { custom_json: Some(of_bytes(256 * 1024 - 5)), ..of_preferences(r#"{"a":1}"#) }),
+            "ask.custom_json",
         ),
+        invalid(asking(of_custom(&" ".repeat(1024 * 1024))), "ask.custom_json"),
+        invalid(asking(of_custom("[]")), "ask.custom_json"),
+        invalid(asking(of_custom("null")), "ask.custom_json"),
+        invalid(asking(of_custom("")), "ask.custom_json"),
+        invalid(asking(of_preferences(r#"{"a": 1, "a": 2}"#)), "ask.preferences_json"),
+        invalid(asking(of_preferences(r#"{"a": [123456789012345678901]}"#)), "ask.preferences_json.a[0]"),
+        invalid(asking(of_custom(&deep(62))), "ask.custom_json.k"),
         invalid(Starts { idempotency_key: Some(String::new()), ..asking(text("hello")) }, "idempotency_key"),
         (
             Starts { idempotency_key: Some(String::new()), ..asking(text(" ").to("").within("a b")) },
@@ -118,6 +134,36 @@ async fn an_unknown_key_of_an_ask_is_named() {
     let violations = read(json!({ "text": "hello", "sesion": "s", "spec": 7 })).unwrap_err();
     let paths: Vec<&str> = violations.iter().map(|violation| violation.path.as_str()).collect();
     assert_eq!(paths, ["ask.sesion", "ask.spec"], "{violations:?}");
+}
+
+#[tokio::test]
+async fn the_largest_context_of_an_ask_arrives_whole_and_what_the_session_has_no_room_for_is_named() {
+    let harness = Harness::start_with(with_specs(&["home"])).await;
+    let agents = SpecAgents::start(&harness, &["home"], |request| {
+        let mut answer = answer_to(request, "here");
+        if request["text"] == "hello" {
+            let many: serde_json::Map<String, Value> =
+                (0..1_000).map(|number| (format!("key-{number:04}"), json!(null))).collect();
+            answer["context_update"] = json!({ "custom": many, "emotional_state": "calm" });
+        }
+        Does::Says(answer)
+    })
+    .await;
+    // `"size":7,` and `"notes":"xx…",` have 9 and 11 bytes beside the xs: 262,143 in all.
+    let preferences = json!({ "size": 7, "notes": "x".repeat(256 * 1024 - 21) });
+    let ask = v1::Ask { preferences_json: Some(preferences.to_string()), ..text("hello").within("s") };
+    let answered = harness.ask(ask).await;
+    let request = agents.requests().remove(0);
+    assert_eq!(request["user"]["preferences"], preferences);
+    let left_out = answered.ask.left_out.unwrap();
+    let names = |number: usize| format!("custom.key-{number:04}");
+    let expected: Vec<String> = (0..1_000).map(names).chain(["emotional_state".to_owned()]).collect();
+    assert_eq!((left_out.keys, left_out.more), (expected, 0));
+    let context = harness.session("s").await.context.unwrap();
+    assert_eq!(context.preferences_json.as_deref(), Some(r#"{"size":7}"#));
+    assert_eq!(context.preferences["notes"].len(), 256 * 1024 - 21);
+    harness.ask(text("again").within("s")).await;
+    assert_eq!(agents.requests().remove(1)["user"]["preferences"], preferences);
 }
 
 #[tokio::test]
@@ -189,7 +235,7 @@ async fn strange_texts_reach_the_spec_as_they_were_written_and_are_answered() {
 }
 
 #[tokio::test]
-async fn a_long_conversation_gives_way_to_the_size_of_a_request() {
+async fn the_last_20_messages_of_a_long_conversation_are_in_a_request() {
     let harness = Harness::start_with(with_specs(&["home"])).await;
     let agents =
         SpecAgents::start(&harness, &["home"], |request| Does::Says(answer_to(request, &"y".repeat(5_000))))
@@ -198,9 +244,9 @@ async fn a_long_conversation_gives_way_to_the_size_of_a_request() {
         harness.ask(text(&"x".repeat(5_000)).within("s")).await;
     }
     let request = agents.last_request();
-    assert!(request.to_string().len() <= 32 * 1024, "{}", request.to_string().len());
     let history = request["conversation"]["history"].as_array().unwrap();
-    assert!((4..20).contains(&history.len()), "{}", history.len());
+    assert_eq!(history.len(), 20);
+    assert_eq!(history[0]["text"].as_str().map(str::len), Some(4 * 1024), "each is cut");
     assert_eq!(history.last().unwrap()["role"], "assistant", "the newest are kept");
     assert_eq!(request["conversation"]["message_count"], 22);
 }

@@ -1,7 +1,8 @@
 //! The fold of a session: the conversation that asks share (seed 001; DESIGN, "Event sourcing").
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
+use capataz_contracts::free;
 use capataz_contracts::v1::{self, event::Body};
 use serde_json::{Map, Value};
 
@@ -15,8 +16,6 @@ pub const HISTORY: usize = 20;
 const SUGGESTIONS: usize = 20;
 /// Transitions that a session keeps; which of them still count is decided when an ask begins.
 const TRANSITIONS: usize = 128;
-/// Preferences that a session keeps.
-const PREFERENCES: usize = 32;
 
 /// A session: the fold of its events.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -31,7 +30,8 @@ pub struct SessionState {
     pub(crate) history: Vec<v1::SessionMessage>,
     pub(crate) emotional_state: Option<String>,
     pub(crate) engagement_level: Option<String>,
-    pub(crate) preferences: BTreeMap<String, String>,
+    /// A JSON object; no bytes if it is empty.
+    pub(crate) preferences: Vec<u8>,
     /// A JSON object; no bytes if it is empty.
     pub(crate) custom: Vec<u8>,
     /// Newest last.
@@ -70,7 +70,7 @@ impl SessionState {
             history: Vec::new(),
             emotional_state: None,
             engagement_level: None,
-            preferences: BTreeMap::new(),
+            preferences: Vec::new(),
             custom: Vec::new(),
             transitions: Vec::new(),
             suggestions: Vec::new(),
@@ -121,6 +121,7 @@ impl SessionState {
             Some(Body::SessionTurn(mut turn)) => {
                 upcast::session_turn(event.format, &mut turn, &self.custom);
                 self.turn(turn, at);
+                upcast::preferences(event.format, &mut self.preferences);
             }
             Some(Body::SessionTransitionAccepted(accepted)) => self.accepted(accepted, at, seq),
             Some(Body::SessionStateWritten(written)) => self.written(&written),
@@ -145,13 +146,8 @@ impl SessionState {
         if turn.engagement_level.is_some() {
             self.engagement_level = turn.engagement_level;
         }
-        self.preferences.extend(turn.preferences);
-        while self.preferences.len() > PREFERENCES {
-            self.preferences.pop_first();
-        }
-        if !turn.custom.is_empty() {
-            self.merge_custom(&turn.custom);
-        }
+        merge(&mut self.preferences, free::entries(&turn.preferences, turn.preferences_json.as_deref()));
+        merge(&mut self.custom, object(&turn.custom));
         for taken in turn.transitions {
             self.remember(taken);
         }
@@ -180,12 +176,6 @@ impl SessionState {
         });
         let work = Value::Object(work).to_string().into_bytes();
         self.backup = std::mem::replace(&mut self.work, work);
-    }
-
-    fn merge_custom(&mut self, news: &[u8]) {
-        let mut custom: Map<String, Value> = serde_json::from_slice(&self.custom).unwrap_or_default();
-        custom.extend(serde_json::from_slice::<Map<String, Value>>(news).unwrap_or_default());
-        self.custom = Value::Object(custom).to_string().into_bytes();
     }
 
     fn remember(&mut self, taken: v1::SessionTransition) {
@@ -242,6 +232,16 @@ impl SessionState {
     pub fn from_snapshot(bytes: &[u8]) -> Result<Self, SnapshotError> {
         Ok(postcard::from_bytes(bytes)?)
     }
+}
+
+/// Puts these entries into a JSON object, in place of those that have the same keys.
+fn merge(kept: &mut Vec<u8>, news: Map<String, Value>) {
+    if news.is_empty() {
+        return;
+    }
+    let mut all = object(kept);
+    all.extend(news);
+    *kept = Value::Object(all).to_string().into_bytes();
 }
 
 /// The JSON object of these bytes; an empty one where they are none.

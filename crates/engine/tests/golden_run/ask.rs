@@ -119,6 +119,8 @@ fn ask(spec: Option<&str>) -> v1::Ask {
         source: Some("mobile".to_owned()),
         device: Some("phone".to_owned()),
         custom: BTreeMap::from([("campaign".to_owned(), "spring".to_owned())]),
+        preferences_json: None,
+        custom_json: None,
     }
 }
 
@@ -146,6 +148,7 @@ fn context() -> v1::SessionContext {
             at_ms: START - 10 * SECOND,
             automatic: false,
         }],
+        preferences_json: None,
     }
 }
 

@@ -52,6 +52,7 @@ pub const STORIES: &[(&str, Story)] = &[
     ("ask-unavailable", ask::log_of_an_unavailable_one),
     ("ask-to-and-fro", ask::log_of_one_that_is_handed_to_and_fro),
     ("session", session::log),
+    ("session-of-any-json", session::log_of_any_json),
     ("session-of-plans", session::log_of_plans),
     ("script", script::log),
     ("script-halted", script::log_of_a_halted_one),

@@ -36,6 +36,12 @@ impl Session<'_> {
     /// An ask of the session, from its turn to its end. `tells` has its spec answer.
     #[track_caller]
     fn asks(&mut self, request: &str, language: &str, tells: impl FnOnce(&mut Run<'_>)) {
+        let preferences = BTreeMap::from([("language".to_owned(), language.to_owned())]);
+        self.asks_as(request, v1::Ask { preferences, ..v1::Ask::default() }, tells);
+    }
+
+    #[track_caller]
+    fn asks_as(&mut self, request: &str, ask: v1::Ask, tells: impl FnOnce(&mut Run<'_>)) {
         self.now += SECOND;
         let context = self.state.as_ref().map(|state| state.context(Wall(self.now)));
         let context = context.unwrap_or_default();
@@ -43,8 +49,7 @@ impl Session<'_> {
             text: format!("{request}: Me siento perdido"),
             session: Some("talk".to_owned()),
             request_id: Some(request.to_owned()),
-            preferences: BTreeMap::from([("language".to_owned(), language.to_owned())]),
-            ..v1::Ask::default()
+            ..ask
         };
         let spec = context.current_spec.clone().unwrap_or_else(|| "wave".to_owned());
         let nothing = Log::default();
@@ -135,6 +140,32 @@ pub fn log(_seed: u64, before: &Log, decisions: usize) -> Log {
     session.asks("r15", "es", |run| {
         // Longer than what a session keeps of a message.
         run.replies(|answer| answer["response"]["text"] = json!("á".repeat(3_000)));
+    });
+    session.log
+}
+
+/// A session whose asks and answers say all kinds of JSON values, and more than a context has room for.
+pub fn log_of_any_json(_seed: u64, before: &Log, decisions: usize) -> Log {
+    let log = Log::default();
+    let mut session = Session { state: None, now: START, log, before, decisions };
+    let prefers = |preferences: serde_json::Value| v1::Ask {
+        preferences: BTreeMap::from([("language".to_owned(), "es".to_owned())]),
+        preferences_json: Some(preferences.to_string()),
+        ..v1::Ask::default()
+    };
+    session.asks_as(
+        "r1",
+        prefers(json!({ "hour": 7, "tone": null, "topics": ["sea", { "far": true }] })),
+        |run| {
+            run.replies(|answer| {
+                answer["context_update"] =
+                    json!({ "custom": { "deep": [1, [null, { "a": {} }]], "large": "x".repeat(300_000) } });
+            });
+        },
+    );
+    // A text takes the place of a number, and a number that of a text.
+    session.asks_as("r2", prefers(json!({ "hour": "seven", "language": 1 })), |run| {
+        run.replies(|answer| answer["context_update"] = json!({ "custom": { "deep": null } }));
     });
     session.log
 }

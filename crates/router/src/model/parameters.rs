@@ -48,8 +48,10 @@ pub struct Parameters {
     /// The minimum number of specs for holding out specs, and otherwise the minimum number of intents. With fewer of
     /// both, the calibration is `calibration_prior`.
     pub fewest_to_hold_out: usize,
-    /// The share of the weight of texts of no spec in the calibration.
+    /// The share of the weight of texts of no spec in the calibration, where whole specs are held out, and where intents are:
+    /// with few specs, every text of no spec has one of them as its likeliest.
     pub out_of_scope_share: f64,
+    pub out_of_scope_share_of_few: f64,
     /// The number of rows of data that the prior counts for.
     pub prior_strength: f64,
     /// The calibration without any data, in the order of `calibration::Evidence::features`.
@@ -82,7 +84,8 @@ impl Default for Parameters {
             many_examples: 3000,
             calibration_passes: 3,
             fewest_to_hold_out: 5,
-            out_of_scope_share: 0.14,
+            out_of_scope_share: 0.05,
+            out_of_scope_share_of_few: 0.14,
             prior_strength: 2.0,
             calibration_prior: [-2.9, 1.2, 1.4, 1.1, 0.2, 1.1, 0.8],
         }

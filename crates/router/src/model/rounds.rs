@@ -67,12 +67,8 @@ pub(super) fn calibrate(
         let unknown = Observation { evidence, right: false, out_of_scope: true };
         observations.extend(std::iter::repeat_n(unknown, outside / 3));
     }
-    Calibration::fit(
-        &observations,
-        parameters.out_of_scope_share,
-        parameters.calibration_prior,
-        parameters.prior_strength,
-    )
+    let share = if by_spec { parameters.out_of_scope_share } else { parameters.out_of_scope_share_of_few };
+    Calibration::fit(&observations, share, parameters.calibration_prior, parameters.prior_strength)
 }
 
 /// The data that one round excludes from training.

@@ -1,5 +1,7 @@
 //! An ask as its log tells it: which spec is called, why, and what becomes of its answers (CONTRACTS §2).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use capataz_contracts::v1::{self, payload::Data};
 use serde_json::{Map, Value};
 
@@ -43,16 +45,41 @@ struct CallModel {
     ended_at: i64,
 }
 
-/// What the answers ask to be kept.
+/// What an ask adds to its session, in three parts, and the names of what there is no room for.
 #[derive(Clone, Debug, Default)]
 pub struct Update {
-    pub emotional_state: Option<String>,
+    pub user: Map<String, Value>,
+    pub preferences: Map<String, Value>,
     pub custom: Map<String, Value>,
+    pub left_out: Vec<String>,
+}
+
+/// Bytes that a session keeps of these three parts, each entry as it stands in a JSON object.
+const ROOM: usize = 256 * 1024;
+
+/// A JSON object of a context or an ask, out of its two fields.
+#[must_use]
+pub fn object(texts: &BTreeMap<String, String>, others: Option<&String>) -> Map<String, Value> {
+    let mut all: Map<String, Value> =
+        texts.iter().map(|(key, text)| (key.clone(), text.clone().into())).collect();
+    let others = others.map(|text| serde_json::from_str::<Map<String, Value>>(text).unwrap_or_default());
+    all.extend(others.unwrap_or_default());
+    all
+}
+
+/// The bytes of an entry beside others: `"key":value,`.
+fn bytes((key, value): (&String, &Value)) -> usize {
+    let alone: Map<String, Value> = [(key.clone(), value.clone())].into_iter().collect();
+    Value::Object(alone).to_string().len() - 1
 }
 
 impl AskModel {
     pub fn new(ask: v1::Ask) -> Self {
-        let context = v1::SessionContext { preferences: ask.preferences.clone(), ..Default::default() };
+        let context = v1::SessionContext {
+            preferences: ask.preferences.clone(),
+            preferences_json: ask.preferences_json.clone(),
+            ..Default::default()
+        };
         Self { begun: ask.session.is_none(), ask, context, ..Self::default() }
     }
 
@@ -122,16 +149,47 @@ impl AskModel {
         self.calls.last().is_some_and(|call| call.is_unsendable)
     }
 
+    /// What the session is to keep of the ask and of its answers.
     #[must_use]
     pub fn context_update(&self) -> Update {
-        let mut update = Update::default();
+        let context = &self.context;
+        let states =
+            [("emotional_state", &context.emotional_state), ("engagement_level", &context.engagement_level)];
+        let states =
+            states.into_iter().filter_map(|(key, state)| Some((key.to_owned(), state.clone()?.into())));
+        let mut kept = [
+            states.collect(),
+            object(&context.preferences, context.preferences_json.as_ref()),
+            serde_json::from_slice(&context.custom).unwrap_or_default(),
+        ];
+        let said = object(&self.ask.preferences, self.ask.preferences_json.as_ref());
+        let mut wanted: Vec<(usize, String, Value)> =
+            said.into_iter().map(|(key, value)| (1, key, value)).collect();
         for answer in self.calls.iter().filter_map(|call| call.answer.as_ref()) {
             let Some(news) = answer.get("context_update").and_then(Value::as_object) else { continue };
-            let state = news.get("emotional_state").and_then(Value::as_str).map(str::to_owned);
-            update.emotional_state = state.or(update.emotional_state);
-            update.custom.extend(news.get("custom").and_then(Value::as_object).cloned().unwrap_or_default());
+            if let Some(state) = news.get("emotional_state").filter(|state| state.is_string()) {
+                wanted.push((0, "emotional_state".to_owned(), state.clone()));
+            }
+            let custom = news.get("custom").and_then(Value::as_object).cloned().unwrap_or_default();
+            wanted.extend(custom.into_iter().map(|(key, value)| (2, key, value)));
         }
-        update
+        let mut news: [Map<String, Value>; 3] = Default::default();
+        let mut left_out = BTreeSet::new();
+        for (part, key, value) in wanted {
+            let name = format!("{}{key}", ["", "preferences.", "custom."][part]);
+            let all: usize = kept.iter().flatten().map(bytes).sum();
+            let before = kept[part].get(&key).map_or(0, |value| bytes((&key, value)));
+            let after = bytes((&key, &value));
+            if all - before + after > ROOM && after > before {
+                left_out.insert(name);
+            } else {
+                left_out.remove(&name);
+                kept[part].insert(key.clone(), value.clone());
+                news[part].insert(key, value);
+            }
+        }
+        let [user, preferences, custom] = news;
+        Update { user, preferences, custom, left_out: left_out.into_iter().collect() }
     }
 
     /// The spec of the last answer in the history.

@@ -2,7 +2,7 @@
 
 use capataz_contracts::v1;
 
-use super::log::RunModel;
+use super::log::{RunModel, place};
 
 /// What follows from the results of a wave so far.
 pub(super) struct Judged {

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use capataz_contracts::free;
 use capataz_contracts::v1::{self, event::Body};
 use capataz_store::RunId;
 use serde_json::{Map, Value};
 
+use super::ask::object;
 use super::log::RunModel;
 use super::session_work::WorkModel;
 use crate::invariant::{Invariant, Violation};
@@ -141,9 +143,10 @@ impl SessionModel {
             && turn.suggestion.as_ref() == ask.suggestion()
             && turn.transitions == ask.taken
             && Some(&turn.request_id) == ask.ask.request_id.as_ref()
-            && turn.preferences == ask.ask.preferences
-            && turn.emotional_state.as_ref() == update.emotional_state.as_ref()
+            && object(&turn.preferences, turn.preferences_json.as_ref()) == update.preferences
+            && turn.emotional_state.as_deref() == update.user.get("emotional_state").and_then(Value::as_str)
             && json(&turn.custom) == update.custom
+            && turn.left_out.as_ref().map_or(&[][..], |names| &names.keys) == update.left_out
             && moved;
         Invariant::SessionTurns.check(said, || format!("{text}, the ask is {ask:?}"))?;
         self.fold(turn);
@@ -159,7 +162,9 @@ impl SessionModel {
         context.current_spec = turn.current_spec.or(context.current_spec.take());
         context.emotional_state = turn.emotional_state.or(context.emotional_state.take());
         context.engagement_level = turn.engagement_level.or(context.engagement_level.take());
-        context.preferences.extend(turn.preferences);
+        let mut preferences = object(&context.preferences, context.preferences_json.as_ref());
+        preferences.extend(object(&turn.preferences, turn.preferences_json.as_ref()));
+        (context.preferences, context.preferences_json) = free::divide(preferences);
         if !turn.custom.is_empty() {
             let mut custom = json(&context.custom);
             custom.extend(json(&turn.custom));

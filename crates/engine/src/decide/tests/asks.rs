@@ -1117,17 +1117,142 @@ fn a_session_keeps_its_last_20_messages() {
     assert_eq!((context.message_count, context.history.len()), (30, 20));
 }
 
-#[test]
-fn a_long_history_gives_way_to_the_size_of_a_request() {
-    let mut context = v1::SessionContext::default();
-    let message = v1::SessionMessage { text: "ñ".repeat(2_000), role: 1, ..Default::default() };
-    context.history = vec![message; 20];
-    let ask = v1::Ask { session: Some("s".to_owned()), ..v1::Ask::default() };
+/// The request of an ask that finds this context.
+#[track_caller]
+fn request_within(ask: v1::Ask, context: v1::SessionContext) -> Value {
+    let ask = v1::Ask { session: Some("s".to_owned()), ..ask };
     let mut asked = Asked::begin(ask, None, START);
     asked.bench = asked.bench.does(Input::SessionTurn { context });
-    let request = asked.route().request();
-    assert!(request.to_string().len() <= 32 * 1024);
-    assert!(request["conversation"]["history"].as_array().unwrap().len() > 4);
+    asked.route().request()
+}
+
+#[test]
+fn the_largest_request_has_all_20_messages() {
+    // Each control character is six bytes of JSON: 24 KiB a message, 480 KiB in all.
+    let message = v1::SessionMessage { text: "\u{1}".repeat(4_096), role: 1, ..Default::default() };
+    let context = v1::SessionContext {
+        history: vec![message; 20],
+        custom: json!({ "kept": "x".repeat(256 * 1024 - 10) }).to_string().into(),
+        ..Default::default()
+    };
+    let custom_json = Some(json!({ "own": "x".repeat(256 * 1024 - 9) }).to_string());
+    let request = request_within(v1::Ask { custom_json, ..v1::Ask::default() }, context);
+    assert!(request.to_string().len() > 1_000_000);
+    assert_eq!(request["conversation"]["history"].as_array().unwrap().len(), 20);
+}
+
+#[test]
+fn a_history_gives_way_to_the_contracts_limit_of_a_request() {
+    let message = v1::SessionMessage { text: "\u{1}".repeat(10_000), role: 1, ..Default::default() };
+    let context = v1::SessionContext { history: vec![message; 20], ..v1::SessionContext::default() };
+    let request = request_within(v1::Ask::default(), context);
+    assert!(request.to_string().len() <= 1024 * 1024);
+    // 60,000 bytes each: 17 and what else the request has are less than 1 MiB, 18 are more.
+    assert_eq!(request["conversation"]["history"].as_array().unwrap().len(), 17);
+}
+
+#[test]
+fn preferences_and_custom_are_any_json_and_nothing_of_them_is_lost() {
+    let values = json!({
+        "nothing": null, "yes": true, "small": -7, "half": 0.5, "text": "sea", "none": [], "empty": {},
+        "deep": { "list": [1, [null, { "a": "b" }]], "large": 18_446_744_073_709_551_615_u64 },
+    });
+    let (preferences, preferences_json) =
+        capataz_contracts::free::divide(values.as_object().cloned().unwrap());
+    let ask = v1::Ask {
+        session: Some("s".to_owned()),
+        preferences,
+        preferences_json,
+        custom_json: Some(values.to_string()),
+        ..v1::Ask::default()
+    };
+    let mut asked = Asked::begin(ask, None, START);
+    asked.bench = asked.bench.does(Input::SessionTurn { context: v1::SessionContext::default() });
+    let asked = asked.route();
+    assert_eq!(asked.request()["user"]["preferences"], values);
+    assert_eq!(asked.request()["metadata"]["custom"], values);
+    let kept = values.clone();
+    let session = asked.answers(|answer| answer["context_update"] = json!({ "custom": kept })).session();
+    let request = Asked::in_session(Some(session), "req-2", START + 5).request();
+    assert_eq!(request["user"]["preferences"], values, "the session has kept them");
+    assert_eq!(request["metadata"]["custom"], values);
+}
+
+#[test]
+fn a_later_value_takes_the_place_of_an_earlier_one_of_another_type() {
+    let prefers = |session: Option<SessionState>, preferences_json: &str, at| {
+        let ask = v1::Ask {
+            session: Some("s".to_owned()),
+            request_id: Some(format!("req-{at}")),
+            preferences_json: Some(preferences_json.to_owned()),
+            ..v1::Ask::default()
+        };
+        let mut asked = Asked::begin(ask, session, START + at);
+        let context = asked.session.as_ref().map(|state| state.context(Wall(START + at))).unwrap_or_default();
+        asked.bench = asked.bench.does(Input::SessionTurn { context });
+        asked.route().answers(|_| ()).session()
+    };
+    let session = prefers(None, r#"{"tone": "calm", "hour": 7}"#, 1);
+    let session = prefers(Some(session), r#"{"tone": null}"#, 2);
+    let session = prefers(Some(session), r#"{"hour": "seven"}"#, 3);
+    let context = session.context(Wall(START + 4));
+    assert_eq!(context.preferences, [("hour".to_owned(), "seven".to_owned())].into());
+    assert_eq!(context.preferences_json.as_deref(), Some(r#"{"tone":null}"#));
+}
+
+#[test]
+fn a_context_of_10_000_keys_is_kept_to_the_last_one() {
+    // Each is `"key-0000":0,`: 13 bytes, 130,000 in all.
+    let many: serde_json::Map<String, Value> =
+        (0..10_000).map(|number| (format!("key-{number:04}"), json!(0))).collect();
+    let custom = many.clone();
+    let asked = Asked::in_session(None, "req-1", START)
+        .answers(|answer| answer["context_update"] = json!({ "custom": custom }));
+    assert_eq!(asked.result().left_out, None);
+    let request = Asked::in_session(Some(asked.session()), "req-2", START + 5).request();
+    assert_eq!(request["metadata"]["custom"], Value::Object(many));
+}
+
+#[test]
+fn what_does_not_fit_into_a_context_is_left_out_key_by_key_and_named() {
+    // Each is `"key-0000":"xxxxxxxxxxxxxxxx",`: 30 bytes. 262,144 bytes have room for 8,738 of them, and 4 bytes more.
+    let many: serde_json::Map<String, Value> =
+        (0..10_000).map(|number| (format!("key-{number:04}"), json!("x".repeat(16)))).collect();
+    let session = Asked::in_session(None, "req-1", START)
+        .answers(|answer| answer["context_update"] = json!({ "custom": many, "emotional_state": "calm" }));
+    let result = session.result();
+    // Of the mood, `"emotional_state":"calm",`, there is first: 25 bytes, which leave room for 8,737.
+    let expected: Vec<String> = (8_737..10_000).map(|number| format!("custom.key-{number:04}")).collect();
+    assert_eq!(result.left_out, Some(v1::LeftOut { keys: expected, more: 0 }));
+    let session = session.session();
+    let context = session.context(Wall(START));
+    assert_eq!(context.emotional_state.as_deref(), Some("calm"));
+    let custom: serde_json::Map<String, Value> = serde_json::from_slice(&context.custom).unwrap();
+    assert_eq!((custom.len(), custom.contains_key("key-8736")), (8_737, true));
+
+    // What is there stays where its successor is too large, and a smaller one takes its place.
+    let asked = Asked::in_session(Some(session), "req-2", START + 5).answers(|answer| {
+        answer["context_update"] =
+            json!({ "custom": { "key-0000": "x".repeat(1_000), "key-0001": "y" }, "engagement_level": "z" });
+    });
+    let left_out = Some(v1::LeftOut {
+        keys: vec!["custom.key-0000".to_owned(), "engagement_level".to_owned()],
+        more: 0,
+    });
+    assert_eq!(asked.result().left_out, left_out);
+    let session = asked.session();
+    let custom: Value = serde_json::from_slice(&session.context(Wall(START)).custom).unwrap();
+    assert_eq!((&custom["key-0000"], &custom["key-0001"]), (&json!("x".repeat(16)), &json!("y")));
+}
+
+#[test]
+fn what_an_ask_prefers_is_in_its_own_request_where_its_session_has_no_room_for_it() {
+    let context = v1::SessionContext {
+        custom: json!({ "kept": "x".repeat(256 * 1024 - 11) }).to_string().into(),
+        ..Default::default()
+    };
+    let ask = v1::Ask { preferences_json: Some(r#"{"hour":7}"#.to_owned()), ..v1::Ask::default() };
+    assert_eq!(request_within(ask, context)["user"]["preferences"], json!({ "hour": 7 }));
 }
 
 #[test]

@@ -1,8 +1,14 @@
 //! Format 2 has one clock, the one on the wall, and names deadlines by it alone.
 
+use std::collections::BTreeMap;
+
 use capataz_contracts::v1::event::Body;
+use serde_json::Value;
 
 use crate::fold::state::Timestamp;
+
+/// Preferences that a session kept; of more than these, the first ones by name were dropped.
+const PREFERENCES: usize = 32;
 
 /// Adds how far deadlines lie ahead.
 pub(super) fn raise(body: &mut Body, at: Timestamp) {
@@ -21,4 +27,16 @@ pub(super) fn raise(body: &mut Body, at: Timestamp) {
         Body::ActionFailed(event) => event.idle_in_ms = event.idle_at_ms.map(ahead),
         _ => {}
     }
+}
+
+/// Drops the preferences that a session kept no more.
+pub(super) fn preferences(kept: &mut Vec<u8>) {
+    let mut preferences: BTreeMap<String, Value> = serde_json::from_slice(kept).unwrap_or_default();
+    if preferences.len() <= PREFERENCES {
+        return;
+    }
+    while preferences.len() > PREFERENCES {
+        preferences.pop_first();
+    }
+    *kept = serde_json::to_vec(&preferences).unwrap_or_default();
 }

@@ -36,3 +36,10 @@ pub(super) fn session_turn(format: u32, turn: &mut v1::SessionTurn, kept: &[u8])
         format_1::session_turn(turn, kept);
     }
 }
+
+/// Drops from a session, after a turn of an older format, the preferences that the session had no room for then.
+pub(super) fn preferences(format: u32, kept: &mut Vec<u8>) {
+    if format < 3 {
+        format_2::preferences(kept);
+    }
+}

@@ -2,11 +2,12 @@
 
 use capataz_contracts::spec as contract;
 use capataz_contracts::v1::{self, event::Body};
+use capataz_contracts::validate::INLINE_MAX;
 use capataz_policy::codes::{self, Code};
 use capataz_policy::retry;
 use capataz_policy::transition;
 
-use super::request::{MAX_REQUEST, spec_request};
+use super::request::spec_request;
 use super::state::AskState;
 use super::transition::{self as transitions, Considered};
 use super::{considered, last_end};
@@ -179,7 +180,7 @@ struct SpecFailure {
 /// Why an answer cannot be used, in words; every violation of the contract is named.
 fn read_response(output: &v1::Payload, spec: &str, request_id: &str) -> Result<Response, String> {
     let Some(v1::payload::Data::Inline(bytes)) = &output.data else {
-        return Err(format!("the answer of {spec:?} is too large: at most {MAX_REQUEST} bytes"));
+        return Err(format!("the answer of {spec:?} is too large: at most {INLINE_MAX} bytes"));
     };
     let asked = v1::SpecRequest {
         id: Some(request_id.to_owned()),

@@ -2,6 +2,7 @@
 //! deadlines and leases are those of every task; which spec is called is the answer to a query.
 
 mod answer;
+mod context;
 mod failure;
 mod request;
 pub(crate) mod state;
@@ -277,6 +278,7 @@ impl Kind for AskState {
             routing: last.and_then(|call| call.routing.clone()),
             transition: self.told().cloned().filter(|_| end.is_some()),
             calls: calls.collect(),
+            left_out: end.and_then(|_| request::keeper(self, run).into_news().1),
         })))
     }
 }

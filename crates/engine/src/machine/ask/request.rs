@@ -1,23 +1,24 @@
 //! The SpecRequest of a call (seed 001, "Formato de Entrada"), and what answers ask to be kept.
 
-use capataz_contracts::v1;
+use capataz_contracts::{free, spec, v1};
 use serde_json::{Value, json};
 
+use super::context::Keeper;
 use super::response_of;
 use super::state::AskState;
+use crate::fold::session::object;
 use crate::fold::state::RunState;
 
-/// Older messages are left out of the history of a SpecRequest until it fits. Bytes; what else it holds is bounded by
-/// the limits of an ask and of a session, far below what one assignment may have.
-pub(super) const MAX_REQUEST: usize = 32 * 1024;
+/// The largest SpecRequest, in bytes: the contract's own limit. Older messages are left out of the history until it fits; what
+/// else it holds is bounded by the limits of an ask and of a session, and far below.
+const MAX_REQUEST: usize = 1024 * 1024;
+const _: () = assert!(MAX_REQUEST == spec::MAX_BYTES);
 
 /// The SpecRequest of the next call.
 pub(super) fn spec_request(ask: &AskState, run: &RunState, routing: &v1::Routing, now_ms: i64) -> Vec<u8> {
-    // The updates of earlier calls of this ask count, too.
     let mut context = ask.context.clone();
-    for update in context_updates(run) {
-        update.apply_to(&mut context);
-    }
+    // The updates of earlier calls of this ask count, too.
+    keeper(ask, run).apply_to(&mut context);
     let history = std::mem::take(&mut context.history);
     // The spec that answered last, which need not be the one that the session is with.
     let previous_spec = history.iter().rev().find_map(|message| message.spec.as_deref());
@@ -32,10 +33,14 @@ pub(super) fn spec_request(ask: &AskState, run: &RunState, routing: &v1::Routing
     }
 }
 
-/// The values that the answers so far asked to be kept, in the order of the answers.
-pub(super) fn context_updates(run: &RunState) -> impl Iterator<Item = ContextUpdate> {
+/// The ask's context, with what the ask and the answers so far want to be kept, in the order of the answers.
+pub(super) fn keeper(ask: &AskState, run: &RunState) -> Keeper {
+    let mut keeper = Keeper::new(&ask.context, &ask.ask);
     let ends = run.waves.iter().filter_map(|wave| wave.tasks.first()?.end.as_ref());
-    ends.filter_map(|end| ContextUpdate::read(&response_of(end)?))
+    for update in ends.filter_map(|end| ContextUpdate::read(&response_of(end)?)) {
+        keeper.update(update);
+    }
+    keeper
 }
 
 /// `context_update` of a response.
@@ -55,26 +60,6 @@ impl ContextUpdate {
             engagement_level: text("engagement_level"),
             custom: update.get("custom").and_then(Value::as_object).cloned().unwrap_or_default(),
         })
-    }
-
-    /// This update and the later one.
-    pub(super) fn and(mut self, later: Self) -> Self {
-        self.emotional_state = later.emotional_state.or(self.emotional_state);
-        self.engagement_level = later.engagement_level.or(self.engagement_level);
-        self.custom.extend(later.custom);
-        self
-    }
-
-    fn apply_to(self, context: &mut v1::SessionContext) {
-        let Self { emotional_state, engagement_level, custom } = self;
-        context.emotional_state = emotional_state.or(context.emotional_state.take());
-        context.engagement_level = engagement_level.or(context.engagement_level.take());
-        if !custom.is_empty() {
-            let mut kept: serde_json::Map<String, Value> =
-                serde_json::from_slice(&context.custom).unwrap_or_default();
-            kept.extend(custom);
-            context.custom = Value::Object(kept).to_string().into();
-        }
     }
 }
 
@@ -142,8 +127,9 @@ fn request_with(
     if let Some(level) = &context.engagement_level {
         user.insert("engagement_level".to_owned(), json!(level));
     }
-    let mut preferences = context.preferences.clone();
-    preferences.extend(ask.preferences.clone());
+    // What the session has no room for is in this request nevertheless.
+    let mut preferences = free::entries(&context.preferences, context.preferences_json.as_deref());
+    preferences.extend(free::entries(&ask.preferences, ask.preferences_json.as_deref()));
     if !preferences.is_empty() {
         user.insert("preferences".to_owned(), json!(preferences));
     }
@@ -155,9 +141,8 @@ fn request_with(
 
 /// The values that specs asked to be kept, and those of the ask, which take precedence.
 fn custom(ask: &v1::Ask, context: &v1::SessionContext) -> Value {
-    let mut custom: serde_json::Map<String, Value> =
-        serde_json::from_slice(&context.custom).unwrap_or_default();
-    custom.extend(ask.custom.iter().map(|(key, value)| (key.clone(), json!(value))));
+    let mut custom = object(&context.custom);
+    custom.extend(free::entries(&ask.custom, ask.custom_json.as_deref()));
     Value::Object(custom)
 }
 

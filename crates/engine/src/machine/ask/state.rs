@@ -44,7 +44,11 @@ pub(super) struct Call {
 impl AskState {
     pub(crate) fn new(ask: v1::Ask) -> Self {
         let begun = ask.session.is_none();
-        let context = v1::SessionContext { preferences: ask.preferences.clone(), ..Default::default() };
+        let context = v1::SessionContext {
+            preferences: ask.preferences.clone(),
+            preferences_json: ask.preferences_json.clone(),
+            ..Default::default()
+        };
         Self {
             ask,
             begun,

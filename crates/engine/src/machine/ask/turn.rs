@@ -1,11 +1,11 @@
 //! What an ask adds to its session when it has ended.
 
-use capataz_contracts::v1;
+use capataz_contracts::{free, v1};
 use capataz_policy::aggregation::ResultStatus;
 use capataz_policy::transition;
-use serde_json::Value;
 
-use super::request::{ContextUpdate, context_updates};
+use super::context::json_of;
+use super::request::keeper;
 use super::state::{AskState, Call};
 use super::{last_end, response_of};
 use crate::fold::state::{RunState, WaveState};
@@ -34,19 +34,22 @@ pub(super) fn of(ask: &AskState, run: &RunState, run_id: &str) -> Option<v1::Ses
             at_ms: end.at.0,
         });
     }
-    let update = context_updates(run).reduce(ContextUpdate::and).unwrap_or_default();
-    let custom = Some(update.custom).filter(|custom| !custom.is_empty());
+    let (news, left_out) = keeper(ask, run).into_news();
+    let (emotional_state, engagement_level) = news.states();
+    let (preferences, preferences_json) = free::divide(news.preferences);
     Some(v1::SessionTurn {
         run_id: run_id.to_owned(),
         request_id: ask.request_id().to_owned(),
         messages,
         current_spec: moved_to(ask, run),
-        emotional_state: update.emotional_state,
-        engagement_level: update.engagement_level,
-        preferences: ask.ask.preferences.clone(),
-        custom: custom.map(|custom| Value::Object(custom).to_string().into()).unwrap_or_default(),
+        emotional_state,
+        engagement_level,
+        preferences,
+        custom: json_of(news.custom),
         transitions: ask.taken.clone(),
         suggestion: ask.suggestion().cloned(),
+        preferences_json,
+        left_out,
     })
 }
 
