@@ -147,6 +147,18 @@ impl v1::RunResult {
         }
     }
 
+    /// Counts the names of what was left out of a session instead of telling them. Whether there were any.
+    pub fn count_left_out(&mut self) -> bool {
+        let Some(Ended::Ask(ask)) = &mut self.work else { return false };
+        let Some(left_out) = ask.left_out.as_mut().filter(|left_out| !left_out.keys.is_empty()) else {
+            return false;
+        };
+        let names = u32::try_from(left_out.keys.len()).unwrap_or(u32::MAX);
+        left_out.keys.clear();
+        left_out.more = left_out.more.saturating_add(names);
+        true
+    }
+
     /// What a script has come to.
     #[must_use]
     pub fn script(&self) -> Option<&v1::ScriptResult> {

@@ -31,6 +31,9 @@ pub fn from_str(text: &str) -> Result<Value, Violation> {
     Ok(value)
 }
 
+/// The keys by which the JSON reader tells itself of numbers and of texts that were not read.
+const RESERVED: &str = "$serde_json::private::";
+
 struct Strict(Value);
 
 impl<'de> Deserialize<'de> for Strict {
@@ -87,6 +90,10 @@ impl<'de> Visitor<'de> for StrictVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut object = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
+            // A reader that is built with other features takes such an object for something else.
+            if key.starts_with(RESERVED) {
+                return Err(A::Error::custom(format_args!("the key `{key}` is reserved")));
+            }
             if object.contains_key(&key) {
                 let shown = crate::path::shown(&key);
                 return Err(A::Error::custom(format_args!("the key `{shown}` is written twice")));

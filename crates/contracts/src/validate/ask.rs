@@ -71,6 +71,9 @@ pub fn check_session(session: &str, path: &Path<'_>, violations: &mut Violations
     }
 }
 
+/// How many times as long as its value a text may be: a character that is written as `\u0434` has two bytes.
+const AS_WRITTEN: usize = 6;
+
 /// A free part of an ask: how much it has, and where most of it is.
 struct Free {
     bytes: usize,
@@ -91,7 +94,7 @@ impl Free {
         let Some(text) = object else { return in_texts };
         let path = &path.key(object_name);
         // What is far too large is not read.
-        if text.len() > 2 * CONTEXT_MAX {
+        if text.len() > AS_WRITTEN * CONTEXT_MAX {
             return Self { bytes: of_texts.saturating_add(text.len()), field: object_name };
         }
         let value = match json::from_str(text) {

@@ -256,6 +256,8 @@ fn a_name_that_is_no_message() {
 fn json_text_is_read_strictly() {
     let syntax = |text: &str| json::from_str(text).unwrap_err().message;
     assert!(syntax(r#"{"a": 1, "a": 2}"#).starts_with("the key `a` is written twice at line 1"));
+    let reserved = r#"{"a": {"$serde_json::private::RawValue": "[1,2]"}}"#;
+    assert!(syntax(reserved).contains("is reserved"), "{}", syntax(reserved));
     assert!(syntax("{\n  \"a\": }").contains("line 2 column 8"));
     assert!(syntax("{} {}").contains("trailing"));
     assert!(syntax("").contains("EOF"));

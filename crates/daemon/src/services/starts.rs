@@ -78,7 +78,9 @@ fn asks_of_plan<'p>(plan: &'p v1::Plan, asks: &mut Vec<&'p v1::Ask>) {
 /// A start by itself: all that it breaks, with every default filled in.
 pub(super) fn parse(mut request: v1::StartRunRequest, wait: bool) -> Result<StartRequest, Status> {
     let mut violations = validate::start_run(&request, &PlanLimits::default());
-    free::tidy(&mut request);
+    if violations.is_empty() {
+        free::tidy(&mut request);
+    }
     let canonical = request.idempotency_key.as_ref().map(|_| canonical(&request));
     let key = key_of(request.idempotency_key, canonical.as_deref());
     let drawn = |session: Option<&str>| {

@@ -204,6 +204,15 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
     ("an xpath takes no placeholders", "un xpath no admite marcadores"),
     // Asks and browsers (crates/contracts/src/validate/ask.rs, browser.rs).
     (
+        "preferences and custom have {0} bytes as JSON; at most {1} are allowed",
+        "preferences y custom tienen {0} bytes como JSON; se permiten {1} como máximo",
+    ),
+    (
+        "{0} does not fit into 64 bits; write it as a string",
+        "{0} no cabe en 64 bits; escríbalo como una cadena",
+    ),
+    ("the key `{0}` is reserved", "la clave `{0}` está reservada"),
+    (
         "the text has {0} bytes as JSON; at most {1} are allowed",
         "el texto tiene {0} bytes como JSON; se permiten {1} como máximo",
     ),
@@ -433,6 +442,10 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
     (
         "task {0} is the run {1}, which is at work: wait until it has ended",
         "la tarea {0} es la ejecución {1}, que está en marcha: espere a que termine",
+    ),
+    (
+        "the request to {0} breaks the contract, and is not sent: ask again",
+        "la solicitud a {0} incumple el contrato y no se envía: pregunte de nuevo",
     ),
     (
         "{0} does not belong to a plan, and only tasks of plans are taken back",

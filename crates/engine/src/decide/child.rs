@@ -316,7 +316,12 @@ impl RunState {
         let print = |result: &v1::RunResult| json::print("capataz.v1.RunResult", result).to_string();
         let mut text = print(&whole);
         if text.len() > max_output {
-            text = print(&self.result(0)?);
+            let mut shorter = self.result(0)?;
+            text = print(&shorter);
+            // Names of what was left out are no reason to lose the answer.
+            if text.len() > max_output && shorter.count_left_out() {
+                text = print(&shorter);
+            }
         }
         let output = (text.len() <= max_output).then(|| json_payload(text));
         let named = whole.tasks.iter().filter_map(|task| match &task.output.as_ref()?.data {

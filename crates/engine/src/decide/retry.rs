@@ -15,7 +15,7 @@ pub(super) fn handle(turn: &mut Turn<'_>, name: &str, request_id: String) -> Res
         return Ok(());
     }
     turn.refuse_finished()?;
-    turn.state.rules().may_run_again(name)?;
+    turn.state.rules().may_run_again(turn.state, task, name)?;
     let state = turn.state.known(task).map_or(TaskState::Init, |activity| activity.state);
     let stopping = turn.state.waves.last().is_some_and(|wave| wave.stopping);
     let in_work =

@@ -145,7 +145,7 @@ pub(crate) trait Kind {
     ///
     /// # Errors
     /// Why not.
-    fn may_run_again(&self, name: &str) -> Result<(), Refusal>;
+    fn may_run_again(&self, run: &RunState, task: TaskRef, name: &str) -> Result<(), Refusal>;
 
     /// Returns whether a person may take a task of this name back.
     ///

@@ -167,8 +167,10 @@ impl AskModel {
             said.into_iter().map(|(key, value)| (1, key, value)).collect();
         for answer in self.calls.iter().filter_map(|call| call.answer.as_ref()) {
             let Some(news) = answer.get("context_update").and_then(Value::as_object) else { continue };
-            if let Some(state) = news.get("emotional_state").filter(|state| state.is_string()) {
-                wanted.push((0, "emotional_state".to_owned(), state.clone()));
+            for key in ["emotional_state", "engagement_level"] {
+                if let Some(state) = news.get(key).filter(|state| state.is_string()) {
+                    wanted.push((0, key.to_owned(), state.clone()));
+                }
             }
             let custom = news.get("custom").and_then(Value::as_object).cloned().unwrap_or_default();
             wanted.extend(custom.into_iter().map(|(key, value)| (2, key, value)));
@@ -177,6 +179,11 @@ impl AskModel {
         let mut left_out = BTreeSet::new();
         for (part, key, value) in wanted {
             let name = format!("{}{key}", ["", "preferences.", "custom."][part]);
+            // What is as it was is not written again.
+            if kept[part].get(&key) == Some(&value) {
+                left_out.remove(&name);
+                continue;
+            }
             let all: usize = kept.iter().flatten().map(bytes).sum();
             let before = kept[part].get(&key).map_or(0, |value| bytes((&key, value)));
             let after = bytes((&key, &value));

@@ -31,12 +31,14 @@ impl Asked {
     /// An ask of a session in which `before` was said; its turn comes at once.
     #[track_caller]
     fn in_session(before: Option<SessionState>, request_id: &str, at: i64) -> Self {
-        let ask = v1::Ask {
-            session: Some("s".to_owned()),
-            request_id: Some(request_id.to_owned()),
-            ..v1::Ask::default()
-        };
-        let mut asked = Self::begin(ask, before, at);
+        let ask = v1::Ask { request_id: Some(request_id.to_owned()), ..v1::Ask::default() };
+        Self::says_in_session(ask, before, at)
+    }
+
+    /// The same, of an ask that says more.
+    #[track_caller]
+    fn says_in_session(ask: v1::Ask, before: Option<SessionState>, at: i64) -> Self {
+        let mut asked = Self::begin(v1::Ask { session: Some("s".to_owned()), ..ask }, before, at);
         let context = asked.session.as_ref().map(|state| state.context(Wall(at))).unwrap_or_default();
         asked.bench = asked.bench.does(Input::SessionTurn { context });
         asked.route()
@@ -495,6 +497,22 @@ fn a_request_that_breaks_the_contract_is_not_sent_and_every_violation_is_named()
         assert!(named.iter().any(|violation| violation.contains(path)), "{named:?}");
     }
     asked.route().answers(|_| ()).expect(v1::RunOutcome::Succeeded, &["kiro", "wave"]);
+}
+
+#[test]
+fn a_request_that_breaks_the_contract_is_not_sent_at_a_persons_demand_either() {
+    let mut asked = Asked::begin(v1::Ask::default(), None, START);
+    let mut broken = found("kiro");
+    broken.routing.confidence = 1.5;
+    let default_spec = Some("wave".to_owned());
+    let routed = Routed { spec: String::new(), target: Ok(broken), rerouted: false, default_spec };
+    let answer = QueryAnswer::Routed(routed);
+    asked.bench = asked.bench.does(Input::Answered { query: QueryId(0), answer });
+    assert_eq!(asked.result_of_first_call().code, "INVALID_REQUEST");
+    let name = asked.bench.run().waves[0].tasks[0].name.clone();
+    let error = asked.bench.input(retry(&name, "r")).expect_rule();
+    assert_eq!(error.code, "INVALID_STATE_TRANSITION");
+    assert!(error.message.contains("breaks the contract, and is not sent"), "{}", error.message);
 }
 
 /// The session after an ask that the router gave to `wave` with this confidence, and after the next one.
@@ -1213,6 +1231,28 @@ fn a_context_of_10_000_keys_is_kept_to_the_last_one() {
     assert_eq!(request["metadata"]["custom"], Value::Object(many));
 }
 
+#[test]
+fn what_is_as_it_was_is_not_written_again() {
+    let says = || v1::Ask { preferences: [("size".to_owned(), "s".to_owned())].into(), ..v1::Ask::default() };
+    let turn = |asked: &Asked| asked.bench.state.rules().session_turn(&asked.bench.state, "run").unwrap();
+    let ask = |session, at| Asked::says_in_session(says(), session, at);
+    let first = ask(None, START).answers(|_| ());
+    assert_eq!(turn(&first).preferences.len(), 1);
+    let second = ask(Some(first.session()), START + 5).answers(|_| ());
+    assert_eq!(turn(&second).preferences.len(), 0);
+    assert_eq!(second.session().context(Wall(START)).preferences.len(), 1);
+}
+
+#[test]
+fn nothing_is_left_out_where_nothing_is_kept() {
+    let large = || json!({ "custom": { "a": "x".repeat(300_000) } });
+    let alone = Asked::new().answers(|answer| answer["context_update"] = large());
+    assert_eq!(alone.result().left_out, None, "there is no session");
+    let in_one = Asked::in_session(None, "req-1", START).answers(|answer| answer["context_update"] = large());
+    assert_eq!(in_one.result().left_out.map(|left_out| left_out.keys), Some(vec!["custom.a".to_owned()]));
+}
+
+// S001-RS-19
 #[test]
 fn what_does_not_fit_into_a_context_is_left_out_key_by_key_and_named() {
     // Each is `"key-0000":"xxxxxxxxxxxxxxxx",`: 30 bytes. 262,144 bytes have room for 8,738 of them, and 4 bytes more.

@@ -89,6 +89,10 @@ impl Keeper {
             Part::Custom => (&mut self.custom, &mut self.news.custom, "custom."),
         };
         let name = format!("{prefix}{key}");
+        if kept.get(&key) == Some(&value) {
+            self.left_out.remove(&name);
+            return;
+        }
         let before = kept.get(&key).map_or(0, |value| entry_bytes(&key, value));
         let after = entry_bytes(&key, &value);
         let bytes = self.bytes - before + after;

@@ -13,6 +13,8 @@ use std::collections::BTreeSet;
 
 use capataz_contracts::v1::{self, event::Body, run_result};
 use capataz_policy::aggregation::ResultStatus;
+use capataz_policy::codes;
+use capataz_policy::lifecycle::{self, TaskState};
 use capataz_policy::retry;
 use capataz_policy::transition as rules;
 use serde_json::Value;
@@ -119,6 +121,15 @@ impl AskState {
     fn told(&self) -> Option<&v1::AskTransition> {
         self.suggestion().or(self.considered.as_ref())
     }
+
+    /// What the session had no room for; nothing where the ask adds nothing to a session.
+    fn left_out(&self, run: &RunState) -> Option<v1::LeftOut> {
+        let adds = self.ask.session.is_some() && run.outcome() != Some(v1::RunOutcome::Cancelled);
+        if !adds || self.calls.is_empty() {
+            return None;
+        }
+        request::keeper(self, run).into_news().1
+    }
 }
 
 fn considered(transition: v1::AskTransition) -> Step {
@@ -195,8 +206,17 @@ impl Kind for AskState {
         false
     }
 
-    fn may_run_again(&self, _: &str) -> Result<(), Refusal> {
-        Ok(())
+    fn may_run_again(&self, run: &RunState, task: TaskRef, name: &str) -> Result<(), Refusal> {
+        let activity = run.activity(task).filter(|activity| !activity.was_active());
+        let error = activity.and_then(|activity| activity.end.as_ref()?.error.as_ref());
+        if error.is_none_or(|error| error.code != codes::INVALID_REQUEST) {
+            return Ok(());
+        }
+        let mut error = lifecycle::refused(TaskState::Failed, TaskState::Active);
+        error.message = format!("the request to {name:?} breaks the contract, and is not sent: ask again");
+        error.suggested_action = None;
+        error.options = vec!["abort".to_owned()];
+        Err(Refusal::Rule(Box::new(error)))
     }
 
     fn open_query(&self, run: &RunState) -> Option<(QueryId, Query)> {
@@ -278,7 +298,7 @@ impl Kind for AskState {
             routing: last.and_then(|call| call.routing.clone()),
             transition: self.told().cloned().filter(|_| end.is_some()),
             calls: calls.collect(),
-            left_out: end.and_then(|_| request::keeper(self, run).into_news().1),
+            left_out: self.left_out(run),
         })))
     }
 }

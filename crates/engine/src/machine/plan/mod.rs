@@ -72,7 +72,7 @@ impl Kind for PlanState {
         true
     }
 
-    fn may_run_again(&self, _: &str) -> Result<(), Refusal> {
+    fn may_run_again(&self, _: &RunState, _: TaskRef, _: &str) -> Result<(), Refusal> {
         Ok(())
     }
 

@@ -166,7 +166,7 @@ impl Kind for ScriptState {
     }
 
     /// Refuses: no person can run an ended action of a script again.
-    fn may_run_again(&self, name: &str) -> Result<(), Refusal> {
+    fn may_run_again(&self, _: &RunState, _: TaskRef, name: &str) -> Result<(), Refusal> {
         let mut error = lifecycle::refused(TaskState::Failed, TaskState::Active);
         error.message =
             format!("{name:?} belongs to a script: start the script again, or propose the action again");
