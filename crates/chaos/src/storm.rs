@@ -255,8 +255,9 @@ impl Storm<'_> {
     pub(crate) fn check_children(&mut self) -> Outcome<()> {
         let all = self.workers.iter_mut().chain(&mut self.clients).chain(&mut self.subscribers);
         for (id, process) in all {
-            if process.ended()?.is_some() {
-                return Err(format!("{id} has ended by itself; see its log").into());
+            if let Some(succeeded) = process.ended()? {
+                let how = if succeeded { "as if all were done" } else { "with a failure" };
+                return Err(format!("{id} has ended by itself, {how}; see its log").into());
             }
         }
         Ok(())

@@ -57,9 +57,9 @@ const SESSIONS: [&str; 4] = ["talk", "moved", "long", "held"];
 /// Fields of questions that the versions before format 3 did not have.
 const SINCE: [&str; 5] = ["about", "holds", "purpose", "revision", "value"];
 
-/// What older versions did not write: what the router alone would choose where a session is held, and how far an action was
-/// that failed.
-const NEW: [&str; 2] = ["alone", "debug_message"];
+/// What older versions did not write: what the router alone would choose where a session is held, how far an action was
+/// that failed, and how many tasks are in each state.
+const NEW: [&str; 3] = ["alone", "debug_message", "state_counts"];
 
 /// What the version that made the folder says of it, after a restart.
 #[derive(Default)]
