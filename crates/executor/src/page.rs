@@ -263,9 +263,9 @@ pub enum PageError {
     /// The event went to where the element was, and was stopped at what is there now: nothing received it.
     #[error("the element has moved away, and {by:?} is where it was")]
     Moved { by: Option<Box<Description>> },
-    /// The element has received the press of a click, and was then covered, replaced or removed: the rest was stopped, and
-    /// nothing else received it.
-    #[error("the element was pressed, and got no click: {by:?}")]
+    /// The element has received the press of a click or a drag, and was then covered, replaced or removed, or what it was to
+    /// be dropped on was: the rest was stopped, and nothing else received it.
+    #[error("the element was pressed, and the rest was stopped: {by:?}")]
     Interrupted { by: Option<Box<Description>> },
     /// The element or its document is gone. Nothing was sent.
     #[error("the element is no longer in the page")]
@@ -331,6 +331,20 @@ pub struct Settled {
     /// The page, seen while the element was watched. Only where it rested from the beginning: what else was to be waited
     /// for changed what the page looks like.
     pub sight: Option<Sight>,
+    /// What the pointer would use there, where that is something of its own within the element.
+    pub struck: Option<Arc<Struck>>,
+}
+
+/// What lies within an element at the point that receives events, such as a button in a form. What is done to the element
+/// is done to this.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Struck {
+    /// Accessible names, redacted, from the innermost outward.
+    pub names: Vec<String>,
+    /// As of [`Facts`].
+    pub submits: bool,
+    pub destination: Option<String>,
 }
 
 /// What the whole page looks like.

@@ -1,5 +1,6 @@
 //! Frames: finding elements in them, and where these elements lie in the outermost viewport.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -10,7 +11,7 @@ use super::ChromiumPage;
 use super::call::{Failure, READ_LIMIT};
 use super::protocol::CreatedObject;
 use super::script::{self, function};
-use crate::page::{Description, Element, Facts, Look, Node, Offset, PageError, Query, Rect};
+use crate::page::{Description, Element, Facts, Look, Node, Offset, PageError, Query, Rect, Struck};
 
 /// A function that gives the content box of a frame's element, in the viewport around the frame.
 const FRAME_BOX: &str = include_str!("frame_box.js");
@@ -30,10 +31,14 @@ const ELEMENT_BOX: &str = "function(given) { \
 const DEPTH_LIMIT: usize = 32;
 
 /// The place where an element can be hit.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Place {
     /// The box in the outermost viewport; its centre is the point to hit.
     pub rect: Rect,
+    /// The point to hit, in the viewport of the element's own document.
+    pub inner: (f64, f64),
+    /// What the pointer uses there, within the element.
+    pub struck: Option<Arc<Struck>>,
     /// True when the element rested from the beginning, so that only one frame was waited for.
     pub rested: bool,
 }
@@ -140,6 +145,7 @@ struct Settled {
     rect: Option<Rect>,
     #[serde(default)]
     rested: bool,
+    struck: Option<Struck>,
     covered_by: Option<Description>,
     reason: Option<String>,
 }
@@ -306,7 +312,7 @@ impl ChromiumPage {
         }
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let (inner, rested) = match (self.settle_within(node, at, left).await, met.take()) {
+            let (inner, rested, struck) = match (self.settle_within(node, at, left).await, met.take()) {
                 (Ok(settled), _) => settled,
                 // Too little time was left to see the element rest; the earlier obstacle says more than this.
                 (Err(PageError::NotActionable { .. }), Some(obstacle)) => return Err(obstacle),
@@ -314,7 +320,7 @@ impl ChromiumPage {
             };
             let obstacle;
             if self.owner(&node.frame).await.map_err(Failure::or_detached)?.is_none() {
-                return Ok(Place { rect: inner, rested });
+                return Ok(Place { rect: inner, inner: centre(&inner), struck, rested });
             }
             let outward = self.outward(&node.frame, inner, true).await.map_err(Failure::or_detached)?;
             if !outward.shown {
@@ -330,7 +336,7 @@ impl ChromiumPage {
                 obstacle = PageError::Covered { by: by.map(Box::new) };
                 before = None;
             } else if before == Some(outward.rect) {
-                return Ok(Place { rect: outward.rect, rested: false });
+                return Ok(Place { rect: outward.rect, inner: centre(&inner), struck, rested: false });
             } else {
                 obstacle = PageError::NotActionable { reason: "moving" };
                 before = Some(outward.rect);
@@ -339,6 +345,37 @@ impl ChromiumPage {
                 return Err(obstacle);
             }
             met = Some(obstacle);
+        }
+    }
+
+    /// That what is dragged would be dropped on the element, if it were let go now at the place where the element settled.
+    pub(super) async fn takes_drop(
+        &self,
+        end: &Node,
+        place: &Place,
+        dragged: &Node,
+    ) -> Result<(), PageError> {
+        let gone = |_| PageError::Interrupted { by: None };
+        let covered = |by: Option<Description>| PageError::Interrupted { by: by.map(Box::new) };
+        let dragged = if dragged.frame == end.frame { dragged.handle } else { 0 };
+        let (x, y) = place.inner;
+        let arguments = json!([end.handle, x, y, dragged, self.redaction]);
+        let found: Result<Maybe<Hit>, Failure> =
+            self.script(&end.frame, function::TAKES_DROP, arguments, READ_LIMIT).await;
+        let found = found.map_err(Failure::or_detached)?.here().map_err(gone)?;
+        if !found.ok {
+            return Err(covered(found.covered_by));
+        }
+        if self.owner(&end.frame).await.map_err(Failure::or_detached)?.is_none() {
+            return Ok(());
+        }
+        let inner = Rect { x, y, width: 0.0, height: 0.0 };
+        let outward = self.outward(&end.frame, inner, true).await.map_err(Failure::or_detached)?;
+        match outward.covered_by {
+            Some(by) => Err(covered(by)),
+            None if outward.shown && is_near(centre(&outward.rect), place.point()) => Ok(()),
+            // The frame has moved away under the pointer.
+            None => Err(covered(None)),
         }
     }
 
@@ -356,7 +393,7 @@ impl ChromiumPage {
         node: &Node,
         at: Option<Offset>,
         limit: Duration,
-    ) -> Result<(Rect, bool), PageError> {
+    ) -> Result<(Rect, bool, Option<Arc<Struck>>), PageError> {
         let arguments = json!([node.handle, limit.as_millis() as u64, self.redaction, at]);
         let patience = limit + READ_LIMIT;
         let settled: Maybe<Settled> = self
@@ -365,11 +402,16 @@ impl ChromiumPage {
             .map_err(Failure::or_detached)?;
         let settled = settled.here()?;
         match (settled.rect, settled.covered_by, settled.reason) {
-            (Some(rect), ..) => Ok((rect, settled.rested)),
+            (Some(rect), ..) => Ok((rect, settled.rested, settled.struck.map(Arc::new))),
             (None, Some(by), _) => Err(PageError::Covered { by: Some(Box::new(by)) }),
             (None, None, reason) => Err(not_actionable(reason.as_deref())),
         }
     }
+}
+
+/// The same point, but for what computing it in another way makes of it.
+fn is_near(one: (f64, f64), other: (f64, f64)) -> bool {
+    (one.0 - other.0).abs() < 0.5 && (one.1 - other.1).abs() < 0.5
 }
 
 fn nothing_found() -> Look {

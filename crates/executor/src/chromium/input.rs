@@ -19,7 +19,8 @@ use crate::page::{Button, Description, Node, Offset, PageError, Pointing};
 /// The events of typing, which the guard stops where they would reach another element than the focused one.
 const KEY_EVENTS: [&str; 4] = ["keydown", "keypress", "keyup", "beforeinput"];
 
-/// The events of the right button, which ends with `auxclick`.
+/// The events of the right button. `contextmenu` is what it is for: what comes after it may go to the menu that the page has
+/// opened there.
 const RIGHT_CLICK_EVENTS: [&str; 6] =
     ["pointerdown", "mousedown", "pointerup", "mouseup", "auxclick", "contextmenu"];
 
@@ -102,7 +103,7 @@ impl ChromiumPage {
         let types = (how.button == Button::Right).then_some(RIGHT_CLICK_EVENTS.as_slice());
         let guards = self.guard(node, types).await?;
         let pointer = Pointer::new(&session, how);
-        let mut sent = pointer.arrive(place);
+        let mut sent = pointer.arrive(&place);
         for click in 1..=how.count.max(1) {
             sent.push(pointer.press(place.point(), click));
             sent.push(pointer.release(place.point(), click));
@@ -123,7 +124,7 @@ impl ChromiumPage {
         let place = self.place(node, at, limit).await?;
         let session = self.input_session(node)?;
         let pointer = Pointer::new(&session, &Pointing::default());
-        self.taken(&session, pointer.arrive(place), limit).await?;
+        self.taken(&session, pointer.arrive(&place), limit).await?;
         self.answers(&node.frame).await
     }
 
@@ -320,7 +321,7 @@ impl ChromiumPage {
 
     /// Lets nothing pass in the documents of all other frames. One that does not answer in time does not handle events
     /// either.
-    async fn guard_others(&self, node: &Node, types: Option<&[&str]>) -> Vec<(String, u64)> {
+    pub(super) async fn guard_others(&self, node: &Node, types: Option<&[&str]>) -> Vec<(String, u64)> {
         let mut documents = self.documents();
         documents.retain(|document| *document != node.frame);
         let tokens =
@@ -340,7 +341,7 @@ impl ChromiumPage {
     }
 
     /// Returns what an event was stopped at.
-    async fn disarm(&self, guards: &[(String, u64)]) -> Option<Description> {
+    pub(super) async fn disarm(&self, guards: &[(String, u64)]) -> Option<Description> {
         let mut stopped_at = None;
         for (document, token) in guards {
             let arguments = json!([token, self.redaction]);
@@ -421,7 +422,7 @@ impl<'a> Pointer<'a> {
     }
 
     /// It comes in several moves, as that of a hand, all of them within the element; the last one is to the point.
-    pub(super) fn arrive(&self, place: Place) -> Vec<Reply<Done>> {
+    pub(super) fn arrive(&self, place: &Place) -> Vec<Reply<Done>> {
         let (x, y) = place.point();
         let step = |part: f64| (x - place.rect.width * part, y - place.rect.height * part);
         [step(0.25), step(0.125), (x, y)].map(|point| self.go(point, false)).into()

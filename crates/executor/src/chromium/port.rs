@@ -147,9 +147,11 @@ impl Page for ChromiumPage {
         );
         self.ahead = ahead;
         let place = place?;
+        let sight = sight.ok().filter(|_| place.rested);
+        let settled = Settled { rect: place.rect, sight, struck: place.struck.clone() };
         self.settled = Some((node.clone(), at, place));
         // A page that could not be seen now can be looked at again.
-        Ok(Settled { rect: place.rect, sight: sight.ok().filter(|_| place.rested) })
+        Ok(settled)
     }
 
     async fn act(&mut self, act: Act, until: WaitUntil, limit: Duration) -> Result<(), PageError> {

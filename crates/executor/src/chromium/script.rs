@@ -65,11 +65,13 @@ pub mod function {
     pub const NODE: &str = "node";
     /// `(element)` → its handle.
     pub const HANDLE: &str = "handle";
-    /// `(handle, limitMs, redaction, at?)` → promise of `{rect, rested}`, `{coveredBy}` or `{reason}`. The centre of the rectangle, which
+    /// `(handle, limitMs, redaction, at?)` → promise of `{rect, rested, struck}`, `{coveredBy}` or `{reason}`. The centre of the rectangle, which
     /// is in this frame's viewport, is the point to send input to.
     pub const SETTLE: &str = "settle";
     /// `(handle, x, y, redaction)` → `{ok, coveredBy}`: what lies at a point of this frame's viewport.
     pub const HIT: &str = "hit";
+    /// `(handle, x, y, dragged, redaction)` → the same, where what is dragged, a handle or 0, does not count.
+    pub const TAKES_DROP: &str = "takesDrop";
     /// `(handle, types?)` → token. With handle 0 no event may pass, which is for the documents around a
     /// frame; without types every event may. Earlier guards are removed.
     pub const ARM: &str = "arm";

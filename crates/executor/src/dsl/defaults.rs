@@ -62,8 +62,10 @@ pub fn materialise_policy(policy: &mut v1::ScriptPolicy) {
 pub fn materialise_action(action: &mut v1::Action, policy: &v1::ScriptPolicy) {
     let kind = ActionKind::try_from(action.kind).unwrap_or_default();
     let Some(traits) = kind_traits(kind) else { return };
-    // What a click or a key does is known when its element is: where nothing is declared, that decides.
-    if !matches!(kind, ActionKind::Click | ActionKind::DoubleClick | ActionKind::Press) {
+    // What a click, a drag or a key does is known when its element is: where nothing is declared, that decides.
+    let decides_late =
+        matches!(kind, ActionKind::Click | ActionKind::DoubleClick | ActionKind::Drag | ActionKind::Press);
+    if !decides_late {
         action.criticality.get_or_insert(traits.criticality as i32);
     }
     action.repeatable.get_or_insert(traits.repeatable);

@@ -214,7 +214,14 @@ impl<P: Page> Step<'_, P> {
                 not_acted_on(action, error)
             }
             // The press may have had its effect: whatever the code, the page was touched.
-            PageError::Interrupted { by: Some(_) } => not_acted_on(action, error),
+            PageError::Interrupted { by: Some(_) } => {
+                let mut failure = not_acted_on(action, error);
+                // A drag that was begun is stopped only where the drop would go to something else.
+                if action.kind == ActionKind::Drag {
+                    failure.details.insert("field".to_owned(), "to".into());
+                }
+                failure
+            }
             PageError::Interrupted { by: None } => {
                 Failure::of_condition(Phase::Post, "performed", json!({"observed": error.to_string()}))
             }

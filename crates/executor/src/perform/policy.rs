@@ -62,21 +62,24 @@ impl<P: Page> Step<'_, P> {
                 json!({}),
             ));
         }
-        let destination = element.and_then(|element| element.facts.destination.as_deref());
-        let Some(destination) = destination else { return Ok(()) };
-        match self.policy.allowlist.check_url(destination) {
-            Ok(()) => Ok(()),
-            // A `javascript:` URL runs in the page itself and leads to no other host.
-            Err(Refusal::Scheme { scheme }) if scheme == "javascript" => Ok(()),
-            Err(refusal) => {
-                let host = refusal.host();
-                Err(critical_blocked(
-                    "unsafe_domain_escape",
-                    &format!("the action would lead to {host}, which is not on the allowlist"),
-                    json!({"host": host, "allowlist": self.policy.spec.allowlist}),
-                ))
+        let own = element.and_then(|element| element.facts.destination.as_deref());
+        let struck = self.struck.as_ref().and_then(|struck| struck.destination.as_deref());
+        for destination in own.into_iter().chain(struck) {
+            match self.policy.allowlist.check_url(destination) {
+                Ok(()) => {}
+                // A `javascript:` URL runs in the page itself and leads to no other host.
+                Err(Refusal::Scheme { scheme }) if scheme == "javascript" => {}
+                Err(refusal) => {
+                    let host = refusal.host();
+                    return Err(critical_blocked(
+                        "unsafe_domain_escape",
+                        &format!("the action would lead to {host}, which is not on the allowlist"),
+                        json!({"host": host, "allowlist": self.policy.spec.allowlist}),
+                    ));
+                }
             }
         }
+        Ok(())
     }
 
     /// True if the action is declared normal, and that counts (CONTRACTS §3, U5: `lower_criticality`).
@@ -97,8 +100,10 @@ impl<P: Page> Step<'_, P> {
             return Ok(true);
         }
         let chord = match action.kind {
-            ActionKind::Click | ActionKind::DoubleClick => {
-                return Ok(element.is_some_and(|element| element.facts.submits));
+            // What is let go on the element that it was pressed on is clicked.
+            ActionKind::Click | ActionKind::DoubleClick | ActionKind::Drag => {
+                let strikes = self.struck.as_ref().is_some_and(|struck| struck.submits);
+                return Ok(strikes || element.is_some_and(|element| element.facts.submits));
             }
             ActionKind::Press => Chord::parse(action.spec.key.as_deref().unwrap_or_default()),
             _ => return Ok(false),
@@ -153,8 +158,11 @@ impl<P: Page> Step<'_, P> {
             if rule.kind.is_some_and(|kind| kind != action.kind) {
                 continue;
             }
-            let fits =
-                |name: &regex::Regex| element.is_some_and(|element| name.is_match(&element.description.name));
+            let struck = self.struck.as_ref().map_or(&[][..], |struck| &struck.names);
+            let fits = |name: &regex::Regex| {
+                element.is_some_and(|element| name.is_match(&element.description.name))
+                    || struck.iter().any(|struck| name.is_match(struck))
+            };
             if rule.name.as_ref().is_some_and(|name| !fits(name)) {
                 continue;
             }

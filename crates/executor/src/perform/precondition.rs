@@ -92,7 +92,11 @@ impl<P: Page> Step<'_, P> {
             let element = self.find(action, to, deadline).await?;
             let left = deadline.left(self.clock).unwrap_or_default();
             match self.page.settle(&element.node, None, left, None).await {
-                Ok(_) => return Ok(element.node),
+                Ok(_) => {
+                    // The page may have been scrolled to it: it no longer looks as it did when the target rested.
+                    self.before = None;
+                    return Ok(element.node);
+                }
                 Err(PageError::Detached) if deadline.left(self.clock).is_some() => {}
                 Err(error) => return Err(not_acted_on(action, &error)),
             }
@@ -218,6 +222,7 @@ impl<P: Page> Step<'_, P> {
     ) -> Result<(), Failure> {
         // The element that was found already serves as the first look, unless something was waited for in between.
         let mut is_fresh = action.pre.is_empty() && !self.was_stopped;
+        self.struck = None;
         loop {
             if !is_fresh {
                 self.element = Some(self.find(action, target, deadline).await?);
@@ -248,7 +253,8 @@ impl<P: Page> Step<'_, P> {
             let secrets_in = |text: &str| redactor.found(text);
             let pictured = Self::sends(action).then_some::<&SecretsIn<'_>>(&secrets_in);
             match self.page.settle(&node, action.at(), left, pictured).await {
-                Ok(Settled { rect, sight }) => {
+                Ok(Settled { rect, sight, struck }) => {
+                    self.struck = struck;
                     self.before = sight.map(|sight| Seen::of(sight, self.redactor));
                     if let Some(resolution) = &mut self.resolution {
                         resolution.x = Some(rect.x);

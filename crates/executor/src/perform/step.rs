@@ -1,6 +1,7 @@
 //! What is known about an action while it is performed.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use capataz_contracts::v1::{self, ActionStage, Criticality, StageRecord};
@@ -9,7 +10,7 @@ use super::{Clock, Performer, Secrets, Task};
 use crate::dsl::{Action, Policy};
 use crate::error::{Failure, Phase, criticality_of};
 use crate::evidence::{Piece, Seen};
-use crate::page::{Element, Look, Node, Page, PageError};
+use crate::page::{Element, Look, Node, Page, PageError, Struck};
 use crate::redact::Redactor;
 
 /// The pause after which a page that shows no change is looked at again.
@@ -30,6 +31,8 @@ pub(super) struct Step<'a, P> {
     pub(super) before: Option<Seen>,
     pub(super) after: Option<Seen>,
     pub(super) element: Option<Element>,
+    /// What the pointer would use within the element.
+    pub(super) struck: Option<Arc<Struck>>,
     /// The look at the target that has shown whether its selector can be read; it is the first that counts.
     pub(super) first_look: Option<Look>,
     /// Where there is more than one: the first of those that match.
@@ -86,6 +89,7 @@ impl<'a, P: Page> Step<'a, P> {
             before: None,
             after: None,
             element: None,
+            struck: None,
             first_look: None,
             matches: Vec::new(),
             resolution: None,

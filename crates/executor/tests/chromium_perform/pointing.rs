@@ -173,6 +173,157 @@ async fn a_drag_without_an_end_that_can_receive_it_is_not_begun() {
     script.end().await;
 }
 
+/// A form with a button at its centre, and a link to another host.
+const ORDER: &str = r#"<!doctype html><title>Order</title><style>body { margin: 0 } form, div { position: absolute }</style>
+<form action="/sent" style="left: 0; top: 0; width: 200px; height: 100px"><button style="position: absolute; left: 50px; top: 25px; width: 100px; height: 50px"><b>Send</b></button></form>
+<div id=links style="left: 0; top: 200px; width: 200px; height: 100px"><a href="http://evil.example/" style="position: absolute; left: 0; top: 0; width: 50px; height: 50px">Pay</a></div>
+<p data-testid=log style="position: absolute; top: 400px"></p><script>
+for (const type of ["pointerdown", "mousedown", "mouseup", "click"]) document.addEventListener(type, () => { document.querySelector("p").textContent += type; }, true);
+</script>"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_pointer_would_use_within_the_target_is_judged_before_any_input() {
+    let sent = "<!doctype html><title>Sent</title>";
+    let server = Server::with(&[("/", ORDER), ("/sent?", sent)]).await;
+    let mut script = Script::start(&server, json!({"critical": [{"name_matches": "^Pay$"}]})).await;
+    script.passes(json!({"kind": "navigate", "url": server.url("/")})).await;
+    let form = json!({"css": "form"});
+    let title = json!([{"kind": "title_equals", "value": "Sent"}]);
+    let nudge = |target: Value| json!({"kind": "drag", "target": target, "by": {"x": 1, "y": 0}});
+    for action in [
+        nudge(json!({"role": "button", "name": "Send"})),
+        nudge(form.clone()),
+        // The button is at the centre.
+        json!({"kind": "click", "target": form}),
+        json!({"kind": "click", "target": form, "at": {"x": 100, "y": 40}}),
+        json!({"kind": "double_click", "target": form, "at": {"x": 60, "y": 30}}),
+        // A rule of the policy names the link.
+        json!({"kind": "click", "target": {"css": "#links"}, "at": {"x": 5, "y": 5}}),
+    ] {
+        let details = script.fails(action.clone(), "ACTION_CRITICAL_BLOCKED").await;
+        assert_eq!(details["critical_reason"], "missing_strong_postcondition", "{action}");
+        assert!(!script.outcomes.last().unwrap().touched, "{action}");
+    }
+    let to_link =
+        json!({"kind": "click", "target": {"css": "#links"}, "at": {"x": 5, "y": 5}, "post": title});
+    let details = script.fails(to_link, "ACTION_CRITICAL_BLOCKED").await;
+    assert_eq!(
+        (&details["critical_reason"], &details["host"]),
+        (&json!("unsafe_domain_escape"), &json!("evil.example"))
+    );
+    script.passes(json!({"kind": "assert", "conditions": reads("log", "")})).await;
+    // Beside the button nothing is sent; with a proof it may be.
+    script
+        .passes(json!({"kind": "click", "target": form, "at": {"x": 5, "y": 5}, "post": reads("log", "pointerdownmousedownmouseupclick")}))
+        .await;
+    script.passes(json!({"kind": "click", "target": form, "at": {"x": 100, "y": 40}, "post": title})).await;
+    script.end().await;
+}
+
+/// What is pressed, what the browser drags, and what they are dropped on. `change` happens with the beginning of a drag.
+fn changing(change: &str) -> String {
+    let page = r#"<!doctype html><title>Changing</title><style>body { margin: 0 } div, button { position: absolute }</style>
+<button data-testid=knob style="left: 10px; top: 10px; width: 60px; height: 30px">Knob</button>
+<div data-testid=card draggable=true style="left: 10px; top: 100px; width: 60px; height: 30px; background: #fc0">Card</div>
+<div data-testid=list style="left: 300px; top: 100px; width: 200px; height: 80px; background: #eee"></div>
+<div id=bin style="left: 300px; top: 100px; width: 200px; height: 80px; display: none">Bin</div>
+<p data-testid=log style="position: absolute; top: 400px"></p><script>
+const by = (id) => document.querySelector(`[data-testid=${id}]`);
+const say = (text) => { by("log").textContent += text + ";"; };
+const bin = document.getElementById("bin");
+const begin = () => { CHANGE };
+by("knob").addEventListener("pointerdown", () => { say("down"); begin(); });
+for (const type of ["mouseup", "click"]) addEventListener(type, (event) => say(`${type} ${event.buttons} ${event.target.dataset.testid ?? event.target.id}`));
+by("card").addEventListener("dragstart", () => setTimeout(begin));
+by("card").addEventListener("dragend", (event) => say(`end ${event.dataTransfer.dropEffect}`));
+for (const onto of [by("list"), bin]) {
+  onto.addEventListener("dragover", (event) => event.preventDefault());
+  onto.addEventListener("drop", (event) => { event.preventDefault(); say(`drop ${event.target.id}`); });
+}
+</script>"#;
+    page.replace("CHANGE", change)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drag_whose_end_is_covered_or_gone_by_then_drops_nothing_and_leaves_no_button_pressed() {
+    let list = json!({"testid": "list"});
+    for (change, code) in [
+        ("bin.style.display = 'block'", "OVERLAY_BLOCKING"),
+        ("by('list').style.top = '300px'", "POSTCONDITION_FAILED"),
+        ("by('list').remove()", "POSTCONDITION_FAILED"),
+    ] {
+        for (what, log) in [("knob", "down;mouseup 0 knob;"), ("card", "end none;")] {
+            let (_server, mut script) = opened(&changing(change)).await;
+            let outcome = script.perform(drag(what, "to", list.clone())).await;
+            let error = outcome.error.clone().unwrap();
+            assert!(outcome.touched, "{what} {change}");
+            assert!(
+                error.evidence_refs.iter().any(|piece| piece.kind == "screenshot_after"),
+                "{what} {change}"
+            );
+            assert_eq!(error.error_code, code, "{what} {change}: {error:?}");
+            if code == "OVERLAY_BLOCKING" {
+                let details: Value = serde_json::from_str(error.details.as_deref().unwrap()).unwrap();
+                assert_eq!((&details["field"], &details["overlay_text"]), (&json!("to"), &json!("Bin")));
+            }
+            script.passes(json!({"kind": "wait_for", "conditions": reads("log", log)})).await;
+            // The next press is one of its own.
+            let post = format!(
+                "{log}{}",
+                if what == "knob" {
+                    "down;mouseup 0 knob;click 0 knob;"
+                } else {
+                    "mouseup 0 card;click 0 card;"
+                }
+            );
+            script
+                .passes(json!({"kind": "click", "target": {"testid": what}, "post": reads("log", &post)}))
+                .await;
+            script.end().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drag_whose_document_goes_away_after_the_press_has_touched_the_page() {
+    let inner = r#"<!doctype html><style>body { margin: 0 }</style>
+<div data-testid=handle style="width: 40px; height: 40px; background: #333"></div><script>
+document.querySelector("div").addEventListener("pointerdown", () => parent.document.querySelector("p").textContent = "pressed");
+document.querySelector("div").addEventListener("pointermove", (event) => { if (event.buttons === 1) frameElement.remove(); });
+</script>"#;
+    let outer = r#"<!doctype html><title>Outer</title><iframe src="/inner" width=300 height=200></iframe><p data-testid=log></p>"#;
+    let server = Server::with(&[("/", outer), ("/inner", inner)]).await;
+    let mut script = Script::start(&server, json!({})).await;
+    script.passes(json!({"kind": "navigate", "url": server.url("/")})).await;
+    let target = json!({"testid": "handle", "frame": [{"css": "iframe"}]});
+    let outcome = script.perform(json!({"kind": "drag", "target": target, "by": {"x": 80, "y": 0}})).await;
+    let error = outcome.error.unwrap();
+    assert_eq!(error.error_code, "POSTCONDITION_FAILED");
+    assert!(outcome.touched);
+    assert!(error.evidence_refs.iter().any(|piece| piece.kind == "screenshot_after"));
+    script.passes(json!({"kind": "assert", "conditions": reads("log", "pressed")})).await;
+    script.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_right_click_that_opens_a_menu_under_the_pointer_has_worked() {
+    let page = r#"<!doctype html><title>Files</title><div data-testid=file style="width: 200px; height: 100px">report.pdf</div>
+<div role=menu style="position: fixed; display: none; width: 100px; height: 100px; background: #ddd">Rename</div><p data-testid=log></p><script>
+const menu = document.querySelector("[role=menu]");
+addEventListener("contextmenu", (event) => {
+  event.preventDefault();
+  Object.assign(menu.style, { display: "block", left: `${event.clientX}px`, top: `${event.clientY}px` });
+});
+addEventListener("mouseup", (event) => { document.querySelector("p").textContent += event.target.getAttribute("role"); });
+</script>"#;
+    let (_server, mut script) = opened(page).await;
+    let open = json!([{"kind": "visible", "target": {"role": "menu"}}, {"kind": "text_equals", "target": {"testid": "log"}, "value": "menu"}]);
+    let outcome =
+        script.passes(json!({"kind": "right_click", "target": {"testid": "file"}, "post": open})).await;
+    assert!(outcome.touched);
+    script.end().await;
+}
+
 const FIELDS: &str = r#"<!doctype html><title>Fields</title><label>Name <input value="Ana"></label>
 <label>Notes <textarea>one
 two</textarea></label><label>Mail <input type=email value="ana@example"></label>

@@ -45,6 +45,7 @@ const treeWalker = method(Document.prototype, "createTreeWalker");
 const documentElementOf = getter(Document.prototype, "documentElement");
 const activeElementOf = { 9: getter(Document.prototype, "activeElement"), 11: getter(ShadowRoot.prototype, "activeElement") };
 const fromPoint = { 9: method(Document.prototype, "elementFromPoint"), 11: method(ShadowRoot.prototype, "elementFromPoint") };
+const allFromPoint = method(Document.prototype, "elementsFromPoint");
 const findAll = {
   1: method(Element.prototype, "querySelectorAll"),
   9: method(Document.prototype, "querySelectorAll"),

@@ -218,6 +218,34 @@ const submitterOf = (element) => {
   return control !== null && isSubmitter(control) && submitsForm(control) ? control : null;
 };
 
+/** What has a use of its own. */
+const USABLE =
+  "a[href],area[href],a[*|href],button,input,select,textarea,summary,label,[role],[tabindex],[onclick],[contenteditable],[aria-label]";
+
+/** What the pointer uses at a point of the target's where that is something within it; else `null`. */
+const struckWithin = (element, point, mask) => {
+  const hit = elementAt(...point);
+  if (hit === null || hit === element || !isWithin(hit, element)) return null;
+  const used = [];
+  for (let at = hit; at !== null && at !== element; at = flatParent(at)) {
+    if (!isElement(at) || !elementMatches(at, USABLE)) continue;
+    used.push(at);
+    const control = isHtml(at, "label") ? labelControl(at) : null;
+    if (control !== null && control !== element) used.push(control);
+  }
+  if (used.length === 0) return null;
+  const submitter = submitterOf(hit);
+  const names = used.map((one) => descriptionOf(one, mask).name).filter((name) => name !== "");
+  return { names, submits: submitter !== null, destination: destinationOf(submitter ?? hit) };
+};
+
+/** With what is used at the point where the element settled. */
+const withStruck = (settled, handle, redaction = null) => {
+  const element = settled.rect === undefined ? null : elementOf(handle);
+  if (element === null) return settled;
+  return { ...settled, struck: struckWithin(element, centreOf(settled.rect), maskOf(redaction)) };
+};
+
 /** A form that only closes its dialog sends nothing. */
 const submitsForm = (control) => {
   const form = formOf(control);

@@ -4,8 +4,8 @@
 const CLICK_TYPES = ["pointerdown", "mousedown", "pointerup", "mouseup", "click", "dblclick", "auxclick", "contextmenu"];
 const eventTrusted = (event) => event.isTrusted;
 
-/** The event that a use of the pointer ends with, of those that are guarded. */
-const lastOf = (types) => ["click", "auxclick"].find((type) => types.has(type)) ?? null;
+/** The event that a use of the pointer is for, of those that are guarded. */
+const lastOf = (types) => ["click", "contextmenu"].find((type) => types.has(type)) ?? null;
 
 const guards = new Map();
 let lastToken = 0;
@@ -38,6 +38,8 @@ const onEvent = (event) => {
   for (const guard of guards.values()) {
     if (!guard.types.has(event.type)) continue;
     if (event.type === "click" && isForwarded(event, guard)) continue;
+    // The page may have opened its own menu under the pointer, which the rest then goes to.
+    if (guard.clicked && guard.last === "contextmenu") continue;
     // A key may move the focus, so the first event decides for all of it. A click is one only where all of it arrives:
     // the page may have answered the press by covering or replacing the element, and what is there now was not meant.
     const decides = guard.verdict === null || (guard.verdict && guard.last !== null);
@@ -77,6 +79,19 @@ const held = (token) => {
   const guard = guards.get(token);
   return { pressed: guard?.verdict === true, dragging: guard !== undefined && guard.drag !== null && !guard.drag.defaultPrevented };
 };
+
+/** As `hit`, for a drop: what is dragged may lie under the pointer itself, and does not count. */
+const takesDrop = (handle, x, y, dragged, redaction = null) =>
+  withElement(handle, (element) => {
+    const source = elementOf(dragged);
+    const isDragged = (at) => source !== null && isWithin(at, source) && !isWithin(element, source);
+    let found = elementAt(x, y);
+    if (found !== null && isDragged(found)) found = allFromPoint(document, x, y).find((at) => !isDragged(at)) ?? null;
+    if (found !== null && receives(found, element)) return { ok: true };
+    // What has moved away is not covered.
+    const covered = found !== null && isIn(boxOf(element), [x, y]);
+    return { ok: false, coveredBy: covered ? coverOf(found, element, maskOf(redaction)) : null };
+  });
 
 const listen = (types) => {
   // Adding the same listener again does nothing; `document.open()` removes those of the window.

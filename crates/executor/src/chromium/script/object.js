@@ -20,8 +20,10 @@ const capataz = Object.freeze({
     withElement(handle, (element) => factsOf(element, attributes, maskOf(redaction))),
   node: elementOf,
   handle: handleOf,
-  settle,
+  settle: (handle, limit, redaction = null, at = null) =>
+    settle(handle, limit, redaction, at).then((settled) => withStruck(settled, handle, redaction)),
   hit,
+  takesDrop,
   arm,
   disarm,
   held,

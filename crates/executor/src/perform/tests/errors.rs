@@ -534,6 +534,12 @@ fn what_submits_a_form_is_critical_unless_the_script_may_call_it_normal() {
         case(FakePage::new(vec![fake]), action).policy(policy).run().success();
     };
     let press = |key: &str| json!({"kind": "press", "key": key, "target": {"testid": "send"}});
+    // What is dragged only a little is clicked.
+    let nudge = json!({"kind": "drag", "target": {"testid": "send"}, "by": {"x": 1, "y": 0}});
+    blocked(button(), nudge.clone(), json!({}));
+    let normal = with(nudge, "criticality", json!("normal"));
+    passes(button(), normal.clone(), json!({"lower_criticality": "allow"}));
+    blocked(button(), normal, json!({"lower_criticality": "forbid"}));
     let field = || element("send").with(|facts| facts.submits_by_enter = true);
     blocked(button(), click("send"), json!({}));
     blocked(button(), with(click("send"), "kind", json!("double_click")), json!({}));

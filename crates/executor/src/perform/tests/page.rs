@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::page::{
     Act, Description, Element, Facts, Locator, Look, Node, Offset, Outline, Page, PageError, Picture, Query,
-    Rect, SecretsIn, Settled, Sight, Skeleton, WaitUntil,
+    Rect, SecretsIn, Settled, Sight, Skeleton, Struck, WaitUntil,
 };
 use crate::perform::Clock;
 
@@ -84,6 +84,8 @@ pub struct FakePage {
     /// Acts fail with this after the reactions.
     pub stops: Option<PageError>,
     pub settles: Result<(), PageError>,
+    /// What lies within every element at its centre.
+    pub struck: Option<Arc<Struck>>,
     /// Elements rest from the beginning, so that the page is seen while they are watched.
     pub rests: bool,
     /// Methods that fail, and how.
@@ -106,6 +108,7 @@ impl FakePage {
             pending: Vec::new(),
             stops: None,
             settles: Ok(()),
+            struck: None,
             rests: false,
             broken: Vec::new(),
         }
@@ -226,9 +229,9 @@ impl Page for FakePage {
         self.settles.clone()?;
         let rect = Rect { x: 1.0, y: 2.0, width: 3.0, height: 4.0 };
         if !self.rests {
-            return Ok(Settled { rect, sight: None });
+            return Ok(Settled { rect, sight: None, struck: self.struck.clone() });
         }
-        Ok(Settled { rect, sight: Some(self.sight(secrets_in).await?) })
+        Ok(Settled { rect, sight: Some(self.sight(secrets_in).await?), struck: self.struck.clone() })
     }
 
     async fn act(&mut self, act: Act, _: WaitUntil, _: Duration) -> Result<(), PageError> {

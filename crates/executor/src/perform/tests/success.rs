@@ -87,6 +87,24 @@ fn a_page_that_was_seen_while_its_element_rested_is_not_looked_at_again() {
 }
 
 #[test]
+fn a_page_that_may_have_been_scrolled_to_the_end_of_a_drag_is_looked_at_again() {
+    let drag = |field: &str, end: Value| {
+        let mut page = FakePage::new(vec![element("card"), element("list")]);
+        page.rests = true;
+        let done = case(page, json!({"kind": "drag", "target": {"testid": "card"}, field: end})).run();
+        done.success();
+        let watched = ["settle", "screenshot", "act"];
+        let words = done.log.iter().filter_map(|entry| entry.split(' ').next());
+        words.filter(|word| watched.contains(word)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        drag("to", json!({"testid": "list"})),
+        ["settle", "screenshot", "settle", "screenshot", "act"]
+    );
+    assert_eq!(drag("by", json!({"x": 1, "y": 0})), ["settle", "screenshot", "act"]);
+}
+
+#[test]
 fn a_target_that_comes_late_is_waited_for() {
     let mut page = FakePage::new(Vec::new());
     page.later.push((
