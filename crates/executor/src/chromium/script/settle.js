@@ -37,8 +37,9 @@ const ALIGNMENTS = ["center", "end", "start", "nearest"];
 
 /**
  * Waits until the element has the same box in two frames, is in view and receives what hits the centre of the answered box:
- * the visible part of the first of its boxes that does; with `at`, that place in the element. `rested`: that was so from the beginning. Else says what is in the
- * way when the limit, in ms, is over.
+ * the visible part of the first of its boxes that does; with `at`, that place in the element. `scrolled`: it
+ * was brought into view. `rested`: all of that was so from the beginning. Else says what is in the way when the limit, in
+ * ms, is over.
  */
 const settle = async (handle, limit, redaction = null, at = null) => {
   const hitPlace = (element) => (at === null ? hittable(element) : hittableAt(element, at));
@@ -69,7 +70,7 @@ const settle = async (handle, limit, redaction = null, at = null) => {
       // An animation that has just begun shows its first state for more than one frame.
       const enough = still > 0 && (still > 2 || !isAnimated(element));
       if (place.rect !== undefined) {
-        if (enough) return { rect: plainRect(place.rect), rested: frames === 1 };
+        if (enough) return { rect: plainRect(place.rect), rested: frames === 1 && scrolls === 0, scrolled: scrolls > 0 };
         obstacle = { reason: "moving" };
       } else if (place.misplaced) {
         obstacle = { reason: "outside of the element" };
