@@ -328,8 +328,8 @@ pub struct Outline {
 pub struct Settled {
     /// The box in the outermost viewport; its centre is the point that receives events.
     pub rect: Rect,
-    /// The page, seen while the element was watched. Only where it rested from the beginning: what else was to be waited
-    /// for changed what the page looks like.
+    /// The page, seen while the element was watched. Only where it rested from the beginning, in view: what else
+    /// was to be waited for, or scrolled, changed what the page looks like.
     pub sight: Option<Sight>,
     /// What the pointer would use there, where that is something of its own within the element.
     pub struck: Option<Arc<Struck>>,

@@ -39,8 +39,10 @@ pub(super) struct Place {
     pub inner: (f64, f64),
     /// What the pointer uses there, within the element.
     pub struck: Option<Arc<Struck>>,
-    /// True when the element rested from the beginning, so that only one frame was waited for.
+    /// True when the element rested from the beginning and was not scrolled, so that only one frame was waited for.
     pub rested: bool,
+    /// True when something was scrolled to bring the element into view, so that no earlier picture shows the page.
+    pub scrolled: bool,
 }
 
 impl Place {
@@ -146,6 +148,8 @@ struct Settled {
     #[serde(default)]
     rested: bool,
     struck: Option<Struck>,
+    #[serde(default)]
+    scrolled: bool,
     covered_by: Option<Description>,
     reason: Option<String>,
 }
@@ -303,31 +307,35 @@ impl ChromiumPage {
         let deadline = Instant::now() + limit;
         let mut before: Option<Rect> = None;
         let mut scrolled = false;
+        let mut moved = false;
         let mut met = None;
         // A frame that is not in view may have no frames of animation, so nothing in it comes to rest.
         if self.owner(&node.frame).await.map_err(Failure::or_detached)?.is_some()
             && !self.is_shown(node).await.map_err(Failure::or_detached)?
         {
             self.scroll_to(node, READ_LIMIT).await?;
+            moved = true;
         }
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let (inner, rested, struck) = match (self.settle_within(node, at, left).await, met.take()) {
+            let inner = match (self.settle_within(node, at, left).await, met.take()) {
                 (Ok(settled), _) => settled,
                 // Too little time was left to see the element rest; the earlier obstacle says more than this.
                 (Err(PageError::NotActionable { .. }), Some(obstacle)) => return Err(obstacle),
                 (Err(error), _) => return Err(error),
             };
+            moved |= inner.scrolled;
             let obstacle;
             if self.owner(&node.frame).await.map_err(Failure::or_detached)?.is_none() {
-                return Ok(Place { rect: inner, inner: centre(&inner), struck, rested });
+                return Ok(Place { rested: inner.rested && !moved, scrolled: moved, ..inner });
             }
-            let outward = self.outward(&node.frame, inner, true).await.map_err(Failure::or_detached)?;
+            let outward = self.outward(&node.frame, inner.rect, true).await.map_err(Failure::or_detached)?;
             if !outward.shown {
                 obstacle = PageError::NotActionable { reason: "outside the viewport" };
                 before = None;
                 if !scrolled {
                     scrolled = true;
+                    moved = true;
                     self.function::<bool>(&node.frame, SCROLL_OUTWARD, json!([node.handle]), READ_LIMIT)
                         .await
                         .map_err(Failure::or_detached)?;
@@ -336,7 +344,7 @@ impl ChromiumPage {
                 obstacle = PageError::Covered { by: by.map(Box::new) };
                 before = None;
             } else if before == Some(outward.rect) {
-                return Ok(Place { rect: outward.rect, inner: centre(&inner), struck, rested: false });
+                return Ok(Place { rect: outward.rect, rested: false, scrolled: moved, ..inner });
             } else {
                 obstacle = PageError::NotActionable { reason: "moving" };
                 before = Some(outward.rect);
@@ -393,7 +401,7 @@ impl ChromiumPage {
         node: &Node,
         at: Option<Offset>,
         limit: Duration,
-    ) -> Result<(Rect, bool, Option<Arc<Struck>>), PageError> {
+    ) -> Result<Place, PageError> {
         let arguments = json!([node.handle, limit.as_millis() as u64, self.redaction, at]);
         let patience = limit + READ_LIMIT;
         let settled: Maybe<Settled> = self
@@ -402,7 +410,13 @@ impl ChromiumPage {
             .map_err(Failure::or_detached)?;
         let settled = settled.here()?;
         match (settled.rect, settled.covered_by, settled.reason) {
-            (Some(rect), ..) => Ok((rect, settled.rested, settled.struck.map(Arc::new))),
+            (Some(rect), ..) => Ok(Place {
+                rect,
+                inner: centre(&rect),
+                struck: settled.struck.map(Arc::new),
+                rested: settled.rested,
+                scrolled: settled.scrolled,
+            }),
             (None, Some(by), _) => Err(PageError::Covered { by: Some(Box::new(by)) }),
             (None, None, reason) => Err(not_actionable(reason.as_deref())),
         }

@@ -145,7 +145,8 @@ impl Page for ChromiumPage {
             Box::pin(self.settle_place(node, at, limit)),
             Box::pin(self.seen(&mut ahead, secrets_in)),
         );
-        self.ahead = ahead;
+        // The event that tells of scrolling comes with the next frame only, and that of a frame in another process later.
+        self.ahead = ahead.filter(|_| place.as_ref().is_ok_and(|place| !place.scrolled));
         let place = place?;
         let sight = sight.ok().filter(|_| place.rested);
         let settled = Settled { rect: place.rect, sight, struck: place.struck.clone() };

@@ -65,8 +65,8 @@ pub mod function {
     pub const NODE: &str = "node";
     /// `(element)` → its handle.
     pub const HANDLE: &str = "handle";
-    /// `(handle, limitMs, redaction, at?)` → promise of `{rect, rested, struck}`, `{coveredBy}` or `{reason}`. The centre of the rectangle, which
-    /// is in this frame's viewport, is the point to send input to.
+    /// `(handle, limitMs, redaction, at?)` → promise of `{rect, rested, scrolled, struck}`, `{coveredBy}` or `{reason}`. The centre of the
+    /// rectangle, which is in this frame's viewport, is the point to send input to.
     pub const SETTLE: &str = "settle";
     /// `(handle, x, y, redaction)` → `{ok, coveredBy}`: what lies at a point of this frame's viewport.
     pub const HIT: &str = "hit";

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use capataz_executor::page::{Act, Page, Query, Rect, SecretsIn, WaitUntil};
 use capataz_executor::redact::Redactor;
 
-use crate::support::{Answer, Opened, Pixels, Server, css, open, open_with, within};
+use crate::support::{Answer, LIMIT, Opened, Pixels, Server, css, open, open_with, within};
 
 /// Ordinary text and secrets, each in an element of its own.
 const PAGE: &str = "<!doctype html><p id=plain>Order 4111 of 1999 is on its way</p>\
@@ -145,6 +145,20 @@ async fn a_picture_taken_ahead_serves_until_the_page_changes_itself() {
         ("a shadow tree", host, "host.shadowRoot.firstChild.textContent = 'after'"),
         ("scrolling", tall, "scrollTo(0, 500)"),
         (
+            "scrolling in a shadow tree",
+            "<div id=host></div><script>host.attachShadow({mode: 'open'}).innerHTML = '<div style=\
+             \"height: 90px; overflow: auto\"><p>One<p>Two<p>Three<p>Four<p>Five</div>'</script>",
+            "host.shadowRoot.firstChild.scrollTop = 90",
+        ),
+        (
+            "an animation in a shadow tree within another",
+            "<div id=host></div><script>const inner = document.createElement('p'); \
+             host.attachShadow({mode: 'open'}).append(inner); \
+             inner.attachShadow({mode: 'open'}).innerHTML = '<b>before</b>'</script>",
+            "host.shadowRoot.firstChild.shadowRoot.firstChild.animate([{opacity: 1}, {opacity: 0.2}], \
+             {duration: 1e6})",
+        ),
+        (
             "a frame",
             "<iframe id=frame src=/inner></iframe>",
             "frame.contentDocument.body.textContent = 'after'",
@@ -164,11 +178,11 @@ async fn a_picture_taken_ahead_serves_until_the_page_changes_itself() {
         // The page has been told and asks no more when this number stays.
         let mut after = sight(&mut page).await;
         while !after.1 {
-            page.page.changed(crate::support::LIMIT).await.unwrap();
+            page.page.changed(LIMIT).await.unwrap();
             after = sight(&mut page).await;
         }
         assert!(server.hits("/turn") > asked, "{what}");
-        if what != "a new frame" && what != "an animation" {
+        if what != "a new frame" && !what.starts_with("an animation") {
             assert_ne!(before, page.page.screenshot(false, &nothing_is_secret).await.unwrap().png, "{what}");
         }
     }
@@ -186,6 +200,42 @@ async fn an_act_makes_a_picture_taken_ahead_worthless() {
     page.act(Act::Click { node, how: Default::default() }, WaitUntil::Load).await.unwrap();
     assert!(!page.page.has_picture_ahead().await);
     assert!(sight(&mut page).await.1);
+}
+
+// S002-EV-11
+#[tokio::test]
+async fn the_picture_before_an_act_shows_an_element_that_was_out_of_view() {
+    let button =
+        "<button id=target style='position: absolute; top: 3000px; background: rgb(1, 2, 3)'>Go</button>";
+    let inner = format!("<!doctype html>{button}");
+    for (what, document, target) in [
+        ("far down", inner.as_str(), css("#target")),
+        (
+            "in a frame that is far down",
+            "<!doctype html><iframe id=frame src=/inner style='margin-top: 3000px'></iframe>",
+            within(&["#frame"], "#target"),
+        ),
+        (
+            "in a box of its own",
+            "<!doctype html><div style='height: 300px; position: relative; overflow: auto'>\
+             <button id=target style='position: absolute; top: 3000px; background: rgb(1, 2, 3)'>Go</button></div>",
+            css("#target"),
+        ),
+    ] {
+        let server = Server::with(&[("/", document), ("/inner", &inner)]).await;
+        let mut page = open(&[&server]).await;
+        page.go(&server.url("/")).await.unwrap();
+        let (node, _) = page.found(&target).await;
+        page.page.look_ahead(Arc::new(nothing_is_secret));
+        assert!(page.page.has_picture_ahead().await, "{what}");
+        let (kept, _) = sight(&mut page).await;
+        assert_eq!(Pixels::of(&kept).count([1, 2, 3]), 0, "{what}: it is out of view");
+        let settled = page.page.settle(&node, None, LIMIT, Some(&nothing_is_secret)).await.unwrap();
+        assert_eq!(settled.sight, None, "{what}: it was scrolled");
+        let (before, is_new) = sight(&mut page).await;
+        assert!(is_new && before != kept, "{what}");
+        assert!(Pixels::of(&before).count([1, 2, 3]) > 100, "{what}");
+    }
 }
 
 #[tokio::test]

@@ -170,3 +170,15 @@ fn a_page_at_rest_wakes_nobody_before_the_limit() {
     );
     assert_eq!(page.run("changed", &json!([SHORT])), json!(false));
 }
+
+#[test]
+fn an_element_that_was_brought_into_view_did_not_rest_from_the_beginning() {
+    let page =
+        Page::with("<button id=a>A</button><button id=b style='position:absolute;top:3000px'>B</button>");
+    let settle = |css: &str| {
+        let settled = page.run("settle", &json!([page.handle(css), LIMIT]));
+        (settled["rested"].clone(), settled["scrolled"].clone())
+    };
+    assert_eq!(settle("#a"), (json!(true), json!(false)));
+    assert_eq!(settle("#b"), (json!(false), json!(true)));
+}

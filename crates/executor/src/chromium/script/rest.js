@@ -23,7 +23,7 @@ const beginRest = () => {
 const MOVES_BY_ITSELF = "canvas,video,embed,object";
 
 const movesByItself = () =>
-  pageAnimations().some(isMoving) || findEverywhere(MOVES_BY_ITSELF).some((element) => isVisible(element));
+  watchedRoots(openRoots()).some((root) => animationsOf(root).some(isMoving)) || findEverywhere(MOVES_BY_ITSELF).some((element) => isVisible(element));
 
 const isUndisturbed = (begun) =>
   begun === rest && !begun.moved && !movesByItself() && sameStates(begun.states, controlStates());

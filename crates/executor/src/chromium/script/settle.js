@@ -14,17 +14,17 @@ const nextFrame = (deadline) =>
     });
   });
 
-const documentAnimations = method(Document.prototype, "getAnimations");
+const animationsIn = { 9: method(Document.prototype, "getAnimations"), 11: method(ShadowRoot.prototype, "getAnimations") };
 
-/** The animations of the page itself, without the one that hides the caret. */
-const pageAnimations = () => documentAnimations(document).filter((animation) => animation !== caretHider);
+/** The animations of the page itself, without the one that hides the caret. Those of a shadow tree belong to its root alone. */
+const animationsOf = (root) => animationsIn[nodeType(root)](root).filter((animation) => animation !== caretHider);
 
 const isMoving = (animation) => animation.pending || animation.playState === "running";
 
 const isAnimated = (element) => {
-  if (pageAnimations().some(isMoving)) return true;
+  if (animationsOf(document).some(isMoving)) return true;
   for (let root = getRootNode(element); nodeType(root) === FRAGMENT; root = getRootNode(shadowHost(root))) {
-    if (root.getAnimations().some((animation) => animation !== caretHider && isMoving(animation))) return true;
+    if (animationsOf(root).some(isMoving)) return true;
   }
   return false;
 };
@@ -37,8 +37,9 @@ const ALIGNMENTS = ["center", "end", "start", "nearest"];
 
 /**
  * Waits until the element has the same box in two frames, is in view and receives what hits the centre of the answered box:
- * the visible part of the first of its boxes that does; with `at`, that place in the element. `rested`: that was so from the beginning. Else says what is in the
- * way when the limit, in ms, is over.
+ * the visible part of the first of its boxes that does; with `at`, that place in the element. `scrolled`: it
+ * was brought into view. `rested`: all of that was so from the beginning. Else says what is in the way when the limit, in
+ * ms, is over.
  */
 const settle = async (handle, limit, redaction = null, at = null) => {
   const hitPlace = (element) => (at === null ? hittable(element) : hittableAt(element, at));
@@ -69,7 +70,7 @@ const settle = async (handle, limit, redaction = null, at = null) => {
       // An animation that has just begun shows its first state for more than one frame.
       const enough = still > 0 && (still > 2 || !isAnimated(element));
       if (place.rect !== undefined) {
-        if (enough) return { rect: plainRect(place.rect), rested: frames === 1 };
+        if (enough) return { rect: plainRect(place.rect), rested: frames === 1 && scrolls === 0, scrolled: scrolls > 0 };
         obstacle = { reason: "moving" };
       } else if (place.misplaced) {
         obstacle = { reason: "outside of the element" };
@@ -121,18 +122,33 @@ const endsByItself = (animation) => {
   return isMoving(animation) && timing !== undefined && Number.isFinite(timing.endTime);
 };
 
+/** Shadow roots whose events and animations are watched. */
+const WATCHED_ROOTS = 100;
+
+/** The document and the open shadow roots, outermost first. */
+const openRoots = () => [document, ...shadowRoots()];
+
+const watchedRoots = (roots) => roots.slice(0, WATCHED_ROOTS + 1);
+
+const listenTo = method(EventTarget.prototype, "addEventListener");
+const unlisten = method(EventTarget.prototype, "removeEventListener");
+
 /**
  * Calls `sign` with mutations in the document and open shadow roots and with events of use, until the answered function is
  * called.
  */
-const watchSigns = (sign) => {
+const watchSigns = (sign, roots = openRoots()) => {
   const observer = new MutationObserver(sign);
   const options = { subtree: true, childList: true, attributes: true, characterData: true };
-  for (const root of [document, ...shadowRoots()]) observer.observe(root, options);
-  for (const type of SIGNS) window.addEventListener(type, sign, { capture: true, passive: true });
+  for (const root of roots) observer.observe(root, options);
+  // Most events of a shadow tree do not leave it: those of scrolling, loading and transitions, for instance.
+  const targets = [window, ...watchedRoots(roots).slice(1)];
+  for (const target of targets) {
+    for (const type of SIGNS) listenTo(target, type, sign, { capture: true, passive: true });
+  }
   return () => {
     observer.disconnect();
-    for (const type of SIGNS) window.removeEventListener(type, sign, true);
+    for (const target of targets) for (const type of SIGNS) unlisten(target, type, sign, true);
   };
 };
 
@@ -158,7 +174,8 @@ const changed = (limit) =>
       while (!over) {
         if (!(await nextFrame(deadline))) return end(false);
         if (over) return undefined;
-        if (pageAnimations().some(endsByItself) || !sameStates(before, controlStates())) end(true);
+        const ends = (root) => animationsOf(root).some(endsByItself);
+        if (watchedRoots(openRoots()).some(ends) || !sameStates(before, controlStates())) end(true);
       }
       return undefined;
     };
