@@ -1,8 +1,9 @@
 //! The picture of a page at rest, taken before anybody needs it.
 //!
 //! A picture costs two frames and its encoding, which is most of what an action would take. So it is taken between
-//! actions, when the page has come to rest, and serves for as long as the page shows no sign of change. It is masked like
-//! any other: what is secret was looked for before and after it was taken.
+//! actions, when the page has come to rest, and serves for as long as the page shows no sign of change, but not for longer
+//! than [`SERVES_FOR`]: some changes show none. It is masked like any other: what is secret was looked for before and after
+//! it was taken.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::ChromiumPage;
 use super::call::{Failure, OTHER_FRAMES_LIMIT, READ_LIMIT};
@@ -19,6 +21,10 @@ use crate::page::{Picture, SecretsIn};
 /// Longest wait for a page to come to rest. One that moves for longer has its picture taken when that is needed.
 const REST_LIMIT: Duration = Duration::from_secs(2);
 
+/// Longest time, by the monotonic clock, for which a picture serves. Not every change shows a sign: not one within a closed
+/// shadow root, nor a rule of a style sheet that a script changes in place, nor the image of a style that arrives late.
+pub(super) const SERVES_FOR: Duration = Duration::from_secs(2);
+
 /// How often a picture is taken again where the page has moved meanwhile.
 const ATTEMPTS: usize = 3;
 
@@ -26,6 +32,8 @@ const ATTEMPTS: usize = 3;
 #[derive(Clone, Debug)]
 struct Kept {
     picture: Picture,
+    /// When it was begun to be taken.
+    since: Instant,
     documents: Vec<(String, u64)>,
 }
 
@@ -68,14 +76,22 @@ impl Ahead {
 }
 
 impl ChromiumPage {
-    /// Begins to take a picture ahead. One that was taken before is taken again only where the page has changed.
+    /// Sets for how long a picture that was taken ahead may serve.
+    pub fn keep_pictures_for(&mut self, limit: Duration) {
+        self.pictures_serve_for = limit;
+    }
+
+    /// Begins to take a picture ahead. One that was taken before is taken again only where the page has changed, or where it
+    /// has served for half of its time.
     pub(super) fn take_ahead(&mut self, secrets_in: Arc<SecretsIn<'static>>) {
         let known = self.ahead.take().filter(Ahead::is_worth_waiting);
         let hand = self.again();
+        let half = self.pictures_serve_for / 2;
         let (begin, taking) = watch::channel(known.is_some());
         let task = tokio::spawn(async move {
             if let Some(mut known) = known
                 && let Some(kept) = known.kept().await
+                && kept.since.elapsed() < half
                 && hand.is_still(kept).await
             {
                 return Some(kept.clone());
@@ -86,9 +102,10 @@ impl ChromiumPage {
         self.ahead = Some(Ahead { task: Some(task), taking, kept: None });
     }
 
-    /// The picture that was taken ahead, if it still is what the page looks like; else `ahead` is given up.
+    /// The picture that was taken ahead, if it still is what the page looks like and not too old; else `ahead` is given up.
     pub(super) async fn picture_ahead(&self, ahead: &mut Option<Ahead>) -> Option<Picture> {
         if let Some(kept) = ahead.as_mut()?.kept().await
+            && kept.since.elapsed() < self.pictures_serve_for
             && self.is_still(kept).await
         {
             return Some(kept.picture.clone());
@@ -114,8 +131,9 @@ impl ChromiumPage {
             taking.send_replace(false);
             let documents = self.documents_at_rest().await?;
             taking.send_replace(true);
+            let since = Instant::now();
             let picture = self.picture(false, secrets_in).await.ok()?;
-            let kept = Kept { picture, documents };
+            let kept = Kept { picture, since, documents };
             if self.is_still(&kept).await {
                 return Some(kept);
             }

@@ -27,10 +27,12 @@ mod tabs;
 mod upload;
 mod watch;
 
+use std::time::Duration;
+
 use capataz_cdp::{Backlog, Connection};
 
 use crate::page::{Node, Offset, PageRedaction};
-use ahead::Ahead;
+use ahead::{Ahead, SERVES_FOR};
 use frames::Place;
 use outline::References;
 use requests::Filter;
@@ -59,6 +61,8 @@ pub struct ChromiumPage {
     references: References,
     /// The picture for the next act, where one was begun.
     ahead: Option<Ahead>,
+    /// Longest time for which it serves.
+    pictures_serve_for: Duration,
 }
 
 impl ChromiumPage {
@@ -81,6 +85,7 @@ impl ChromiumPage {
             looked_when,
             references: References::default(),
             ahead: None,
+            pictures_serve_for: SERVES_FOR,
         }
     }
 

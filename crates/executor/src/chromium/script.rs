@@ -121,7 +121,8 @@ pub mod function {
     pub const TABLE: &str = "table";
     /// `(limitMs)` → promise of whether anything may have changed.
     pub const CHANGED: &str = "changed";
-    /// `(limitMs)` → promise of a token, or of null where the page shows signs of change until the limit.
+    /// `(limitMs)` → promise of a token, or of null where the page shows signs of change until the limit, or where
+    /// it will not be told whether it rests.
     pub const COMES_TO_REST: &str = "comesToRest";
     /// `()` → token. A page has one token at a time; a new one takes its place.
     pub const WATCH_REST: &str = "watchRest";

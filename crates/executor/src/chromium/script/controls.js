@@ -2,6 +2,7 @@
 const inputType = getter(HTMLInputElement.prototype, "type");
 const inputValue = getter(HTMLInputElement.prototype, "value");
 const inputChecked = getter(HTMLInputElement.prototype, "checked");
+const inputIndeterminate = getter(HTMLInputElement.prototype, "indeterminate");
 const inputFiles = getter(HTMLInputElement.prototype, "files");
 const inputMultiple = getter(HTMLInputElement.prototype, "multiple");
 const textareaValue = getter(HTMLTextAreaElement.prototype, "value");

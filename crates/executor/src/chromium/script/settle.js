@@ -107,12 +107,16 @@ const SIGNS = [
 /** Controls that are watched for values that a page's script sets, which no event tells of. */
 const WATCHED_CONTROLS = 500;
 
-const controlStates = () => {
+const controlsIn = (roots) => roots.flatMap((root) => [...within(root, "input,textarea,select")]);
+
+const controlStates = (controls) => {
   const states = [location.href];
-  for (const control of findEverywhere("input,textarea,select").slice(0, WATCHED_CONTROLS)) {
-    if (isSelect(control)) states.push(selectedOptions(control).length, valueOf(control));
+  for (const control of controls) {
+    // With the control itself, so that the values of one are never taken for those of another.
+    states.push(control);
+    if (isSelect(control)) for (const option of selectedOptions(control)) states.push(option, optionValue(option));
     else if (isTextarea(control)) states.push(textareaValue(control));
-    else states.push(inputValue(control), inputChecked(control));
+    else states.push(inputValue(control), inputChecked(control), inputIndeterminate(control));
   }
   return states;
 };
@@ -161,7 +165,8 @@ const sameStates = (one, other) => one.length === other.length && one.every((sta
 const changed = (limit) =>
   new Promise((resolve) => {
     const deadline = performance.now() + limit;
-    const before = controlStates();
+    const states = () => controlStates(controlsIn(openRoots()).slice(0, WATCHED_CONTROLS));
+    const before = states();
     let over = false;
     const end = (seen) => {
       if (over) return;
@@ -175,7 +180,7 @@ const changed = (limit) =>
         if (!(await nextFrame(deadline))) return end(false);
         if (over) return undefined;
         const ends = (root) => animationsOf(root).some(endsByItself);
-        if (watchedRoots(openRoots()).some(ends) || !sameStates(before, controlStates())) end(true);
+        if (watchedRoots(openRoots()).some(ends) || !sameStates(before, states())) end(true);
       }
       return undefined;
     };
