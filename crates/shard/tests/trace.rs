@@ -280,7 +280,7 @@ fn every_input() -> Vec<Input> {
 }
 
 /// The names of all inputs that can be written down.
-const NAMES: [&str; 39] = [
+const NAMES: [&str; 40] = [
     "accept transition",
     "answered",
     "ask",
@@ -312,6 +312,7 @@ const NAMES: [&str; 39] = [
     "resolve",
     "resume",
     "retry",
+    "rollback",
     "run loaded",
     "script",
     "session loaded",
