@@ -9,7 +9,7 @@ use super::deadline::{self, TERMINATE};
 use super::question::{ABORT, FAILED, RETRY, SKIP, SUCCEEDED};
 use super::turn::Turn;
 use super::{Refusal, advance, cancel, pause, report, retry, settle};
-use crate::fold::activity::Step;
+use crate::fold::activity::{Activity, Step};
 use crate::fold::digest;
 use crate::fold::state::{AskedQuestion, Phase, RunState, Timestamp};
 use crate::input::{Answer, Input, TaskRef};
@@ -198,11 +198,10 @@ pub(super) fn handle(
 
 /// Whether the answer gives up the task that has failed, where the lifecycle allows that (seed 000, contract 2).
 fn answer_gives_up(turn: &Turn<'_>, task: Option<TaskRef>, answer: &str) -> bool {
-    let state = task.and_then(|task| turn.state.activity(task)).map(|activity| activity.state);
-    let may = state.is_some_and(|state| state.allowed().contains(&TaskState::Deleted));
-    let has_failed =
-        task.and_then(|task| turn.state.activity(task)).is_some_and(|activity| activity.is_settled());
-    answer == SKIP && may && has_failed && !planted::is(Fault::SkippedIsNotDeleted)
+    let activity = task.and_then(|task| turn.state.activity(task));
+    let may_be =
+        |activity: &Activity| activity.is_settled() && activity.state.allowed().contains(&TaskState::Deleted);
+    answer == SKIP && activity.is_some_and(may_be) && !planted::is(Fault::SkippedIsNotDeleted)
 }
 
 fn resolve_failure(turn: &mut Turn<'_>, task: TaskRef, answer: &str) -> Result<(), Refusal> {
