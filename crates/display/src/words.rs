@@ -315,7 +315,7 @@ texts! {
         found: "Errors found:" / "Errores encontrados:",
         aborted: "The run was stopped by critical errors" / "La operación fue abortada por errores críticos",
         saved: "State saved for recovery:" / "Estado guardado para recuperación:",
-        look_at: "`{0}` to look at it" / "`{0}` para examinarlo",
+        go_on: "`{0}` to go on" / "`{0}` para continuar",
         recovery: "Ways to recover:" / "Opciones de recuperación:",
         next: "next: {0}" / "siguiente paso: {0}",
         unreachable: "the daemon at {0} cannot be reached" / "no se puede llegar al daemon en {0}",
@@ -390,6 +390,7 @@ texts! {
             / "tiempo límite extendido a {0} desde su inicio",
         cancel_withdrawn: "; the request to stop was withdrawn" / "; se retiró la petición de parar",
         succeeded: "succeeded in {0}" / "éxito en {0}",
+        taken_over: "taken over: it succeeded before" / "retomada: ya tuvo éxito antes",
         succeeded_after: "succeeded in {0}, attempt {1}" / "éxito en {0}, intento {1}",
         failed: "failed after {0}: {1}" / "falló después de {0}: {1}",
         timed_out: "timed out after {0}" / "se agotó su tiempo después de {0}",
@@ -492,6 +493,7 @@ texts! {
             / "{0} se revirtió y empieza de nuevo (activación {1}).",
         resolved: "Question {0} answered: {1}." / "Pregunta {0} respondida: {1}.",
         started: "Started {0}." / "{0} empezó.",
+        continued: "Going on with what {0} has left." / "Sigue con lo que {0} ha dejado.",
         already: "{0} already exists." / "{0} ya existe.",
         critical: "critical" / "crítica",
     }
@@ -517,6 +519,7 @@ texts! {
         head: "AGENT\tCATEGORY\tKIND\tSERVED BY\tWORKERS\tRUNNING\tQUEUED\tLAST SEEN"
             / "AGENTE\tCATEGORÍA\tCLASE\tSERVIDO POR\tWORKERS\tEN MARCHA\tEN COLA\tVISTO",
         checked: "{0} of {1} names are known" / "{0} de {1} nombres son conocidos",
+        held: "{0} (held for {1})" / "{0} (retenidas {1})",
         process: "process" / "proceso",
         worker: "worker" / "worker",
         declared: "declared" / "declarado",

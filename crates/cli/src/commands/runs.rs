@@ -25,6 +25,7 @@ pub async fn runs(command: RunsCommand, global: &Global, out: &mut Output) -> Ou
     match command {
         RunsCommand::List(args) => list(daemon, args, out).await,
         RunsCommand::Show { run, outputs, states } => show(daemon, &run, outputs, &states, out).await,
+        RunsCommand::Continue(args) => super::run::continued(daemon, args, out).await,
         RunsCommand::Watch(args) => watch(daemon, args, out).await,
         RunsCommand::Logs { run, follow } => logs(daemon, &run, follow, out).await,
         RunsCommand::Report(args) => script_report::report(daemon, args, out).await,
