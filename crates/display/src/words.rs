@@ -442,6 +442,7 @@ texts! {
         watch_with: "watch it:  capataz runs watch {0}" / "seguirla:    capataz runs watch {0}",
         cancel_with: "stop it:   capataz runs cancel {0}" / "pararla:     capataz runs cancel {0}",
         show_with: "look at it: capataz runs show {0}" / "examinarla:  capataz runs show {0}",
+        continue_with: "go on:      capataz runs continue {0}" / "continuarla: capataz runs continue {0}",
         outcome: "{0}: {1} in {2}" / "{0}: {1} en {2}",
         failures_listed: "Failures:" / "Fallos:",
         warnings_listed: "Warnings:" / "Advertencias:",

@@ -57,7 +57,7 @@ impl Runs {
         let run = parse_run(&request.run_id)?;
         let row = self.whole(run).await?;
         if row.summary.finished_at.is_none() {
-            return Err(starts::not_continued(run, "it has not ended"));
+            return Err(starts::not_continued(format!("run {run} is not continued: it has not ended")));
         }
         let work = starts::going_on(run, self.accepted(run).await?, &*self.fold(&row).await?)?;
         let own = |(key, _): &(String, String)| !key.starts_with(RESERVED_LABELS);

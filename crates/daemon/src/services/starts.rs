@@ -118,7 +118,7 @@ pub(super) fn parse(mut request: v1::StartRunRequest, wait: bool) -> Result<Star
 /// The work of a run that takes over what succeeded in this one, which was accepted so.
 pub(super) fn going_on(run: RunId, accepted: v1::RunAccepted, before: &RunState) -> Result<Work, Status> {
     let Some(Accepted::Plan(mut plan)) = accepted.work else {
-        return Err(not_continued(run, "only runs of plans are"));
+        return Err(not_continued(format!("run {run} is not continued: it is not the run of a plan")));
     };
     plan.continues = Some(run.to_string());
     let mut is_left = false;
@@ -128,20 +128,18 @@ pub(super) fn going_on(run: RunId, accepted: v1::RunAccepted, before: &RunState)
         is_left |= task.taken_over.is_none();
     }
     if !is_left {
-        return Err(not_continued(run, "all of its tasks have succeeded"));
+        return Err(not_continued(format!("run {run} is not continued: all of its tasks have succeeded")));
     }
-    match plan.encoded_len() {
-        bytes if bytes > MAX_PLAN_BYTES => {
-            let why =
-                format!("its plan and the outputs of its tasks have {bytes} bytes, at most {MAX_PLAN_BYTES}");
-            Err(not_continued(run, &why))
-        }
-        _ => Ok(Work::Plan(plan)),
+    let bytes = plan.encoded_len();
+    if bytes > MAX_PLAN_BYTES {
+        return Err(not_continued(format!(
+            "run {run} is not continued: its plan has {bytes} bytes with the outputs of its tasks, at most {MAX_PLAN_BYTES}"
+        )));
     }
+    Ok(Work::Plan(plan))
 }
 
-pub(super) fn not_continued(run: RunId, why: &str) -> Status {
-    let message = format!("run {run} is not continued: {why}");
+pub(super) fn not_continued(message: String) -> Status {
     status::status(Code::FailedPrecondition, codes::RUN_NOT_CONTINUED, message)
 }
 

@@ -128,7 +128,7 @@ async fn what_cannot_be_continued_is_refused_and_nothing_is_stored() {
     harness.wait(&ask).await;
     let (code, message) = refused(&harness, of(&ask)).await;
     assert_eq!(
-        (code.as_str(), message.contains("only runs of plans")),
+        (code.as_str(), message.contains("not the run of a plan")),
         ("RUN_NOT_CONTINUED", true),
         "{message}"
     );
