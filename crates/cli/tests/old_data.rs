@@ -58,8 +58,8 @@ const SESSIONS: [&str; 4] = ["talk", "moved", "long", "held"];
 const SINCE: [&str; 5] = ["about", "holds", "purpose", "revision", "value"];
 
 /// What older versions did not write: what the router alone would choose where a session is held, how far an action was
-/// that failed, and how many tasks are in each state.
-const NEW: [&str; 3] = ["alone", "debug_message", "state_counts"];
+/// that failed, how many tasks are in each state, and whether another run may go on with what is left.
+const NEW: [&str; 4] = ["alone", "debug_message", "may_be_continued", "state_counts"];
 
 /// What the version that made the folder says of it, after a restart.
 #[derive(Default)]

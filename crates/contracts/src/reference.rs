@@ -11,8 +11,9 @@ use std::rc::Rc;
 use serde_json::{Map, Value};
 
 use crate::braces::{self, Piece};
-use crate::json::depth_is_within;
+use crate::json::{depth_is_within, is_json};
 use crate::path::{Path, shown};
+use crate::v1;
 use crate::violation::{Violation, Violations};
 
 /// A piece of a string.
@@ -108,9 +109,17 @@ pub(crate) fn is_task_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
 }
 
-/// The names of the tasks that the template refers to.
+/// The names of the tasks that an input refers to, none where it is no JSON of its own.
 #[must_use]
-pub fn tasks(template: &Value) -> BTreeSet<String> {
+pub fn tasks_of(input: &v1::Payload) -> BTreeSet<String> {
+    let Some(v1::payload::Data::Inline(bytes)) = input.data.as_ref().filter(|_| is_json(&input.media_type))
+    else {
+        return BTreeSet::new();
+    };
+    serde_json::from_slice(bytes).map_or_else(|_| BTreeSet::new(), |template| tasks(&template))
+}
+
+fn tasks(template: &Value) -> BTreeSet<String> {
     let (mut tasks, mut open) = (BTreeSet::new(), vec![template]);
     while let Some(value) = open.pop() {
         match value {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use crate::clock::Mono;
 
-/// The longest time for which one word of a worker holds an agent. Milliseconds.
-const LONGEST_MS: i64 = 60 * 60 * 1_000;
+/// The longest time for which one word of a worker holds an agent. Milliseconds. Others may serve the agent as well, and tasks
+/// have half an hour by default.
+const LONGEST_MS: i64 = 10 * 60 * 1_000;
 
 /// Agents that are held, until when.
 #[derive(Default)]
@@ -52,7 +53,7 @@ mod tests {
     use super::{Arc, LONGEST_MS, Limits, Mono};
 
     #[test]
-    fn the_longest_of_several_words_counts_and_nothing_is_held_for_more_than_an_hour() {
+    fn the_longest_of_several_words_counts_and_nothing_is_held_for_more_than_ten_minutes() {
         let (one, other): (Arc<str>, Arc<str>) = (Arc::from("one"), Arc::from("other"));
         let mut limits = Limits::default();
         limits.hold(&one, 5_000, Mono(0));

@@ -289,11 +289,9 @@ pub fn failures(run: &v1::Run, verbose: bool, paint: Paint) -> String {
     let is_finished = run.status() == v1::RunStatus::Finished;
     let went_on = !is_finished || outcome_tone(run.outcome()) != Tone::Bad;
     if !went_on && found.len() > 1 {
-        parts.push(special::multiple_critical(
-            &found,
-            &format!("capataz runs continue {}", run.run_id),
-            paint,
-        ));
+        let command = if run.may_be_continued { "continue" } else { "show" };
+        let recovery = format!("capataz runs {command} {}", run.run_id);
+        parts.push(special::multiple_critical(&found, &recovery, paint));
     } else if let Some(error) = own {
         let context = Context { run: Some(&run.run_id), goes_on: !is_finished, ..Context::default() };
         parts.push(error::error(error, &context, paint));

@@ -494,6 +494,8 @@ texts! {
             / "{0} se revirtió y empieza de nuevo (activación {1}).",
         resolved: "Question {0} answered: {1}." / "Pregunta {0} respondida: {1}.",
         started: "Started {0}." / "{0} empezó.",
+        no_session: "Run {0} belongs to no session: there is no state that a file could follow."
+            / "La ejecución {0} no es de ninguna sesión: no hay estado que un archivo pueda seguir.",
         continued: "Going on with what {0} has left." / "Sigue con lo que {0} ha dejado.",
         already: "{0} already exists." / "{0} ya existe.",
         critical: "critical" / "crítica",

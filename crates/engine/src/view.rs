@@ -101,6 +101,22 @@ impl RunState {
         self.known(task).map_or(0, |activity| activity.activation)
     }
 
+    /// Whether it has ended, and another run can do what is left of it.
+    fn may_be_continued(&self) -> bool {
+        let succeeded = |(task, _)| {
+            let end = self.known(task).and_then(|activity| activity.end.as_ref());
+            end.is_some_and(|end| end.status == ResultStatus::Success)
+        };
+        self.is_finished() && self.declares_tasks() && !self.plan.references().all(succeeded)
+    }
+
+    /// Whether the tasks are those that the run's start has declared: a rate limit that one of them meets holds the agent's
+    /// other tasks.
+    #[must_use]
+    pub fn declares_tasks(&self) -> bool {
+        self.rules().declares_tasks()
+    }
+
     /// What the task of this name has given, where it has succeeded; `Some(None)` where that is nothing.
     #[must_use]
     pub fn success_of(&self, name: &str) -> Option<Option<&v1::Payload>> {
@@ -141,6 +157,7 @@ impl RunState {
             notices_omitted: if options.tasks { self.notices_omitted } else { 0 },
             state_counts: self.state_counts(),
             continues: self.plan.continues.clone(),
+            may_be_continued: self.may_be_continued(),
         }
     }
 

@@ -259,8 +259,10 @@ impl Shard {
     fn tell_limited(&mut self, connection: ConnectionId, lease: &Lease, error: &v1::Error) {
         let task = task_of(lease);
         let is_holder = self.leases.connection_of(lease.run, task, lease.token) == Some(connection);
-        let for_ms = error.retry_after_ms.filter(|for_ms| *for_ms > 0);
-        if let Some(for_ms) = for_ms.filter(|_| is_holder && error.code == codes::RATE_LIMIT) {
+        // An ask does not wait for long: another spec may answer.
+        let is_declared = self.runs.get(lease.run).is_some_and(|slot| slot.state.declares_tasks());
+        let is_limit = is_holder && is_declared && error.code == codes::RATE_LIMIT;
+        if let Some(for_ms) = error.retry_after_ms.filter(|for_ms| is_limit && *for_ms > 0) {
             let agent = self.agent_of(lease.run, task);
             self.tell(ToCrew::Limited { agent, for_ms });
         }

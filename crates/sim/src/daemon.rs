@@ -27,8 +27,8 @@ use crate::schedule::Action;
 use crate::trace::Fact;
 use crate::world::World;
 
-/// The longest time for which one word of a worker holds an agent: an hour. Milliseconds.
-const HELD_AT_MOST: i64 = 3_600_000;
+/// The longest time for which one word of a worker holds an agent: ten minutes. Milliseconds.
+const HELD_AT_MOST: i64 = 600_000;
 
 pub struct Daemon {
     /// `None` while no daemon runs.

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use capataz_contracts::v1;
 use capataz_contracts::v1::child_run::Work as Child;
+use capataz_contracts::{reference, v1};
 use capataz_engine::{BROWSER_AGENT, Plan, StartRun, Work};
 use capataz_shard::{SESSION_LABEL, StartRequest, place, session_stream};
 use capataz_store::RunId;
@@ -23,6 +23,9 @@ pub struct Template {
     /// Stands for the hash of the canonical request.
     pub digest: [u8; 32],
 }
+
+/// An agent that nobody knows.
+const UNKNOWN_AGENT: &str = "agent-unknown";
 
 /// The label that tells a run's idempotency key to whoever reads the stream.
 pub const KEY_LABEL: &str = "key";
@@ -116,16 +119,27 @@ fn any_plan(rng: &mut Rng, scenario: &Scenario) -> (Work, BTreeSet<String>) {
     (request.start.work, request.agents)
 }
 
+fn needs(task: &v1::Task) -> BTreeSet<String> {
+    let wave = v1::Wave { tasks: vec![task.clone()], ..v1::Wave::default() };
+    Work::Plan(v1::Plan { waves: vec![wave], ..v1::Plan::default() }).needs().agents
+}
+
 /// The plan goes on where another run has ended, in which some of its tasks have succeeded.
 fn continue_another(rng: &mut Rng, plan: &mut v1::Plan) {
     plan.continues = Some(RunId(uuid::Uuid::from_u128(0x7 << 76 | 0x8 << 60)).to_string());
-    for task in plan.waves.iter_mut().flat_map(|wave| &mut wave.tasks) {
+    // What refers to a task that is done again is done again, too: nobody has looked whether its agent is known.
+    let tasks = plan.waves.iter_mut().flat_map(|wave| &mut wave.tasks);
+    for task in tasks.filter(|task| !needs(task).contains(UNKNOWN_AGENT)) {
         let output = v1::Payload {
             media_type: "application/json".to_owned(),
             data: Some(v1::payload::Data::Inline(format!("{{\"lease\":{}}}", rng.below(9)).into())),
         };
-        task.taken_over =
-            rng.percent(60).then(|| v1::TakenOver { output: rng.percent(85).then_some(output) });
+        let refers_to = task.input.as_ref().map(reference::tasks_of).unwrap_or_default();
+        task.taken_over = rng.percent(60).then(|| v1::TakenOver {
+            output: rng.percent(85).then_some(output),
+            refers_to: refers_to.into_iter().collect(),
+            blobs: Vec::new(),
+        });
     }
 }
 
@@ -220,7 +234,7 @@ fn task(
 ) -> v1::Task {
     let run = (depth < 2 && rng.percent(12)).then(|| Box::new(child(rng, scenario, depth)));
     let agent =
-        if rng.per_mille(5) { "agent-unknown".to_owned() } else { agent_name(rng.below(scenario.agents)) };
+        if rng.per_mille(5) { UNKNOWN_AGENT.to_owned() } else { agent_name(rng.below(scenario.agents)) };
     let effect = if rng.percent(20) { v1::Effect::AtMostOnce } else { v1::Effect::AtLeastOnce };
     v1::Task {
         name: format!("w{wave}t{index}"),

@@ -45,6 +45,9 @@ pub async fn continued(daemon: &Daemon, args: ContinueArgs, out: &mut Output) ->
     let before = daemon.client.get_run(summary).await.map_err(failed)?.run.unwrap_or_default();
     let state = match &before.session {
         Some(session) => StateSync::begin(daemon, session, args.state.as_deref(), out).await?,
+        None if args.state.is_some() => {
+            return Err(Failure::invalid(fill(words().runs.no_session, &[&run_id])));
+        }
         None => None,
     };
     let request = v1::ContinueRunRequest {

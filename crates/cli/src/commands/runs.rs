@@ -35,13 +35,6 @@ pub async fn runs(command: RunsCommand, global: &Global, out: &mut Output) -> Ou
     }
 }
 
-/// Whether the run has ended, and another one can take over what has succeeded in it.
-pub fn may_be_continued(run: &v1::Run) -> bool {
-    let mut tasks = run.waves.iter().flat_map(|wave| &wave.tasks);
-    let is_over = run.status() == v1::RunStatus::Finished && run.kind() == v1::RunKind::Plan;
-    is_over && tasks.any(|task| task.status() != v1::ResultStatus::Success)
-}
-
 async fn list(daemon: &Daemon, args: ListArgs, out: &mut Output) -> Outcome {
     let mut runs: Vec<v1::Run> = Vec::new();
     let mut page_token = args.page_token;

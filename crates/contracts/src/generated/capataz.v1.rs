@@ -3622,11 +3622,17 @@ pub struct Task {
 }
 /// What a task has given in an earlier run. It is taken over as the task's result, unless a task that its input refers to is at
 /// work again.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TakenOver {
     /// Absent where the task succeeded without one.
     #[prost(message, optional, tag = "1")]
     pub output: ::core::option::Option<Payload>,
+    /// The tasks to whose outputs its input refers, by name.
+    #[prost(string, repeated, tag = "2")]
+    pub refers_to: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Blobs that the output is, or names.
+    #[prost(message, repeated, tag = "3")]
+    pub blobs: ::prost::alloc::vec::Vec<BlobRef>,
 }
 /// A run that is the task of another one, its parent. It is created when the task begins, holds no slot of any worker while
 /// the parent waits, and its result (RunResult, as JSON) is the task's output.
@@ -3821,6 +3827,9 @@ pub struct Run {
     /// The run that this one continues; absent where it continues none.
     #[prost(string, optional, tag = "25")]
     pub continues: ::core::option::Option<::prost::alloc::string::String>,
+    /// The run has ended, and ContinueRun may go on with what is left of it.
+    #[prost(bool, tag = "26")]
+    pub may_be_continued: bool,
 }
 /// The tasks of a run that are in one state.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

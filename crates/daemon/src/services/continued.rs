@@ -28,8 +28,11 @@ impl Runs {
         if !violations.is_empty() {
             return Err(status::invalid(&violations));
         }
+        let run = parse_run(&request.run_id)?;
+        // However its id was written.
+        request.run_id = run.to_string();
         let key = key_of(&mut request);
-        let reply = match self.prepared(request, key.clone()).await {
+        let reply = match self.prepared(run, request, key.clone()).await {
             Ok(start) => self.begin(start).await?,
             // What the key named before stays named by it, whatever has become of the run that was continued.
             Err(refused) => match self.named_by(key).await {
@@ -51,10 +54,10 @@ impl Runs {
     /// The start of the new run.
     async fn prepared(
         &self,
+        run: RunId,
         request: v1::ContinueRunRequest,
         key: Option<IdempotencyKey>,
     ) -> Result<StartRequest, Status> {
-        let run = parse_run(&request.run_id)?;
         let row = self.whole(run).await?;
         if row.summary.finished_at.is_none() {
             return Err(starts::not_continued(format!("run {run} is not continued: it has not ended")));

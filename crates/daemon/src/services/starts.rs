@@ -1,10 +1,12 @@
 //! Starts of runs: what is asked for is validated, its defaults are filled in, and its run gets an id.
 
+use std::collections::BTreeSet;
+
 use capataz_contracts::v1::child_run::Work as Child;
 use capataz_contracts::v1::run_accepted::Work as Accepted;
 use capataz_contracts::v1::start_run_request::Work as Asked;
 use capataz_contracts::validate::{self, PlanLimits};
-use capataz_contracts::{Violation, canonical, free, v1};
+use capataz_contracts::{Violation, canonical, free, reference, v1};
 use capataz_engine::{BROWSER_AGENT, MAX_DEPTH, MAX_PLAN_BYTES, Plan, RunState, StartRun, Work};
 use capataz_hosts::browsers::Browsers;
 use capataz_policy::codes;
@@ -121,13 +123,16 @@ pub(super) fn going_on(run: RunId, accepted: v1::RunAccepted, before: &RunState)
         return Err(not_continued(format!("run {run} is not continued: it is not the run of a plan")));
     };
     plan.continues = Some(run.to_string());
-    let mut is_left = false;
+    // The tasks that are done again. A task refers to tasks of earlier waves only.
+    let mut left = BTreeSet::new();
     for task in plan.waves.iter_mut().flat_map(|wave| &mut wave.tasks) {
-        task.taken_over =
-            before.success_of(&task.name).map(|output| v1::TakenOver { output: output.cloned() });
-        is_left |= task.taken_over.is_none();
+        let stands = |before: &v1::TakenOver| before.refers_to.iter().all(|name| !left.contains(name));
+        task.taken_over = taken_over(task, before).filter(stands);
+        if task.taken_over.is_none() {
+            left.insert(task.name.clone());
+        }
     }
-    if !is_left {
+    if left.is_empty() {
         return Err(not_continued(format!("run {run} is not continued: all of its tasks have succeeded")));
     }
     let bytes = plan.encoded_len();
@@ -137,6 +142,29 @@ pub(super) fn going_on(run: RunId, accepted: v1::RunAccepted, before: &RunState)
         )));
     }
     Ok(Work::Plan(plan))
+}
+
+/// What the task has given, where it has succeeded.
+fn taken_over(task: &v1::Task, before: &RunState) -> Option<v1::TakenOver> {
+    let output = before.success_of(&task.name)?.cloned();
+    let refers_to = task.input.as_ref().map(reference::tasks_of).unwrap_or_default();
+    let blobs = match output.as_ref().and_then(|output| output.data.as_ref()) {
+        Some(v1::payload::Data::Blob(blob)) => vec![blob.clone()],
+        // The result of a run names the blobs that its tasks have given.
+        Some(v1::payload::Data::Inline(bytes)) if task.run.is_some() => blobs_of_result(bytes),
+        Some(v1::payload::Data::Inline(_)) | None => Vec::new(),
+    };
+    Some(v1::TakenOver { output, refers_to: refers_to.into_iter().collect(), blobs })
+}
+
+fn blobs_of_result(result: &[u8]) -> Vec<v1::BlobRef> {
+    let result: serde_json::Value = serde_json::from_slice(result).unwrap_or_default();
+    let tasks = result["tasks"].as_array().into_iter().flatten();
+    let blobs = tasks.filter_map(|task| {
+        let blob = &task["output"]["$blob"];
+        Some(v1::BlobRef { blake3: blob["blake3"].as_str()?.to_owned(), size: blob["size"].as_u64()? })
+    });
+    blobs.collect()
 }
 
 pub(super) fn not_continued(message: String) -> Status {

@@ -183,3 +183,50 @@ async fn a_key_of_a_start_does_not_name_what_is_continued() {
     let test = worker.assignment().await;
     assert_eq!((test.lease.run_id.as_str(), test.assignment.task_name.as_str()), (&*third, "test"));
 }
+
+#[tokio::test]
+async fn blobs_that_the_result_of_a_run_names_are_the_new_runs_as_well() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["build", "test"]).await;
+    let chunk = v1::PutBlobRequest { chunk: vec![b'x'; 40_000].into() };
+    let mut blobs = v1::blob_service_client::BlobServiceClient::new(harness.channel.clone());
+    let put = blobs.put_blob(tokio_stream::iter([chunk])).await.unwrap().into_inner().blob.unwrap();
+    let plan = plan(
+        r#"
+        name = "of-a-run"
+        retry = { max_attempts = 1 }
+        policy = { kind = "fail_fast" }
+        [[waves]]
+        [[waves.tasks]]
+        name = "child"
+        [waves.tasks.run.plan]
+        name = "inner"
+        [[waves.tasks.run.plan.waves]]
+        tasks = [{ name = "build", agent = "build" }]
+        [[waves]]
+        tasks = [{ name = "test", agent = "test" }]
+        "#,
+    );
+    let before = harness.start_run(plan).await;
+    let build = worker.assignment().await;
+    let output = v1::Payload {
+        media_type: "application/octet-stream".to_owned(),
+        data: Some(v1::payload::Data::Blob(put.clone())),
+    };
+    worker.complete(&build.lease, output).await;
+    let test = worker.assignment().await;
+    worker.fail(&test.lease, error("TESTS_FAILED", "3 of 40 tests failed")).await;
+    assert_eq!(harness.wait(&before).await.outcome(), v1::RunOutcome::Failed);
+
+    let (run, _) = go_on(&harness, of(&before)).await.unwrap();
+    let log = harness.export(&run).await;
+    let Some(v1::event::Body::RunAccepted(accepted)) = &log[0].body else { panic!("{:?}", log[0]) };
+    let child = accepted.plan().unwrap().waves[0].tasks[0].taken_over.as_ref().unwrap();
+    assert_eq!(child.blobs, [put]);
+    let test = worker.assignment().await;
+    assert_eq!(
+        (&*test.lease.run_id, &*test.assignment.task_name),
+        (&*run, "test"),
+        "the child is not run again"
+    );
+}

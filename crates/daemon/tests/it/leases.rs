@@ -421,3 +421,19 @@ async fn a_rate_limit_that_its_teller_has_no_lease_for_holds_nothing() {
     harness.start_run(one_wave(&["model"])).await;
     worker.assignment().await;
 }
+
+#[tokio::test]
+async fn a_rate_limit_of_a_lease_that_another_worker_has_holds_nothing() {
+    let time = Time::default();
+    let harness = Harness::start_with(|config| time.of(config)).await;
+    let mut holder = harness.worker("w1", &["model"]).await;
+    harness.start_run(one_wave(&["model"])).await;
+    let held = holder.assignment().await;
+    let mut stranger = harness.worker("w2", &["model"]).await;
+    let limit = v1::Error { retry_after_ms: Some(30 * SECOND), ..error("RATE_LIMIT", "never again") };
+    stranger.fail(&held.lease, limit).await;
+    assert_eq!(refusal(&mut stranger).await, v1::RefusalReason::NotYours);
+    // What was refused was judged; nobody looks at the clock from now on.
+    harness.start_run(one_wave(&["model"])).await;
+    stranger.assignment().await;
+}

@@ -158,7 +158,7 @@ const SPANISH: &[(&str, &str)] = &[
     ),
     (
         "RUN_FINISHED",
-        "Inicie una ejecución nueva, o continúe esta con `capataz runs continue`; una terminada ya no se puede cambiar.",
+        "Inicie una ejecución nueva, o continúe esta con `capataz runs continue` si es la de un plan; una terminada ya no se puede cambiar.",
     ),
     ("RUN_NOT_CONTINUED", "Espere el final de la ejecución, o inicie una nueva."),
     ("QUESTION_NOT_FOUND", "Use el id de una pregunta abierta; `capataz runs show` las lista."),

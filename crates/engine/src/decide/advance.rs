@@ -84,7 +84,9 @@ pub(super) fn carry_out(turn: &mut Turn<'_>, steps: Vec<Step>) -> Result<bool, R
 /// failed at this has ended; the machine notices that when it is asked next.
 fn begin_wave(turn: &mut Turn<'_>, wave: u32) -> Result<(), Refusal> {
     turn.emit(Body::WaveStarted(v1::WaveStarted { wave }));
-    take_over::of_wave(turn, wave)?;
+    if take_over::of_wave(turn, wave)? {
+        return Ok(());
+    }
     let tasks = turn.state.plan.wave(wave).map_or(0, |declared| declared.tasks.len());
     let mut references = references::References::default();
     let mut unresolved = Vec::new();

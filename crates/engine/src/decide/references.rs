@@ -1,6 +1,6 @@
 //! References between tasks: what a task is given is resolved when its wave begins.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use capataz_contracts::json::is_json;
@@ -124,16 +124,6 @@ fn count(value: &Value) -> usize {
         }
     }
     count
-}
-
-/// The names of the tasks to whose outputs the task's input refers.
-pub(super) fn of(turn: &Turn<'_>, task: TaskRef) -> BTreeSet<String> {
-    let input = turn.state.plan.task(task).and_then(|declared| declared.input.as_ref());
-    let Some(template) = input.and_then(template_of).and_then(|bytes| serde_json::from_slice(bytes).ok())
-    else {
-        return BTreeSet::new();
-    };
-    reference::tasks(&template)
 }
 
 /// The JSON of an input that may hold references.

@@ -131,9 +131,10 @@ impl Needs {
             {
                 self.blobs.push(blob.clone());
             }
-            let before = task.taken_over.as_ref().and_then(|before| before.output.as_ref());
-            if let Some(v1::payload::Data::Blob(blob)) = before.and_then(|output| output.data.as_ref()) {
-                self.blobs.push(blob.clone());
+            // Nobody is needed for what is taken over.
+            if let Some(before) = &task.taken_over {
+                self.blobs.extend(before.blobs.iter().cloned());
+                continue;
             }
             let Some(run) = &task.run else {
                 self.agents.insert(task.agent.clone());

@@ -537,6 +537,10 @@ impl RunState {
             });
         })?;
         self.settled = self.settled.saturating_add(1);
+        if event.taken_over {
+            let before = self.plan.take_over(task);
+            self.bytes.replace(bytes::optional(before.as_deref()), 0);
+        }
         let declared = self.plan.task(task)?;
         let outcome = declared.outcome(status, severity.or(UNTOLD));
         let wave = self.waves.get_mut(task.wave as usize)?;

@@ -129,6 +129,12 @@ impl Plan {
         self.waves.get(task.wave as usize)?.tasks.get(task.task as usize)
     }
 
+    /// What the task has given before; it is told by its own event from now on, and kept there.
+    pub(crate) fn take_over(&mut self, task: TaskRef) -> Option<Box<v1::TakenOver>> {
+        let wave = self.waves.get_mut(task.wave as usize)?;
+        wave.tasks.get_mut(task.task as usize)?.taken_over.take()
+    }
+
     #[must_use]
     pub fn wave(&self, wave: u32) -> Option<&Wave> {
         self.waves.get(wave as usize)
@@ -166,11 +172,12 @@ impl Plan {
         self.waves.iter().map(|wave| u32::try_from(wave.tasks.len()).unwrap_or(u32::MAX)).sum()
     }
 
-    /// Names of the agents that the plan uses, each with the tasks that use it first.
+    /// Names of the agents that the plan uses for what is left of it, each with the task that uses it first.
     #[must_use]
     pub fn agents(&self) -> BTreeMap<&str, TaskRef> {
         let mut agents = BTreeMap::new();
-        for (reference, task) in self.references().filter(|(_, task)| task.child.is_none()) {
+        let is_left = |task: &Task| task.child.is_none() && task.taken_over.is_none();
+        for (reference, task) in self.references().filter(|(_, task)| is_left(task)) {
             agents.entry(task.agent.as_str()).or_insert(reference);
         }
         agents

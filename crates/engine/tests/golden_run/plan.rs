@@ -223,12 +223,17 @@ pub fn log_of_one_that_is_taken_back(seed: u64, before: &Log, decisions: usize) 
 /// is done again, as is what is taken back.
 pub fn log_of_one_that_goes_on(seed: u64, before: &Log, decisions: usize) -> Log {
     let stands = |name: &str| v1::Task {
-        taken_over: Some(v1::TakenOver { output: Some(json(&format!("\"{name} before\""))) }),
+        taken_over: Some(v1::TakenOver {
+            output: Some(json(&format!("\"{name} before\""))),
+            ..v1::TakenOver::default()
+        }),
         ..task(name)
     };
-    let refers = |name: &str, to: &str| v1::Task {
-        input: Some(json(&format!(r#"{{"from":"${{tasks.{to}.output}}"}}"#))),
-        ..stands(name)
+    let refers = |name: &str, to: &str| {
+        let input = Some(json(&format!(r#"{{"from":"${{tasks.{to}.output}}"}}"#)));
+        let before =
+            stands(name).taken_over.map(|before| v1::TakenOver { refers_to: vec![to.to_owned()], ..before });
+        v1::Task { input, taken_over: before, ..task(name) }
     };
     let waves = [
         vec![stands("kept"), task("failed")],

@@ -77,6 +77,7 @@ pub fn facts_of_run(state: &RunState) -> Facts {
     // The files of the first formats are older than these lists, and their events say the same.
     view.notices.clear();
     view.state_counts.clear();
+    view.may_be_continued = false;
     view.waves.iter_mut().flat_map(|wave| &mut wave.tasks).for_each(|task| task.attempts.clear());
     // What is asked about deadlines has a list of its own here, because older versions did not ask.
     let at_deadline = |asked: &v1::Question| asked.purpose() == v1::QuestionPurpose::Timeout;

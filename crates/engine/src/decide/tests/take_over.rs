@@ -1,5 +1,6 @@
 //! A run that continues another one (seed 000, scenario 7).
 
+use capataz_contracts::reference;
 use v1::TaskState::{Active, Complete, Init};
 
 use super::*;
@@ -9,12 +10,14 @@ fn continued<'n>(shape: &str, before: &'n [&'n str], inputs: &'n [(&'n str, &'n 
     Bench::with(shape, |plan| {
         plan.continues = Some("0199".to_owned());
         for task in plan.waves.iter_mut().flat_map(|wave| &mut wave.tasks) {
-            if before.contains(&task.name.as_str()) {
-                let output = Some(json(&format!("{:?}", task.name)));
-                task.taken_over = Some(v1::TakenOver { output });
-            }
             if let Some((_, input)) = inputs.iter().find(|(name, _)| *name == task.name) {
                 task.input = Some(json(input));
+            }
+            if before.contains(&task.name.as_str()) {
+                let output = Some(json(&format!("{:?}", task.name)));
+                let refers_to = task.input.as_ref().map(reference::tasks_of).unwrap_or_default();
+                let refers_to = refers_to.into_iter().collect();
+                task.taken_over = Some(v1::TakenOver { output, refers_to, ..v1::TakenOver::default() });
             }
         }
     })
@@ -87,4 +90,32 @@ fn what_gave_nothing_before_gives_nothing_now() {
     });
     assert_eq!(bench.task("a").output, None);
     bench.expect_outcome(v1::RunOutcome::Failed);
+}
+
+#[test]
+fn where_what_stands_decides_a_wave_nothing_else_of_it_begins() {
+    let bench = Bench::with("a b c d", |plan| {
+        plan.continues = Some("0199".to_owned());
+        plan.policy = Some(v1::AggregationPolicy {
+            kind: v1::AggregationKind::Quorum.into(),
+            quorum_threshold: Some(0.5),
+            stop_when_decided: Some(true),
+            ..v1::AggregationPolicy::default()
+        });
+        for task in plan.waves[0].tasks.iter_mut().take(2) {
+            task.taken_over = Some(v1::TakenOver::default());
+        }
+    });
+    let began = |effect: &Effect| matches!(effect, Effect::Enqueue { .. });
+    assert!(!bench.effects().iter().any(began), "{:?}", bench.effects());
+    let bench = bench.expect_task("c", v1::TaskState::Deleted, v1::ResultStatus::Cancelled);
+    assert!(bench.run().may_be_continued, "two of its tasks have not succeeded");
+}
+
+#[test]
+fn what_is_told_by_its_own_event_is_not_kept_twice() {
+    let bench = continued("a | b", &["a", "b"], &[("b", r#"{"of":"${tasks.a.output}"}"#)]);
+    bench.clone_run().expect_outcome(v1::RunOutcome::Succeeded);
+    assert!(bench.state.plan().references().all(|(_, task)| task.taken_over.is_none()));
+    assert!(!bench.run().may_be_continued, "nothing is left");
 }

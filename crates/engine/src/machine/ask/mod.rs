@@ -189,6 +189,10 @@ impl Kind for AskState {
         (ResultStatus::Error, answer::not_taken(run, task))
     }
 
+    fn declares_tasks(&self) -> bool {
+        false
+    }
+
     /// A spec's words do not decide about the run, for another spec may answer.
     fn aborts_when_critical(&self) -> bool {
         false

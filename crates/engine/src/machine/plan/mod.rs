@@ -56,6 +56,10 @@ impl Kind for PlanState {
         (ResultStatus::Timeout, schedule_to_start_error(run, task))
     }
 
+    fn declares_tasks(&self) -> bool {
+        true
+    }
+
     fn aborts_when_critical(&self) -> bool {
         true
     }

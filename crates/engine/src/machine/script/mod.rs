@@ -148,6 +148,10 @@ impl Kind for ScriptState {
         (ResultStatus::Timeout, schedule_to_start_error(run, task))
     }
 
+    fn declares_tasks(&self) -> bool {
+        false
+    }
+
     /// Returns false, because a script has its own policy for failures.
     fn aborts_when_critical(&self) -> bool {
         false
