@@ -16,12 +16,6 @@ use crate::page::{Description, Element, Facts, Look, Node, Offset, PageError, Qu
 /// A function that gives the content box of a frame's element, in the viewport around the frame.
 const FRAME_BOX: &str = include_str!("frame_box.js");
 
-/// Brings an element into view through all frames around it.
-const SCROLL_OUTWARD: &str = "function(given) { \
-    const element = capataz.node(given[0]); \
-    element?.scrollIntoView({ block: 'center', inline: 'center', behavior: 'instant' }); \
-    return element !== null; }";
-
 /// The box of an element in the viewport of its own document.
 const ELEMENT_BOX: &str = "function(given) { \
     const box = capataz.node(given[0])?.getBoundingClientRect(); \
@@ -292,8 +286,8 @@ impl ChromiumPage {
     }
 
     pub(super) async fn scroll_to(&self, node: &Node, limit: Duration) -> Result<(), PageError> {
-        let function = self.function::<bool>(&node.frame, SCROLL_OUTWARD, json!([node.handle]), limit);
-        let scrolled = function.await.map_err(Failure::or_detached)?;
+        let scrolled = self.script::<bool>(&node.frame, function::BRING, json!([node.handle]), limit);
+        let scrolled = scrolled.await.map_err(Failure::or_detached)?;
         if scrolled { Ok(()) } else { Err(PageError::Detached) }
     }
 
@@ -336,9 +330,7 @@ impl ChromiumPage {
                 if !scrolled {
                     scrolled = true;
                     moved = true;
-                    self.function::<bool>(&node.frame, SCROLL_OUTWARD, json!([node.handle]), READ_LIMIT)
-                        .await
-                        .map_err(Failure::or_detached)?;
+                    self.scroll_to(node, READ_LIMIT).await?;
                 }
             } else if let Some(by) = outward.covered_by {
                 obstacle = PageError::Covered { by: by.map(Box::new) };

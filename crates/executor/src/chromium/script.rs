@@ -68,6 +68,8 @@ pub mod function {
     /// `(handle, limitMs, redaction, at?)` → promise of `{rect, rested, scrolled, struck}`, `{coveredBy}` or `{reason}`. The centre of the
     /// rectangle, which is in this frame's viewport, is the point to send input to.
     pub const SETTLE: &str = "settle";
+    /// `(handle)` → whether the element is there. It is brought into view, through all frames around it.
+    pub const BRING: &str = "bring";
     /// `(handle, x, y, redaction)` → `{ok, coveredBy}`: what lies at a point of this frame's viewport.
     pub const HIT: &str = "hit";
     /// `(handle, x, y, dragged, redaction)` → the same, where what is dragged, a handle or 0, does not count.
