@@ -12,6 +12,7 @@ mod drag;
 mod frames;
 mod input;
 mod launch;
+mod listeners;
 mod mask;
 mod navigation;
 mod outline;

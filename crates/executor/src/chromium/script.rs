@@ -39,6 +39,7 @@ const PARTS: &str = concat!(
     include_str!("script/skeleton.js"),
     include_str!("script/snapshot.js"),
     include_str!("script/html.js"),
+    include_str!("script/traits.js"),
     include_str!("script/outline.js"),
     include_str!("script/table.js"),
     include_str!("script/drawn.js"),
@@ -107,9 +108,12 @@ pub mod function {
     pub const HTML: &str = "html";
     /// `(redaction?)` → string; without a redaction with all that is secret.
     pub const PAGE_TEXT: &str = "pageText";
-    /// `({max, prefix, redaction})` → `{text, truncated}`. Handles begin anew in each document, so the prefix is to name
-    /// it: a reference is `prefix` + `e` + handle, and a locator `ref` takes what follows the prefix.
+    /// `({max, prefix, redaction, clickable})` → `{text, truncated}`. Handles begin anew in each document, so the prefix is
+    /// to name it: a reference is `prefix` + `e` + handle, and a locator `ref` takes what follows the prefix. `clickable`
+    /// are handles of elements that listen for clicks.
     pub const OUTLINE: &str = "outline";
+    /// `()` → `{nodes, characters}`, or null where a document has too many of them to be searched for listeners.
+    pub const EXTENT: &str = "extent";
     /// `(redaction)` → `[{x, y, width, height}]` in this frame's viewport: what a picture must not show.
     pub const SECRET_BOXES: &str = "secretBoxes";
     /// The same, before a picture is taken: the caret, which blinks, is hidden.

@@ -41,6 +41,7 @@ const capataz = Object.freeze({
   html,
   pageText,
   outline,
+  extent,
   beforePicture,
   secretBoxes,
   drawnText,
