@@ -16,6 +16,7 @@ mod listeners;
 mod mask;
 mod navigation;
 mod outline;
+mod page_log;
 mod port;
 mod protocol;
 mod requests;
@@ -36,6 +37,7 @@ use crate::page::{Node, Offset, PageRedaction};
 use ahead::{Ahead, SERVES_FOR};
 use frames::Place;
 use outline::References;
+use page_log::LogKeeper;
 use requests::Filter;
 use state::Shared;
 
@@ -64,6 +66,8 @@ pub struct ChromiumPage {
     ahead: Option<Ahead>,
     /// Longest time for which it serves.
     pictures_serve_for: Duration,
+    /// Where the policy listens to the page's console.
+    log: Option<LogKeeper>,
 }
 
 impl ChromiumPage {
@@ -87,6 +91,7 @@ impl ChromiumPage {
             references: References::default(),
             ahead: None,
             pictures_serve_for: SERVES_FOR,
+            log: None,
         }
     }
 
