@@ -13,11 +13,11 @@ use super::script::{OBJECT, function};
 
 /// Nodes, and characters of texts and attributes, of a page whose listeners are looked for. What the browser answers grows
 /// with them.
-const NODES_LIMIT: u64 = 50_000;
-const CHARACTERS_LIMIT: u64 = 4_000_000;
+const LISTENED_NODES_MAX: u64 = 50_000;
+const LISTENED_CHARACTERS_MAX: u64 = 4_000_000;
 
 /// Elements of one document that are taken to listen at most.
-const LISTENERS_LIMIT: usize = 200;
+const LISTENERS_MAX: usize = 200;
 
 const ELEMENT: u32 = 1;
 
@@ -70,7 +70,7 @@ impl ChromiumPage {
             nodes = nodes.saturating_add(extent.nodes);
             characters = characters.saturating_add(extent.characters);
         }
-        nodes <= NODES_LIMIT && characters <= CHARACTERS_LIMIT
+        nodes <= LISTENED_NODES_MAX && characters <= LISTENED_CHARACTERS_MAX
     }
 
     /// The sessions of these documents, each once.
@@ -136,7 +136,7 @@ fn clickable(captured: &CapturedSnapshot) -> Vec<(String, Vec<i64>)> {
         };
         let places = nodes.is_clickable.index.iter().filter(is_asked_for);
         let ids = places.filter_map(|place| nodes.backend_node_id.get(*place).copied());
-        Some((frame, ids.take(LISTENERS_LIMIT).collect::<Vec<i64>>()))
+        Some((frame, ids.take(LISTENERS_MAX).collect::<Vec<i64>>()))
     });
     of_frames.filter(|(_, ids)| !ids.is_empty()).collect()
 }
@@ -159,6 +159,6 @@ mod tests {
         .unwrap();
         let found = clickable(&captured);
         assert_eq!(found[0], ("f1".to_owned(), vec![5, 8]));
-        assert_eq!((found.len(), found[1].1.len()), (2, LISTENERS_LIMIT));
+        assert_eq!((found.len(), found[1].1.len()), (2, LISTENERS_MAX));
     }
 }

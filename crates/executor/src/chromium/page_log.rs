@@ -22,12 +22,12 @@ const EVENTS: [&str; 5] = [
 ];
 
 /// Most lines, and most failed requests, that are kept until they are taken, and most bytes of both together.
-const ENTRIES_LIMIT: usize = 200;
-const BYTES_LIMIT: usize = 256 * 1024;
+const LOG_ENTRIES_MAX: usize = 200;
+const LOG_BYTES_MAX: usize = 256 * 1024;
 
 /// Longest text of a line, and longest URL, in characters. What is longer is left out as a whole: nobody could tell whether
 /// the end of a part of it is the beginning of a secret.
-const TEXT_LIMIT: usize = 16_000;
+const LOG_LINE_MAX: usize = 16_000;
 const URL_LIMIT: usize = 4_000;
 
 /// What stands in its place.
@@ -208,7 +208,7 @@ impl Heard {
                 text.push(' ');
             }
             text.push_str(&argument.text());
-            if text.len() > TEXT_LIMIT * 4 {
+            if text.len() > LOG_LINE_MAX * 4 {
                 break;
             }
         }
@@ -226,7 +226,7 @@ impl Heard {
     }
 
     fn line(&mut self, level: String, text: &str, place: &Place) {
-        let (text, url) = (cut(text, TEXT_LIMIT), cut(&place.url, URL_LIMIT));
+        let (text, url) = (cut(text, LOG_LINE_MAX), cut(&place.url, URL_LIMIT));
         let line = ConsoleLine { level, text, url, line: place.line_number + 1, count: 1 };
         // A page that repeats itself says nothing more.
         if let Some(last) = self.log.console.last_mut()
@@ -269,7 +269,7 @@ impl Heard {
     }
 
     fn has_room(&mut self, entries: usize, bytes: usize) -> bool {
-        let has_room = entries < ENTRIES_LIMIT && self.bytes + bytes <= BYTES_LIMIT;
+        let has_room = entries < LOG_ENTRIES_MAX && self.bytes + bytes <= LOG_BYTES_MAX;
         if has_room {
             self.bytes += bytes;
         } else {
@@ -331,7 +331,7 @@ mod tests {
             heard.event(&said(&format!("{number} {}", "ñ".repeat(10_000))));
         }
         let bytes: usize = heard.log.console.iter().map(|line| line.text.len()).sum();
-        assert!(bytes <= BYTES_LIMIT && bytes > BYTES_LIMIT / 2, "{bytes}");
+        assert!(bytes <= LOG_BYTES_MAX && bytes > LOG_BYTES_MAX / 2, "{bytes}");
         assert_eq!(heard.log.console.len() as u64 + heard.log.left_out, 100);
         let mut heard = Heard::default();
         heard.event(&said(&"x".repeat(20_000)));
