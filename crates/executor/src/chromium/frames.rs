@@ -241,6 +241,11 @@ impl ChromiumPage {
             let Some(parent) = frame.parent.as_ref() else { return Ok(None) };
             let parent = tab.frames.get(parent).ok_or(Failure::Gone)?;
             let context = parent.context.clone().ok_or(Failure::Gone)?;
+            if let Some((document, handle)) = &frame.owner
+                && *document == context
+            {
+                return Ok(Some(Node { frame: context, handle: *handle }));
+            }
             (id.to_owned(), self.connection.session(&parent.session), context, parent.context_number)
         };
         let owner: Value =
@@ -252,6 +257,8 @@ impl ChromiumPage {
         let ask = format!("function() {{ return {}.{}(this); }}", script::OBJECT, function::HANDLE);
         let handle = self.on_object(&session, &object, &ask, READ_LIMIT).await?;
         super::tabs::send(&session, "Runtime.releaseObject", json!({ "objectId": object }));
+        // Nobody waits for this, so it is no change of the state.
+        self.shared.read().owner_found(&frame, (parent.clone(), handle));
         Ok(Some(Node { frame: parent, handle }))
     }
 

@@ -95,6 +95,11 @@ impl ChromiumPage {
         }
     }
 
+    /// How many commands the browser has got so far, those of everything that goes on beside acts included.
+    pub fn commands_sent(&self) -> u64 {
+        self.connection.commands_sent()
+    }
+
     /// Another hand on the same page.
     fn again(&self) -> Self {
         Self::new(

@@ -114,6 +114,43 @@ async fn what_comes_over_a_frame_at_the_last_moment_receives_nothing() {
     }
 }
 
+#[tokio::test]
+async fn a_click_takes_as_many_commands_as_its_checks_need() {
+    let once = async |frames: &[&str], page: &mut Opened| {
+        let before = page.page.commands_sent();
+        let node = page.page.look(&within(frames, "#go")).await.unwrap().element.unwrap().node;
+        let found = page.page.commands_sent();
+        page.page.settle(&node, None, LIMIT, None).await.unwrap();
+        let settled = page.page.commands_sent();
+        let click = Act::Click { node, how: Default::default() };
+        page.act(click, WaitUntil::Load).await.unwrap();
+        [found - before, settled - found, page.page.commands_sent() - settled]
+    };
+    // What the page asks for by itself, such as an icon, has commands of its own: the least of several counts is the click's.
+    let counted = async |frames: &[&str], page: &mut Opened| {
+        let mut least = once(frames, page).await;
+        for _ in 0..4 {
+            let next = once(frames, page).await;
+            least = std::array::from_fn(|part| least[part].min(next[part]));
+        }
+        least
+    };
+    let button = "<!doctype html><button id=go>Go</button>";
+    let framed = format!("{button}<iframe src=/in></iframe>");
+    let server = Server::with(&[("/plain", button), ("/", &framed), ("/in", button)]).await;
+    let mut page = open_with(&[&server], |_| {}).await;
+    page.go(&server.url("/plain")).await.unwrap();
+    page.node("#go").await;
+    // Found by one; watched by one, while another one reads the page; armed, three moves, press, release, disarmed.
+    assert_eq!(counted(&[], &mut page).await, [1, 2, 7]);
+    page.go(&server.url("/")).await.unwrap();
+    page.found(&within(&["iframe"], "#go")).await;
+    // The frame: found by one, its document by three. The element: found by one, and two for where it is from outside and
+    // what lies over it. Settling: two for whether it is in view, then, twice, one for the element and two for the frame,
+    // while both documents are read. The click is as above, and both documents are armed and disarmed.
+    assert_eq!(counted(&["iframe"], &mut page).await, [7, 10, 9]);
+}
+
 /// Twenty small buttons close to one another, of which one is far from the corner.
 const SMALL: &str = "<!doctype html><style>body { margin: 0 } button { position: absolute; width: 12px; height: 12px; padding: 0; \
     border: 0 }</style><p id=said>no</p><script>for (let i = 0; i < 20; i += 1) { const button = document.createElement('button'); \
