@@ -68,10 +68,14 @@ pub enum Fault {
     TakenBackIsNotNew,
     /// A failed task that a person skips stays FAILED.
     SkippedIsNotDeleted,
+    /// What succeeded before is taken over although its input refers to what is done again.
+    TakenOverWithNewInput,
+    /// Slots are offered for an agent that a rate limit holds.
+    HeldAgentIsOffered,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 52] = [
+    pub const ALL: [Fault; 54] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -124,6 +128,8 @@ impl Fault {
         Fault::HealthBeforeItsLease,
         Fault::TakenBackIsNotNew,
         Fault::SkippedIsNotDeleted,
+        Fault::TakenOverWithNewInput,
+        Fault::HeldAgentIsOffered,
     ];
 }
 
