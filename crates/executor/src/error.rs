@@ -1,6 +1,8 @@
 //! Why an action failed, and the `ExecutorError` that says so (seed 002, section 2).
 
-use capataz_contracts::v1::{self, ActionStage, Criticality, EvidenceRef, StateSignature};
+use capataz_contracts::v1::{
+    self, ActionStage, Criticality, EvidenceRef, ExecutorSeverity, OnFailure, StateSignature,
+};
 use capataz_policy::executor::{ExecutorCode, code, iso_time, kind_traits, lookup};
 use serde_json::{Map, Value, json};
 
@@ -171,6 +173,14 @@ pub(crate) struct Retry<'a> {
     pub(crate) limit: u32,
 }
 
+/// The severity of the code; that of a warning where the script declares that it goes on (CONTRACTS §3: a code has a default).
+fn severity(rules: &ExecutorCode, action: &v1::Action, criticality: Criticality) -> ExecutorSeverity {
+    let passes = action.on_failure() == OnFailure::Continue && criticality != Criticality::Critical;
+    // A halt is passed over by nothing.
+    let may_pass = rules.severity == ExecutorSeverity::Error && rules.code != code::POLICY_HALT;
+    if passes && may_pass { ExecutorSeverity::Warning } else { rules.severity }
+}
+
 /// The error as the contract has it; `run_id` and `seq` are the engine's to fill in.
 pub(crate) fn executor_error(
     failure: Failure,
@@ -187,7 +197,7 @@ pub(crate) fn executor_error(
         schema_version: "v1".to_owned(),
         error_code: failure.code.to_owned(),
         stage: context.stage as i32,
-        severity: rules.severity as i32,
+        severity: severity(rules, context.action, context.criticality) as i32,
         message: clean(&failure.message),
         retryable: Some(is_retried && rules.may_be_retried),
         run_id: String::new(),

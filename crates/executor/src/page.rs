@@ -303,6 +303,9 @@ pub struct Skeleton {
     pub inputs: String,
 }
 
+/// What stands in texts of a page in the place of what is secret by its element.
+pub const PAGE_MASK: &str = "[redacted]";
+
 /// The parts of a page that must never leave it unmasked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PageRedaction {
@@ -315,6 +318,36 @@ pub struct Picture {
     /// PNG, with masks over everything secret.
     pub png: Bytes,
     pub masked: bool,
+}
+
+/// What a page has written to its console, and its requests that have failed; bounded, and not redacted.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize)]
+pub struct PageLog {
+    pub console: Vec<ConsoleLine>,
+    pub requests: Vec<FailedRequest>,
+    /// Entries for which there was no room.
+    pub left_out: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize)]
+pub struct ConsoleLine {
+    /// The console's function, such as `log` or `error`; `exception` for what no script has caught.
+    pub level: String,
+    pub text: String,
+    /// The script that wrote it, and its line, from 1.
+    pub url: String,
+    pub line: u32,
+    /// How often it was written, one after the other.
+    pub count: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize)]
+pub struct FailedRequest {
+    /// Such as `fetch`, `image` or `document`.
+    pub kind: String,
+    pub url: String,
+    /// Chromium's words, or the HTTP status.
+    pub reason: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -418,6 +451,9 @@ pub trait Page: Send {
     /// What happened since the last call: navigations, redirects, dialogs, tabs, downloads, blocked requests. URLs and
     /// texts are as the page has them: redaction is the caller's.
     fn take_changes(&mut self) -> v1::PageChanges;
+
+    /// What the page has written, and which of its requests have failed, since the last call; empty where nobody listens.
+    fn take_log(&mut self) -> impl Future<Output = PageLog> + Send;
 
     /// URL and title, as they are.
     fn location(&mut self) -> impl Future<Output = Result<(String, String), PageError>> + Send;

@@ -38,6 +38,8 @@ pub mod evidence {
     /// The picture that the action `screenshot` takes.
     pub const SCREENSHOT: &str = "screenshot";
     pub const DOWNLOAD: &str = "download";
+    /// The lines of the page's console, and its requests that have failed.
+    pub const PAGE_LOG: &str = "page_log";
     /// A reference that holds its text itself: no blob has it.
     pub const INLINE: &str = "inline";
 }

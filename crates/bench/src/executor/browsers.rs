@@ -111,6 +111,7 @@ async fn opened(
         testid_attribute: policy.testid_attribute().to_owned(),
         new_tabs: v1::NewTabs::Follow,
         dialogs: v1::DialogAnswer::Dismiss,
+        page_log: false,
         storage_state: None,
     };
     Ok(ChromiumBrowser::open(options).await?)

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_executor::chromium::ChromiumPage;
 use capataz_executor::page::{
-    Act, Facts, Locator, Look, Node, Offset, Outline, Page, PageError, Picture, Query, SecretsIn, Settled,
-    Sight, Skeleton, WaitUntil,
+    Act, Facts, Locator, Look, Node, Offset, Outline, Page, PageError, PageLog, Picture, Query, SecretsIn,
+    Settled, Sight, Skeleton, WaitUntil,
 };
 use serde_json::Value;
 
@@ -115,6 +115,10 @@ impl Page for Watched<'_> {
 
     fn take_changes(&mut self) -> v1::PageChanges {
         self.page.take_changes()
+    }
+
+    async fn take_log(&mut self) -> PageLog {
+        self.page.take_log().await
     }
 
     async fn location(&mut self) -> Result<(String, String), PageError> {

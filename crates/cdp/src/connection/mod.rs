@@ -97,6 +97,11 @@ impl Connection {
         Events::of(&self.shared, events::Scope::Everything, methods)
     }
 
+    /// How many commands were sent so far, whoever sent them: what an act costs, whatever the machine does besides.
+    pub fn commands_sent(&self) -> u64 {
+        self.shared.lock().sent
+    }
+
     /// Why the connection has ended; `None` while it lasts.
     pub fn loss(&self) -> Option<Loss> {
         self.shared.lock().loss
@@ -119,6 +124,7 @@ struct Shared {
 struct State {
     loss: Option<Loss>,
     last_call: i32,
+    sent: u64,
     waiting: BTreeMap<i32, Waiting>,
     last_subscriber: u64,
     subscribers: BTreeMap<u64, Arc<events::Queue>>,

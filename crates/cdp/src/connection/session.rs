@@ -133,6 +133,7 @@ impl Session {
             return Err(CallError::Lost { method, loss });
         }
         let id = state.next_call();
+        state.sent += 1;
         state.waiting.insert(id, super::Waiting { session: self.id.clone(), answer: sender });
         drop(state);
         let entry = Entry { id, shared: Arc::downgrade(shared) };

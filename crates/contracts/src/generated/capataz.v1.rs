@@ -396,6 +396,9 @@ pub struct ScriptPolicy {
     /// The attribute that `testid` compares; default `data-testid`.
     #[prost(string, optional, tag = "21")]
     pub testid_attribute: ::core::option::Option<::prost::alloc::string::String>,
+    /// Whether the messages of the page's console and its failed requests are kept as evidence; default `off`.
+    #[prost(enumeration = "PageLog", optional, tag = "22")]
+    pub page_log: ::core::option::Option<i32>,
 }
 /// Retries of one action, instead of those of the policy.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -956,6 +959,43 @@ impl ConditionKind {
             "CONDITION_KIND_UPLOAD_LISTED" => Some(Self::UploadListed),
             "CONDITION_KIND_NO_OVERLAY" => Some(Self::NoOverlay),
             "CONDITION_KIND_NOT" => Some(Self::Not),
+            _ => None,
+        }
+    }
+}
+/// When what a page writes to its console, and its requests that fail, are kept as evidence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum PageLog {
+    /// No value was given: off.
+    Unspecified = 0,
+    /// They are not listened to.
+    Off = 1,
+    /// With the evidence of an action that fails.
+    OnFailure = 2,
+    /// With the evidence of every action.
+    Always = 3,
+}
+impl PageLog {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "PAGE_LOG_UNSPECIFIED",
+            Self::Off => "PAGE_LOG_OFF",
+            Self::OnFailure => "PAGE_LOG_ON_FAILURE",
+            Self::Always => "PAGE_LOG_ALWAYS",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "PAGE_LOG_UNSPECIFIED" => Some(Self::Unspecified),
+            "PAGE_LOG_OFF" => Some(Self::Off),
+            "PAGE_LOG_ON_FAILURE" => Some(Self::OnFailure),
+            "PAGE_LOG_ALWAYS" => Some(Self::Always),
             _ => None,
         }
     }
@@ -2860,7 +2900,7 @@ pub struct EvidenceRef {
     #[prost(string, tag = "1")]
     pub id: ::prost::alloc::string::String,
     /// `dom_snapshot_partial`, `state_signature`, `html_full`, `screenshot_before`, `screenshot_after`, `screenshot`,
-    /// `download`, or `inline` where nothing could be stored.
+    /// `download`, `page_log`, or `inline` where nothing could be stored.
     #[prost(string, tag = "2")]
     pub kind: ::prost::alloc::string::String,
     /// Such as `image/png` or `application/json`.
@@ -3256,7 +3296,7 @@ impl ActionStage {
 pub enum ExecutorSeverity {
     /// No value was given.
     Unspecified = 0,
-    /// Something to be known.
+    /// The action failed, and its script has declared that it goes on.
     Warning = 1,
     /// The action failed.
     Error = 2,
@@ -6365,7 +6405,8 @@ pub struct ObserveResponse {
     /// The page in hashes.
     #[prost(message, optional, tag = "1")]
     pub state: ::core::option::Option<StateSignature>,
-    /// A line for each element that can be read or used: indentation, role, name in quotes, state, `\[ref=e12\]`. Redacted.
+    /// A line for each element that can be read or used: indentation, role, name in quotes, state, what it takes,
+    /// `\[ref=d1e12\]`. Redacted.
     #[prost(string, tag = "2")]
     pub outline: ::prost::alloc::string::String,
     /// The outline was cut.

@@ -34,6 +34,7 @@ pub fn check(policy: &v1::ScriptPolicy, path: &Path<'_>, violations: &mut Violat
         violations,
     );
     optional_enum::<v1::Pictures>(policy.pictures, &path.key("pictures"), violations);
+    optional_enum::<v1::PageLog>(policy.page_log, &path.key("page_log"), violations);
     counts(policy, path, violations);
     codes(&policy.retry_on, &path.key("retry_on"), violations);
     backoff(policy.backoff.as_ref(), &path.key("backoff"), violations);

@@ -16,12 +16,6 @@ use crate::page::{Description, Element, Facts, Look, Node, Offset, PageError, Qu
 /// A function that gives the content box of a frame's element, in the viewport around the frame.
 const FRAME_BOX: &str = include_str!("frame_box.js");
 
-/// Brings an element into view through all frames around it.
-const SCROLL_OUTWARD: &str = "function(given) { \
-    const element = capataz.node(given[0]); \
-    element?.scrollIntoView({ block: 'center', inline: 'center', behavior: 'instant' }); \
-    return element !== null; }";
-
 /// The box of an element in the viewport of its own document.
 const ELEMENT_BOX: &str = "function(given) { \
     const box = capataz.node(given[0])?.getBoundingClientRect(); \
@@ -247,6 +241,11 @@ impl ChromiumPage {
             let Some(parent) = frame.parent.as_ref() else { return Ok(None) };
             let parent = tab.frames.get(parent).ok_or(Failure::Gone)?;
             let context = parent.context.clone().ok_or(Failure::Gone)?;
+            if let Some((document, handle)) = &frame.owner
+                && *document == context
+            {
+                return Ok(Some(Node { frame: context, handle: *handle }));
+            }
             (id.to_owned(), self.connection.session(&parent.session), context, parent.context_number)
         };
         let owner: Value =
@@ -258,6 +257,8 @@ impl ChromiumPage {
         let ask = format!("function() {{ return {}.{}(this); }}", script::OBJECT, function::HANDLE);
         let handle = self.on_object(&session, &object, &ask, READ_LIMIT).await?;
         super::tabs::send(&session, "Runtime.releaseObject", json!({ "objectId": object }));
+        // Nobody waits for this, so it is no change of the state.
+        self.shared.read().owner_found(&frame, (parent.clone(), handle));
         Ok(Some(Node { frame: parent, handle }))
     }
 
@@ -292,8 +293,8 @@ impl ChromiumPage {
     }
 
     pub(super) async fn scroll_to(&self, node: &Node, limit: Duration) -> Result<(), PageError> {
-        let function = self.function::<bool>(&node.frame, SCROLL_OUTWARD, json!([node.handle]), limit);
-        let scrolled = function.await.map_err(Failure::or_detached)?;
+        let scrolled = self.script::<bool>(&node.frame, function::BRING, json!([node.handle]), limit);
+        let scrolled = scrolled.await.map_err(Failure::or_detached)?;
         if scrolled { Ok(()) } else { Err(PageError::Detached) }
     }
 
@@ -336,9 +337,7 @@ impl ChromiumPage {
                 if !scrolled {
                     scrolled = true;
                     moved = true;
-                    self.function::<bool>(&node.frame, SCROLL_OUTWARD, json!([node.handle]), READ_LIMIT)
-                        .await
-                        .map_err(Failure::or_detached)?;
+                    self.scroll_to(node, READ_LIMIT).await?;
                 }
             } else if let Some(by) = outward.covered_by {
                 obstacle = PageError::Covered { by: by.map(Box::new) };

@@ -340,16 +340,15 @@ impl ChromiumPage {
         judged(own, others)
     }
 
-    /// Returns what an event was stopped at.
+    /// Returns what an event was stopped at. All frames are asked at once.
     pub(super) async fn disarm(&self, guards: &[(String, u64)]) -> Option<Description> {
-        let mut stopped_at = None;
-        for (document, token) in guards {
+        let verdicts = guards.iter().map(async |(document, token)| {
             let arguments = json!([token, self.redaction]);
             let verdict: Result<Verdict, Failure> =
                 self.script(document, function::DISARM, arguments, OTHER_FRAMES_LIMIT).await;
-            stopped_at = stopped_at.or(verdict.ok().and_then(|verdict| verdict.blocked_by));
-        }
-        stopped_at
+            verdict.ok().and_then(|verdict| verdict.blocked_by)
+        });
+        futures_util::future::join_all(verdicts).await.into_iter().flatten().next()
     }
 
     /// Waits until the page has taken the events that were sent. A tab that has closed takes no more, so there the wait

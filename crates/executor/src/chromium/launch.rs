@@ -19,6 +19,7 @@ use thiserror::Error;
 use tokio::sync::broadcast;
 
 use super::downloads::Downloads;
+use super::page_log::LogKeeper;
 use super::protocol::CreatedTarget;
 use super::requests::{Filter, Gate};
 use super::state::{Shared, State};
@@ -59,6 +60,8 @@ pub struct OpenOptions {
     pub testid_attribute: String,
     pub new_tabs: v1::NewTabs,
     pub dialogs: v1::DialogAnswer,
+    /// Lines of consoles and failed requests are listened to, for [`Page::take_log`](crate::page::Page::take_log).
+    pub page_log: bool,
     pub storage_state: Option<StorageState>,
 }
 
@@ -114,6 +117,7 @@ impl ChromiumBrowser {
         let filter = Filter::new(allowlist);
         let heard = Watcher::subscribe(&connection);
         let backlog = heard.backlog();
+        let log = options.page_log.then(|| LogKeeper::start(&connection));
         let requests = Gate::subscribe(&session);
         let setup = TabSetup {
             width: options.width,
@@ -131,7 +135,9 @@ impl ChromiumBrowser {
         Gate::enable(&session).await?;
         session.call::<Done>("Target.setAutoAttach", auto_attach_tabs()).await?;
         let _: CreatedTarget = session.call("Target.createTarget", json!({ "url": "about:blank" })).await?;
-        let page = ChromiumPage::new(connection.clone(), shared, backlog, filter, options.redaction.clone());
+        let mut page =
+            ChromiumPage::new(connection.clone(), shared, backlog, filter, options.redaction.clone());
+        page.log = log;
         page.main_document().await?;
         let info = BrowserInfo {
             version: browser.version().product.clone(),

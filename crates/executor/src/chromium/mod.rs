@@ -12,9 +12,11 @@ mod drag;
 mod frames;
 mod input;
 mod launch;
+mod listeners;
 mod mask;
 mod navigation;
 mod outline;
+mod page_log;
 mod port;
 mod protocol;
 mod requests;
@@ -35,6 +37,7 @@ use crate::page::{Node, Offset, PageRedaction};
 use ahead::{Ahead, SERVES_FOR};
 use frames::Place;
 use outline::References;
+use page_log::LogKeeper;
 use requests::Filter;
 use state::Shared;
 
@@ -63,6 +66,8 @@ pub struct ChromiumPage {
     ahead: Option<Ahead>,
     /// Longest time for which it serves.
     pictures_serve_for: Duration,
+    /// Where the policy listens to the page's console.
+    log: Option<LogKeeper>,
 }
 
 impl ChromiumPage {
@@ -86,7 +91,13 @@ impl ChromiumPage {
             references: References::default(),
             ahead: None,
             pictures_serve_for: SERVES_FOR,
+            log: None,
         }
+    }
+
+    /// How many commands the browser has got so far, those of everything that goes on beside acts included.
+    pub fn commands_sent(&self) -> u64 {
+        self.connection.commands_sent()
     }
 
     /// Another hand on the same page.

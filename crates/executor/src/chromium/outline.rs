@@ -61,6 +61,7 @@ impl ChromiumPage {
         let mut documents = self.documents();
         documents.retain(|document| *document != main);
         documents.insert(0, main);
+        let mut listeners = self.listeners(&documents).await;
         for document in documents {
             let room = max_characters.saturating_sub(outline.text.chars().count());
             if room < LEAST_ROOM && !outline.text.is_empty() {
@@ -68,7 +69,10 @@ impl ChromiumPage {
                 break;
             }
             let prefix = self.references.prefix(&document);
-            let arguments = json!([{ "max": room, "prefix": prefix, "redaction": self.redaction }]);
+            let clickable = listeners.remove(&document).unwrap_or_default();
+            let arguments = json!([{
+                "max": room, "prefix": prefix, "redaction": self.redaction, "clickable": clickable,
+            }]);
             let outlined: Result<Outlined, Failure> =
                 self.script(&document, function::OUTLINE, arguments, READ_LIMIT).await;
             let outlined = match outlined {

@@ -13,8 +13,8 @@ use super::frames::Maybe;
 use super::script::function;
 use super::sight::{html_with_frames, text_with_frames};
 use crate::page::{
-    Act, Facts, Locator, Look, Node, Offset, Outline, Page, PageError, Picture, Query, SecretsIn, Settled,
-    Sight, Skeleton, WaitUntil,
+    Act, Facts, Locator, Look, Node, Offset, Outline, Page, PageError, PageLog, Picture, Query, SecretsIn,
+    Settled, Sight, Skeleton, WaitUntil,
 };
 
 /// Longest wait of one call of `changed`. What changes between a look and the wait leaves no sign that could still be
@@ -203,6 +203,13 @@ impl Page for ChromiumPage {
             changes.downloads = state.downloads.take_ended();
             changes
         })
+    }
+
+    async fn take_log(&mut self) -> PageLog {
+        match &self.log {
+            Some(log) => log.take().await,
+            None => PageLog::default(),
+        }
     }
 
     async fn location(&mut self) -> Result<(String, String), PageError> {

@@ -303,6 +303,42 @@ pub(super) struct NodeDescription {
     pub frame_id: Option<String>,
 }
 
+/// What `DOMSnapshot.captureSnapshot` answers.
+#[derive(Debug, Deserialize)]
+pub(super) struct CapturedSnapshot {
+    pub documents: Vec<CapturedDocument>,
+    pub strings: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct CapturedDocument {
+    /// The place of the frame's id in the strings.
+    pub frame_id: usize,
+    pub nodes: CapturedNodes,
+}
+
+/// Each list has an entry for each node, but for the last one, which has the places of some.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct CapturedNodes {
+    #[serde(default)]
+    pub node_type: Vec<u32>,
+    /// Places in the strings, or -1.
+    #[serde(default)]
+    pub node_name: Vec<i64>,
+    #[serde(default)]
+    pub backend_node_id: Vec<i64>,
+    #[serde(default)]
+    pub is_clickable: Places,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Places {
+    #[serde(default)]
+    pub index: Vec<usize>,
+}
+
 #[derive(Debug, Deserialize)]
 pub(super) struct Screenshot {
     /// Base64.

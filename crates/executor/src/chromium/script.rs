@@ -39,6 +39,7 @@ const PARTS: &str = concat!(
     include_str!("script/skeleton.js"),
     include_str!("script/snapshot.js"),
     include_str!("script/html.js"),
+    include_str!("script/traits.js"),
     include_str!("script/outline.js"),
     include_str!("script/table.js"),
     include_str!("script/drawn.js"),
@@ -68,6 +69,8 @@ pub mod function {
     /// `(handle, limitMs, redaction, at?)` → promise of `{rect, rested, scrolled, struck}`, `{coveredBy}` or `{reason}`. The centre of the
     /// rectangle, which is in this frame's viewport, is the point to send input to.
     pub const SETTLE: &str = "settle";
+    /// `(handle)` → whether the element is there. It is brought into view, through all frames around it.
+    pub const BRING: &str = "bring";
     /// `(handle, x, y, redaction)` → `{ok, coveredBy}`: what lies at a point of this frame's viewport.
     pub const HIT: &str = "hit";
     /// `(handle, x, y, dragged, redaction)` → the same, where what is dragged, a handle or 0, does not count.
@@ -105,9 +108,12 @@ pub mod function {
     pub const HTML: &str = "html";
     /// `(redaction?)` → string; without a redaction with all that is secret.
     pub const PAGE_TEXT: &str = "pageText";
-    /// `({max, prefix, redaction})` → `{text, truncated}`. Handles begin anew in each document, so the prefix is to name
-    /// it: a reference is `prefix` + `e` + handle, and a locator `ref` takes what follows the prefix.
+    /// `({max, prefix, redaction, clickable})` → `{text, truncated}`. Handles begin anew in each document, so the prefix is
+    /// to name it: a reference is `prefix` + `e` + handle, and a locator `ref` takes what follows the prefix. `clickable`
+    /// are handles of elements that listen for clicks.
     pub const OUTLINE: &str = "outline";
+    /// `()` → `{nodes, characters}`, or null where a document has too many of them to be searched for listeners.
+    pub const EXTENT: &str = "extent";
     /// `(redaction)` → `[{x, y, width, height}]` in this frame's viewport: what a picture must not show.
     pub const SECRET_BOXES: &str = "secretBoxes";
     /// The same, before a picture is taken: the caret, which blinks, is hidden.

@@ -41,11 +41,14 @@ pub(super) struct Frame {
     pub context: Option<String>,
     /// Chromium's other name for that world, which only one renderer process understands.
     pub context_number: i64,
+    /// The element that shows the frame: the world in the document that it is in, and its handle there. A frame never gets
+    /// another element.
+    pub owner: Option<(String, u64)>,
 }
 
 impl Frame {
     fn new(parent: Option<String>, session: String) -> Self {
-        Self { parent, session, context: None, context_number: 0 }
+        Self { parent, session, context: None, context_number: 0, owner: None }
     }
 }
 
@@ -213,6 +216,13 @@ impl State {
             let (id, _) = frames.find(|(_, frame)| frame.context.as_deref() == Some(context))?;
             Some((id.as_str(), tab))
         })
+    }
+
+    /// Remembers the element that shows a frame, if that is still there.
+    pub(super) fn owner_found(&mut self, frame: &str, owner: (String, u64)) {
+        if let Some(frame) = self.tabs.iter_mut().find_map(|tab| tab.frames.get_mut(frame)) {
+            frame.owner = Some(owner);
+        }
     }
 
     pub(super) fn tab_opened(&mut self, target: String, session: String) {

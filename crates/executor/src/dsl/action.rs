@@ -272,6 +272,16 @@ impl Reader<'_> {
     }
 
     fn check_texts(&mut self, kind: ActionKind, action: &v1::Action) {
+        let masked = [("url", &action.url), ("value", &action.value), ("prompt_text", &action.prompt_text)];
+        let masked = masked.into_iter().filter_map(|(field, text)| Some((field.to_owned(), text.as_ref()?)));
+        let options = action.options.iter().take(OPTIONS_MAX).enumerate();
+        let options = options.map(|(index, option)| (format!("options[{index}]"), option));
+        for (field, text) in masked.chain(options) {
+            // A mask that was read from a page stands for something else, which nobody can type.
+            if text.contains(MASK) {
+                self.refuse(&field, "mask", format!("has {MASK}, which stands for what was masked"));
+            }
+        }
         if let Some(url) = &action.url
             && let Some(url) = self.text("url", url, Place::Plain)
             && let Err(reason) = check_url(&url, !matches!(self.form, Form::Ready))
@@ -280,16 +290,9 @@ impl Reader<'_> {
         }
         if let Some(value) = &action.value {
             let place = if kind == ActionKind::Fill { Place::Fill } else { Place::Plain };
-            // A mask that was read from a page stands for something else, which nobody can type.
-            if value.contains(MASK) {
-                self.refuse("value", "mask", format!("has {MASK}, which stands for what was masked"));
-            }
             self.text("value", value, place);
         }
         if let Some(text) = &action.prompt_text {
-            if text.contains(MASK) {
-                self.refuse("prompt_text", "mask", format!("has {MASK}, which stands for what was masked"));
-            }
             self.text("prompt_text", text, Place::Plain);
         }
         if let Some(key) = &action.key

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use capataz_contracts::v1::{
-    self, ActionKind, BlockedRequests, DialogAnswer, LowerCriticality, NewTabs, OnFailure, Pictures,
+    self, ActionKind, BlockedRequests, DialogAnswer, LowerCriticality, NewTabs, OnFailure, PageLog, Pictures,
     WaitUntil,
 };
 use capataz_policy::executor::{
@@ -50,6 +50,7 @@ pub fn materialise_policy(policy: &mut v1::ScriptPolicy) {
     policy.new_tabs.get_or_insert(NewTabs::Follow as i32);
     policy.testid_attribute.get_or_insert_with(|| TESTID_ATTRIBUTE.to_owned());
     policy.pictures.get_or_insert(Pictures::Always as i32);
+    policy.page_log.get_or_insert(PageLog::Off as i32);
     policy.action_timeout_ms.get_or_insert(milliseconds(ACTION_TIMEOUT));
     policy.navigation_timeout_ms.get_or_insert(milliseconds(NAVIGATION_TIMEOUT));
     let backoff = policy.backoff.get_or_insert_default();

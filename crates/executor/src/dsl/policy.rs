@@ -105,6 +105,12 @@ impl Policy {
         self.spec.testid_attribute()
     }
 
+    /// Whether anything of the page's console and its failed requests may be kept.
+    #[must_use]
+    pub fn listens(&self) -> bool {
+        !matches!(self.spec.page_log(), v1::PageLog::Unspecified | v1::PageLog::Off)
+    }
+
     /// The policy as the contract has it, with every default.
     #[must_use]
     pub fn spec(&self) -> &v1::ScriptPolicy {
@@ -122,6 +128,7 @@ impl Reader<'_> {
         self.optional_enum::<v1::NewTabs>("new_tabs", policy.new_tabs);
         self.optional_enum::<v1::LowerCriticality>("lower_criticality", policy.lower_criticality);
         self.optional_enum::<v1::Pictures>("pictures", policy.pictures);
+        self.optional_enum::<v1::PageLog>("page_log", policy.page_log);
         self.testid_attribute(policy.testid_attribute.as_deref());
         self.limits(policy);
         self.check_codes("retry_on", &policy.retry_on);

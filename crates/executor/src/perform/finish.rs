@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use capataz_contracts::v1::{
-    self, ActionKind, ActionStage, BrowserOutcome, Criticality, EvidenceRef, Pictures,
+    self, ActionKind, ActionStage, BrowserOutcome, Criticality, EvidenceRef, PageLog, Pictures,
 };
 use capataz_policy::executor::{code, evidence};
 use serde_json::{Value, json};
@@ -17,9 +17,12 @@ use crate::evidence::{
     EvidenceError, EvidenceSink, HTML, JSON, PNG, Piece, Seen, empty_signature, inline_ref, signature_piece,
     store,
 };
-use crate::page::{Node, Page, PageError};
+use crate::page::{self, Node, PAGE_MASK, Page, PageError};
 use crate::redact::Redactor;
 use crate::text::shortened;
+
+/// The longest text of a line of a page's log, in characters.
+const LOGGED_TEXT_MAX: usize = 2_000;
 
 /// The longest text that an inline reference has, in characters.
 const INLINE_MAX: usize = 1_000;
@@ -32,6 +35,10 @@ impl<P: Page> Step<'_, P> {
     ) -> BrowserOutcome {
         let begun = self.clock.monotonic();
         self.absorb();
+        let log = self.page.take_log().await;
+        if self.keeps_log(result.is_err()) {
+            self.pieces.extend(self.log_piece(&log));
+        }
         let mut stored = Vec::new();
         let failed = match result {
             Ok(()) => match Box::pin(self.keep_success(sink, &mut stored)).await {
@@ -246,6 +253,36 @@ impl<P: Page> Step<'_, P> {
         }
     }
 
+    fn keeps_log(&self, has_failed: bool) -> bool {
+        match self.policy.spec().page_log() {
+            PageLog::Unspecified | PageLog::Off => false,
+            PageLog::OnFailure => has_failed,
+            PageLog::Always => true,
+        }
+    }
+
+    /// What the page has written since the action before; `None` if that is nothing.
+    fn log_piece(&self, log: &page::PageLog) -> Option<Piece> {
+        if *log == page::PageLog::default() {
+            return None;
+        }
+        let mut log = log.clone();
+        let mut redacted = false;
+        let texts = log.console.iter_mut().flat_map(|line| [&mut line.text, &mut line.url]);
+        for text in texts.chain(log.requests.iter_mut().map(|request| &mut request.url)) {
+            // A part of a secret would not be known for one.
+            redacted |= self.redactor.string(text);
+            *text = shortened(text, LOGGED_TEXT_MAX);
+        }
+        let content = serde_json::to_value(log).ok()?;
+        Some(Piece {
+            kind: evidence::PAGE_LOG,
+            media_type: JSON,
+            content: content.to_string().into(),
+            redacted,
+        })
+    }
+
     fn before_picture(&self) -> Option<Piece> {
         picture(evidence::SCREENSHOT_BEFORE, self.before.as_ref())
     }
@@ -262,18 +299,16 @@ impl<P: Page> Step<'_, P> {
     }
 
     fn snapshot_piece(&self, mut snapshot: Value) -> Piece {
-        let redacted = self.redactor.json(&mut snapshot);
-        Piece {
-            kind: evidence::DOM_SNAPSHOT,
-            media_type: JSON,
-            content: snapshot.to_string().into(),
-            redacted,
-        }
+        let mut redacted = self.redactor.json(&mut snapshot);
+        let content = snapshot.to_string();
+        // Of a secret field a snapshot says only whether it is filled; quotes within texts are escaped.
+        redacted |= content.contains(PAGE_MASK) || content.contains(r#""filled":true"#);
+        Piece { kind: evidence::DOM_SNAPSHOT, media_type: JSON, content: content.into(), redacted }
     }
 
     async fn html(&mut self) -> Result<Piece, PageError> {
         let mut html = self.page.html().await?;
-        let redacted = self.redactor.string(&mut html);
+        let redacted = self.redactor.string(&mut html) || html.contains(PAGE_MASK);
         Ok(Piece { kind: evidence::HTML, media_type: HTML, content: html.into(), redacted })
     }
 

@@ -1,8 +1,10 @@
 //! Iframes in the page's process (another port is the same site), and in processes of their own (`localhost` is not).
 
+use std::time::Duration;
+
 use capataz_executor::page::{Act, Page, PageError, WaitUntil};
 
-use crate::support::{Answer, Opened, SHORT_LIMITS, Server, css, open_with, within};
+use crate::support::{Answer, LIMIT, Opened, SHORT_LIMITS, Server, css, open_with, within};
 
 const INNER: &str = "<!doctype html><style>body { margin: 0 }</style><div style='height: 900px'></div>\
     <button id=go onclick='said.textContent = \"clicked\"'>Go</button><input id=name><input id=pass type=password value=pw>\
@@ -109,6 +111,111 @@ async fn what_comes_over_a_frame_at_the_last_moment_receives_nothing() {
         assert_eq!(page.text_of("#late").await, "Late");
         let said = page.found(&within(&PATH, "#said")).await.1.text;
         assert_eq!(said, if clicked.is_ok() { "clicked" } else { "no" }, "{clicked:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_click_takes_as_many_commands_as_its_checks_need() {
+    let once = async |frames: &[&str], page: &mut Opened| {
+        let before = page.page.commands_sent();
+        let node = page.page.look(&within(frames, "#go")).await.unwrap().element.unwrap().node;
+        let found = page.page.commands_sent();
+        page.page.settle(&node, None, LIMIT, None).await.unwrap();
+        let settled = page.page.commands_sent();
+        let click = Act::Click { node, how: Default::default() };
+        page.act(click, WaitUntil::Load).await.unwrap();
+        [found - before, settled - found, page.page.commands_sent() - settled]
+    };
+    // What the page asks for by itself, such as an icon, has commands of its own: the least of several counts is the click's.
+    let counted = async |frames: &[&str], page: &mut Opened| {
+        let mut least = once(frames, page).await;
+        for _ in 0..4 {
+            let next = once(frames, page).await;
+            least = std::array::from_fn(|part| least[part].min(next[part]));
+        }
+        least
+    };
+    let button = "<!doctype html><button id=go>Go</button>";
+    let framed = format!("{button}<iframe src=/in></iframe>");
+    let server = Server::with(&[("/plain", button), ("/", &framed), ("/in", button)]).await;
+    let mut page = open_with(&[&server], |_| {}).await;
+    page.go(&server.url("/plain")).await.unwrap();
+    page.node("#go").await;
+    // Found by one; watched by one, while another one reads the page; armed, three moves, press, release, disarmed.
+    assert_eq!(counted(&[], &mut page).await, [1, 2, 7]);
+    page.go(&server.url("/")).await.unwrap();
+    page.found(&within(&["iframe"], "#go")).await;
+    // The frame: found by one, its document by three. The element: found by one, and two for where it is from outside and
+    // what lies over it. Settling: two for whether it is in view, then, twice, one for the element and two for the frame,
+    // while both documents are read. The click is as above, and both documents are armed and disarmed.
+    assert_eq!(counted(&["iframe"], &mut page).await, [7, 10, 9]);
+}
+
+/// Twenty small buttons close to one another, of which one is far from the corner.
+const SMALL: &str = "<!doctype html><style>body { margin: 0 } button { position: absolute; width: 12px; height: 12px; padding: 0; \
+    border: 0 }</style><p id=said>no</p><script>for (let i = 0; i < 20; i += 1) { const button = document.createElement('button'); \
+    button.id = 'b' + i; button.style.left = 100 + i * 13 + 'px'; button.style.top = '170px'; \
+    button.onclick = () => { said.textContent = button.id }; document.body.append(button); }</script>";
+
+/// Clicks the 19th button of a frame with this style, within an element with that one.
+async fn click_in_frame(
+    host: &str,
+    style: &str,
+    around: &str,
+    limit: Duration,
+) -> (String, Result<(), PageError>) {
+    let (host, style, around) = (host.to_owned(), style.to_owned(), around.to_owned());
+    let server = Server::start(move |request| {
+        let port = request.head.split("127.0.0.1:").nth(1).or(request.head.split("localhost:").nth(1)).unwrap();
+        let port = port.split_whitespace().next().unwrap();
+        Some(match request.path.as_str() {
+            "/" => Answer::html(format!(
+                "<!doctype html><div style='{around}'><iframe src='http://{host}:{port}/small' style='{style}'></iframe></div>"
+            )),
+            "/small" => Answer::html(SMALL),
+            _ => return None,
+        })
+    })
+    .await;
+    let mut page = open_with(&[&server], |options| {
+        let entries = ["127.0.0.1", "localhost"];
+        options.allowlist = capataz_executor::allowlist::Allowlist::parse(entries).unwrap();
+    })
+    .await;
+    page.go(&server.url("/")).await.unwrap();
+    let (node, _) = page.found(&within(&["iframe"], "#b18")).await;
+    let click = Act::Click { node, how: Default::default() };
+    let clicked = page.page.act(click, WaitUntil::Load, limit).await;
+    (page.found(&within(&["iframe"], "#said")).await.1.text, clicked)
+}
+
+#[tokio::test]
+async fn a_small_target_in_a_frame_that_is_stretched_is_the_one_that_is_hit() {
+    for host in ["127.0.0.1", "localhost"] {
+        for (style, around) in [
+            ("width: 400px; height: 200px; transform: scale(.2); transform-origin: 0 0", ""),
+            (
+                "width: 400.6px; height: 200.4px; border: 3px solid; padding: 2.5px; scale: .3",
+                "margin: 7.3px",
+            ),
+            (
+                "box-sizing: border-box; width: 411.5px; height: 211.5px; border: 5px solid",
+                "transform: scale(.25)",
+            ),
+            ("width: 400px; height: 200px; zoom: 1.5", "transform: scale(.3, .5)"),
+        ] {
+            let (said, clicked) = click_in_frame(host, style, around, LIMIT).await;
+            assert_eq!((said.as_str(), clicked), ("b18", Ok(())), "{host} {style} {around}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_frame_that_is_turned_or_mirrored_has_nothing_of_it_hit_that_was_not_meant() {
+    for turned in ["rotate(30deg)", "scale(-1, 1)", "perspective(300px) rotateY(40deg)"] {
+        let style = format!("width: 400px; height: 200px; transform: {turned}");
+        let (said, clicked) = click_in_frame("127.0.0.1", &style, "", SHORT_LIMITS[0]).await;
+        assert_eq!(said, if clicked.is_ok() { "b18" } else { "no" }, "{turned}: {clicked:?}");
     }
 }
 

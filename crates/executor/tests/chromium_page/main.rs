@@ -12,6 +12,7 @@ mod loss;
 mod measure;
 mod navigation;
 mod observation;
+mod page_log;
 mod pictures;
 mod storage;
 mod support;

@@ -101,6 +101,42 @@ async fn a_reference_is_of_one_element_of_one_document() {
 }
 
 #[tokio::test]
+async fn what_listens_for_clicks_is_in_the_outline_with_a_reference() {
+    let script = "<script>for (const one of document.querySelectorAll('.heard')) \
+                  one.addEventListener('click', () => { one.textContent = 'Heard' });</script>";
+    let listening = format!(
+        "<div id=a class=heard>Card</div><div>Text</div><x-y></x-y>{script}\
+        <script>const root = document.querySelector('x-y').attachShadow({{ mode: 'open' }}); root.innerHTML = '<b>Within</b>'; \
+        root.firstChild.onmousedown = () => {{}};</script>"
+    );
+    let inner = format!("<span class=heard>Inner</span>{script}");
+    let server =
+        Server::with(&[("/", &format!("{listening}<iframe src=/in></iframe>")), ("/in", &inner)]).await;
+    let other = Server::with(&[("/in", &inner)]).await;
+    let elsewhere = format!("{listening}<iframe src={}></iframe>", other.url("/in"));
+    let across = Server::with(&[("/", &elsewhere)]).await;
+    for (main, hosts) in [(&server, vec![&server]), (&across, vec![&across, &other])] {
+        let mut page = open(&hosts).await;
+        page.go(&main.url("/")).await.unwrap();
+        page.found(&within(&["iframe"], ".heard")).await;
+        let outline = page.page.outline(20_000).await.unwrap().text;
+        let of = |line: &str| {
+            let (word, reference) = line.split_once(" [ref=")?;
+            let (value, text) = reference.split_once("]: ")?;
+            Some((word.trim_start().to_owned(), value.to_owned(), text.to_owned()))
+        };
+        let lines: Vec<_> = outline.lines().filter_map(of).collect();
+        let texts: Vec<&str> = lines.iter().map(|(_, _, text)| text.as_str()).collect();
+        assert_eq!(texts, ["\"Card\"", "\"Within\"", "\"Inner\""], "{outline}");
+        assert!(lines.iter().all(|(word, ..)| word == "clickable"), "{outline}");
+        let (card, _) = page.found(&reference(&lines[0].1)).await;
+        assert_eq!(card, page.node("#a").await);
+        page.act(Act::Click { node: card, how: Default::default() }, WaitUntil::Load).await.unwrap();
+        page.reads("#a", "Heard").await;
+    }
+}
+
+#[tokio::test]
 async fn a_change_is_noticed_soon_and_a_quiet_page_is_left_at_the_limit() {
     let later =
         "<p id=later>before</p><script>fetch('/slow').then(() => later.textContent = 'after')</script>";

@@ -214,6 +214,7 @@ pub fn options(folder: &Path, allowlist: &[String]) -> OpenOptions {
         testid_attribute: script::TESTID.to_owned(),
         new_tabs: v1::NewTabs::Follow,
         dialogs: v1::DialogAnswer::Dismiss,
+        page_log: false,
         storage_state: None,
     }
 }

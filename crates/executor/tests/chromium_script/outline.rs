@@ -33,9 +33,8 @@ main
     link "#"
   text "Three are open."
   form "Search"
-    text "Find"
     textbox "Find" [value="A"]
-    textbox "Pin" [filled]
+    textbox "Pin" [filled] [type=password]
     button "Go" [disabled]
   table
     row
@@ -107,6 +106,158 @@ group
 focusable: "Card bold"
 "#;
     assert_eq!(shape(&page), expected);
+}
+
+#[test]
+fn a_field_says_what_it_takes() {
+    let page = Page::with(
+        r#"<input type=date aria-label=Day required min=2026-01-01 max=2026-12-31 value=2026-11-24>
+        <input type=time aria-label=Hour step=900><input aria-label=Code pattern="[A-Z]{3} [0-9]+" maxlength=8 minlength=5>
+        <input type=range aria-label=Volume value=30><input type=number aria-label=Age min=18 aria-required=true>
+        <input type=email aria-label=Mail multiple autofocus><textarea aria-label=Notes maxlength=100 required></textarea>
+        <input type=file aria-label=Papers accept=".pdf,image/*" multiple><select aria-label=S multiple><option>a</select>
+        <div role=slider tabindex=0 aria-label=Zoom aria-valuemin=1 aria-valuemax=9 aria-valuenow=3 aria-valuetext="three times"></div>
+        <progress aria-label=Work max=10 value=4></progress>"#,
+    );
+    page.page("document.querySelector('[type=email]').focus()");
+    let expected = r#"textbox "Day" [value="2026-11-24"] [type=date] [required] [min=2026-01-01] [max=2026-12-31]
+textbox "Hour" [type=time] [step=900]
+textbox "Code" [minlength=5] [maxlength=8] [pattern="[A-Z]{3} [0-9]+"]
+slider "Volume" [value="30"] [min=0] [max=100]
+spinbutton "Age" [required] [min=18]
+textbox "Mail" [type=email] [multiple] [focused]
+textbox "Notes" [required] [maxlength=100]
+button "Papers" [files=[]] [type=file] [multiple] [accept=".pdf,image/*"]
+listbox "S" [options="a"] [multiple]
+slider "Zoom" [min=1] [max=9] [value="three times"]
+progressbar "Work" [max=10] [value=4]
+"#;
+    assert_eq!(shape(&page), expected);
+}
+
+#[test]
+fn what_is_written_about_an_element_stands_beside_its_name() {
+    let page = Page::with(
+        r#"<input aria-label=User aria-describedby="h e" title="As on the card"><p id=h hidden>No spaces</p><b id=e>Too short</b>
+        <button title=Save>Save</button><button title=Close></button><button aria-description="Cannot be undone">Delete</button>
+        <p data-private title=never><input aria-label=Card title=never aria-description=never></p>"#,
+    );
+    let outline = page.run("outline", &json!([{ "redaction": { "selectors": ["[data-private] input"] } }]));
+    let text = outline["text"].as_str().unwrap();
+    let expected = r#"textbox "User" [description="No spaces Too short"] [title="As on the card"] [ref=e1]
+text "Too short"
+button "Save" [ref=e2]
+button "Close" [ref=e3]
+button "Delete" [description="Cannot be undone"] [ref=e4]
+textbox "Card" [ref=e5]
+"#;
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn what_takes_clicks_without_a_role_has_a_line_and_a_reference() {
+    let page = Page::with(
+        r#"<style>.hand { cursor: pointer }</style>
+        <div class=hand>Open <b>all</b></div><ul><li class=hand>One</ul><p onclick="1">Two</p><div id=heard>Three</div>
+        <div onclick="1"><button>1</button><button>2</button><button>3</button><button>4</button><button>5</button><button>6</button></div>
+        <a href=/ class=hand><i class=hand>Link</i></a><label class=hand>Name <input></label><div class=hand inert>No</div>"#,
+    );
+    let heard = page.handle("#heard");
+    let outline = page.run("outline", &json!([{ "clickable": [heard, 999] }]));
+    let text = outline["text"].as_str().unwrap();
+    let without = |line: &str| {
+        line.split(" [ref=").next().unwrap().to_owned() + if line.contains(": ") { "…" } else { "" }
+    };
+    let shown: Vec<String> = text.lines().map(without).collect();
+    let expected = [
+        "clickable…",
+        "list",
+        "  listitem [clickable]…",
+        "clickable…",
+        "clickable…",
+        "button \"1\"",
+        "button \"2\"",
+        "button \"3\"",
+        "button \"4\"",
+        "button \"5\"",
+        "button \"6\"",
+        "link \"Link\"",
+        "textbox \"Name\"",
+    ];
+    assert_eq!(shown, expected);
+    assert!(
+        text.contains(": \"Open all\"") && text.contains(&format!("clickable [ref=e{heard}]: \"Three\"")),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_has_no_name_is_told_by_its_icon_and_the_nearest_text() {
+    let page = Page::with(
+        r##"<table><tr><td>Order 17<td>12.00<td><button><svg><use href="#icon-trash"/></svg></button><button><i class="fa fa-lg fa-pen"></i></button></table>
+        <div>Amount <span><input></span></div><div><input type=checkbox><span>I agree</span></div>
+        <div onclick="1"><img src="/i/close.3f2a9c1d.svg"></div><p>After <button data-icon="not a word!"></button></p>
+        <img src=/logo-dark.png>"##,
+    );
+    let expected = r#"table
+  row
+    cell: "Order 17"
+    cell: "12.00"
+    cell
+      button [icon=trash] [near="Order 17"]
+      button [icon=pen] [near="Order 17"]
+text "Amount"
+textbox [near="Amount"]
+checkbox [checked=false] [near="I agree"]
+text "I agree"
+clickable [icon=close] [near="I agree"]
+  img [icon=close]
+text "After"
+button [near="After"]
+img [icon=logo-dark]
+"#;
+    assert_eq!(shape(&page), expected);
+}
+
+#[test]
+fn a_name_is_written_once() {
+    let page = Page::with(
+        "<h2><a href=/>Orders</a></h2><fieldset><legend>Address</legend><label for=s>Street</label><input id=s></fieldset>
+        <figure aria-label=Plan><figcaption>Another</figcaption></figure><label><input type=checkbox style='display: none'> I accept</label>
+        <label for=gone>Alone</label><label for=f>Send <b>a</b> file</label><input type=file id=f>",
+    );
+    let expected = r#"heading [level=2]
+  link "Orders"
+group "Address"
+  textbox "Street"
+figure "Plan": "Another"
+checkbox "I accept" [checked=false]
+text "Alone"
+button "Send a file" [files=[]] [type=file]
+"#;
+    assert_eq!(shape(&page), expected);
+}
+
+#[test]
+fn the_outline_of_a_hostile_page_ends() {
+    let page = Page::with("<div id=box></div>");
+    // Wide: elements without anything to tell; buttons without names beside them; deep: buttons within buttons.
+    for (build, truncated) in [
+        ("for (let i = 0; i < 150_000; i += 1) box.append(document.createElement('i'))", true),
+        ("box.innerHTML = '<i></i>'.repeat(3_000) + '<div role=button>\u{e000}</div>'.repeat(300)", false),
+        (
+            "let at = box; for (let i = 0; i < 900; i += 1) { const inner = document.createElement('div'); inner.setAttribute('role', 'button'); at.append(inner); at = inner; }",
+            false,
+        ),
+    ] {
+        page.page(&format!(
+            "{{ const box = document.getElementById('box'); box.replaceChildren(); {build} }}"
+        ));
+        let outline = page.run("outline", &json!([{ "max": 200_000 }]));
+        // Where it is deep, its time may be over.
+        assert!(outline["truncated"] == truncated || build.contains("let at"), "{build}");
+        assert!(outline["text"].as_str().unwrap().len() <= 200_000);
+    }
 }
 
 #[test]

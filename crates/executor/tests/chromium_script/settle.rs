@@ -34,6 +34,29 @@ fn an_element_is_scrolled_into_view_through_all_that_hides_it() {
 }
 
 #[test]
+fn what_has_no_box_of_its_own_is_hit_at_its_text_and_scrolled_to_like_any_other() {
+    let page = Page::with(
+        "<style>button{display:contents}</style><button id=a>Text alone</button>
+        <div style='width:60px;font:16px monospace'>aa <button id=b>bbbb ccc</button> ddddd</div>
+        <div style='height:100px;overflow:auto'><div style='height:1000px'></div><button id=c>In a box</button>
+        <div style='height:1000px'></div></div><div style='height:3000px'></div><p>before <button id=d>Far below</button> after</p>
+        <div style='height:3000px'></div>",
+    );
+    for id in ["a", "b", "c", "d"] {
+        let handle = page.handle(&format!("#{id}"));
+        let settled = page.run("settle", &json!([handle, LIMIT]));
+        assert_eq!(hit(&page, &settled), id, "{settled}");
+        let token = page.run("arm", &json!([handle]));
+        page.click(centre(&settled["rect"]));
+        assert_eq!(page.run("disarm", &json!([token]))["delivered"], true, "{id}");
+        page.page("scrollTo(0, 0)");
+    }
+    page.page("document.querySelector('div + div').scrollTop = 0");
+    assert_eq!(page.run("bring", &json!([page.handle("#d")])), true);
+    assert_eq!(page.facts("#d")["inViewport"], true);
+}
+
+#[test]
 fn an_element_in_motion_settles_where_it_comes_to_rest() {
     let page = Page::with(
         "<style>@keyframes go{from{margin-left:0}to{margin-left:300px}} #a{width:50px}</style><button id=a>A</button>",

@@ -340,6 +340,7 @@ impl Browsers {
             testid_attribute: policy.testid_attribute().to_owned(),
             new_tabs: declared.new_tabs(),
             dialogs: declared.dialogs(),
+            page_log: policy.listens(),
             storage_state,
         };
         let (browser, mut page) = ChromiumBrowser::open(opening).await.map_err(|error| chain(&error))?;

@@ -14,6 +14,7 @@ const parentNode = getter(Node.prototype, "parentNode");
 const parentElement = getter(Node.prototype, "parentElement");
 const firstChild = getter(Node.prototype, "firstChild");
 const nextSibling = getter(Node.prototype, "nextSibling");
+const previousSibling = getter(Node.prototype, "previousSibling");
 const isConnected = getter(Node.prototype, "isConnected");
 const ownerDocument = getter(Node.prototype, "ownerDocument");
 const textContent = getter(Node.prototype, "textContent");

@@ -37,13 +37,18 @@ const descriptionOf = (element, mask) => ({
   path: pathOf(element),
 });
 
+/** The content of an element that has no box itself, as a range. */
+const contentRange = (element) => {
+  const range = new Range();
+  range.selectNodeContents(shadowRoot(element) ?? element);
+  return range;
+};
+
 /** The box of an element; of one that has none itself, the box of its content. */
 const boxOf = (element) => {
   const box = boundingRect(element);
   if ((box.width > 0 && box.height > 0) || displayOf(element) !== "contents") return box;
-  const range = new Range();
-  range.selectNodeContents(element);
-  return range.getBoundingClientRect();
+  return contentRange(element).getBoundingClientRect();
 };
 
 const isVisible = (element) => {
@@ -187,7 +192,9 @@ const coverOf = (hit, target, mask) => {
 const hittable = (element) => {
   let first;
   const boxes = [...clientRects(element)];
-  if (boxes.length === 0 || displayOf(element) === "contents") boxes.push(boxOf(element));
+  // Lines of text stand apart, and the middle of all of them may be beside each.
+  if (displayOf(element) === "contents") boxes.push(...contentRange(element).getClientRects());
+  else if (boxes.length === 0) boxes.push(boxOf(element));
   for (const box of boxes) {
     const rect = inView(box);
     if (rect === null) continue;

@@ -31,8 +31,8 @@ const byLabel = (value) => {
     const control = labelControl(label);
     if (control !== null && typeOf(control) !== "hidden" && isLabelled(label, control, wanted)) found.add(control);
   }
-  for (const element of findEverywhere("[aria-label],[aria-labelledby]")) {
-    const parts = referenced(element, "aria-labelledby");
+  for (const element of findEverywhere("[aria-label],[aria-labelledby],[aria-labeledby]")) {
+    const parts = labelling(element);
     const text =
       parts.length > 0
         ? normalised(parts.map((part) => labelText(part, element)).join(" "))

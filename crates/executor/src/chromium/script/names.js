@@ -8,6 +8,9 @@ const NAMED_BY_CONTENT = new Set(
 /** Characters of icon fonts: they have no reading, and nobody can write them into a name. */
 const PRIVATE_USE = /[\p{Co}]/gu;
 
+/** True if a box of this kind stands within a word; what stands beside it as a box of its own begins a new one. */
+const joinsWords = (display) => display === "inline" || display === "contents" || display.startsWith("ruby");
+
 const styleText = (element, pseudo) => {
   const { content, display } = getComputedStyle(element, pseudo);
   if (content === "none" || content === "normal" || content === "" || display === "none") return "";
@@ -20,7 +23,7 @@ const styleText = (element, pseudo) => {
     );
   }
   text = text.replace(PRIVATE_USE, "");
-  return isInline(display) ? text : ` ${text} `;
+  return joinsWords(display) ? text : ` ${text} `;
 };
 
 /** Where the alternative text of a `content` value begins: the last slash outside quotes. */
@@ -45,21 +48,43 @@ const referenced = (element, attribute) => {
   return ids.split(/\s+/).flatMap((id) => (id === "" ? [] : (find(root, id) ?? [])));
 };
 
+/** Those that `aria-labelledby` names; browsers read the spelling with one `l`, too. */
+const labelling = (element) => {
+  const parts = referenced(element, "aria-labelledby");
+  return parts.length > 0 ? parts : referenced(element, "aria-labeledby");
+};
+
 const isHiddenInName = (element) => elementMatches(element, '[aria-hidden="true" i]') || !isRendered(element);
 
+/** The options that are chosen within an element, or among those that it owns. */
+const chosenOptions = (element) => {
+  const CHOSEN = "[role=option][aria-selected=true]";
+  const owned = referenced(element, "aria-owns").flatMap((one) => [...(elementMatches(one, CHOSEN) ? [one] : []), ...within(one, CHOSEN)]);
+  return [...within(element, CHOSEN), ...owned];
+};
+
+/** What is entered in the field that a combobox is made of, or what the combobox shows. */
+const comboboxValue = (element, mask) => {
+  const [field] = within(element, "input:not([type=hidden i]),textarea,select,[role=textbox],[role=searchbox]");
+  if (field === undefined) return renderedText(element, mask);
+  return mask !== null && mask(field) ? "" : (embeddedValue(field, roleOf(field), mask) ?? "");
+};
+
 /** What a control inside another's name contributes: what is entered in it. `null`: nothing of its own. */
-const embeddedValue = (element, role) => {
+const embeddedValue = (element, role, mask) => {
   switch (role) {
     case "textbox":
     case "searchbox":
     case "combobox":
-    case "listbox":
+    case "listbox": {
       if (holdsSecret(element)) return "";
       if (isSelect(element)) return ownText(element);
       if (isInput(element)) return inputValue(element);
       if (isTextarea(element)) return textareaValue(element);
-      if (role === "textbox" || role === "searchbox") return renderedText(element);
-      return [...within(element, "[role=option][aria-selected=true]")].map((option) => renderedText(option)).join(" ");
+      if (role === "textbox" || role === "searchbox") return renderedText(element, mask);
+      const chosen = chosenOptions(element).map((option) => renderedText(option, mask)).join(" ");
+      return chosen === "" && role === "combobox" ? comboboxValue(element, mask) : chosen;
+    }
     case "slider":
     case "spinbutton":
     case "scrollbar":
@@ -113,6 +138,9 @@ const nativeName = (element, how, depth) => {
   }
 };
 
+/** When whoever wants many names has no more time for them; what is missing then is empty. */
+let namesEnd = Infinity;
+
 /** Without the spaces of blocks; without text that styles generate, which is slow to ask for; with both. */
 const [LEAST, PLAIN_NAME, FULL] = [0, 1, 2];
 
@@ -125,10 +153,22 @@ const contentName = (element, how, depth) => {
     } else if (type === ELEMENT) {
       if (localName(child) === "br") parts.push(" ");
       const text = alternative(child, how, "content", depth + 1);
-      if (text !== "") parts.push(how.detail === LEAST || isInline(displayOf(child)) ? text : ` ${text} `);
+      if (text !== "") parts.push(how.detail === LEAST || joinsWords(displayOf(child)) ? text : ` ${text} `);
     }
   }
   if (how.detail === FULL) parts.push(styleText(element, "::after"));
+  return parts.join("");
+};
+
+/** What is visible of something that is not drawn itself, by `visibility`: its own texts are not. */
+const visibleContent = (element, how, depth) => {
+  if (elementMatches(element, '[aria-hidden="true" i]') || !isRendered(element, RENDERED)) return "";
+  const parts = [];
+  for (const child of flatChildren(element)) {
+    if (nodeType(child) !== ELEMENT) continue;
+    const text = alternative(child, how, "content", depth + 1);
+    if (text !== "") parts.push(how.detail === LEAST || joinsWords(displayOf(child)) ? text : ` ${text} `);
+  }
   return parts.join("");
 };
 
@@ -141,13 +181,15 @@ const tooltip = (element, role) => {
 
 /**
  * The text alternative of an element, not normalised; the steps of the specification in their order.
- * - `how.subject`: the element that is being named; `how.mask`: elements whose text is replaced.
+ * - `how.subject`: the element that is being named; `how.mask`: elements whose text is replaced; `how.named`: what references
+ *   have contributed, which content does not once more.
  * - `mode`: the element is the subject itself (`own`), what aria-labelledby names (`reference`), a native label or caption
  *   (`label`), or inside one of these (`content`).
  */
 const alternative = (element, how, mode, depth) => {
-  if (depth > DEPTH_LIMIT || (mode !== "own" && SILENT.has(localName(element)))) return "";
-  if (mode === "content" && element === how.subject) return "";
+  if (depth > DEPTH_LIMIT || (namesEnd !== Infinity && performance.now() > namesEnd) || (mode !== "own" && SILENT.has(localName(element)))) return "";
+  if (mode === "content" && (element === how.subject || how.named.has(element))) return "";
+  if (mode === "reference") how.named.add(element);
   // References and labels may lead in a circle.
   if (mode === "label" || mode === "content") {
     if (how.entered.has(element)) return "";
@@ -159,16 +201,18 @@ const alternative = (element, how, mode, depth) => {
 };
 
 const steps = (element, how, mode, depth) => {
-  if (mode === "content" && !how.inHidden && isHiddenInName(element)) return "";
+  if (mode === "content" && !how.inHidden && isHiddenInName(element)) return visibleContent(element, how, depth);
   const role = roleOf(element);
   if (mode === "content") {
-    const value = embeddedValue(element, role);
+    const value = embeddedValue(element, role, how.mask);
     if (value !== null) return value !== "" && how.mask !== null && how.mask(element) ? REDACTED : value;
   }
   const isField = isInput(element) || isTextarea(element) || isSelect(element);
   if (how.mask !== null && !(mode === "own" && isField) && how.mask(element)) return REDACTED;
+  // A slot stands for what is slotted, and has no name of its own.
+  if (mode === "content" && isHtml(element, "slot")) return contentName(element, how, depth);
   if (!how.inReference) {
-    const parts = referenced(element, "aria-labelledby").map((part) =>
+    const parts = labelling(element).map((part) =>
       alternative(part, { ...how, inReference: true, inHidden: isHiddenInName(part) }, "reference", depth + 1),
     );
     const text = parts.join(" ");
@@ -180,15 +224,20 @@ const steps = (element, how, mode, depth) => {
     const native = nativeName(element, how, depth);
     if (normalised(native) !== "") return native;
   }
+  let space = "";
   if (mode !== "own" || NAMED_BY_CONTENT.has(role)) {
     const content = contentName(element, how, depth);
     if (normalised(content) !== "") return content;
+    // White space alone still parts the words around it.
+    space = mode === "content" ? content : "";
   }
-  return tooltip(element, role);
+  return tooltip(element, role) || space;
 };
 
+const howOf = (subject, mask, detail) => ({ subject, mask, detail, entered: new Set(), named: new Set() });
+
 const nameWith = (element, mask, detail) =>
-  alternative(element, { subject: element, mask, detail, inReference: false, inHidden: false, entered: new Set() }, "own", 0);
+  alternative(element, { ...howOf(element, mask, detail), inReference: false, inHidden: false }, "own", 0);
 
 /** The accessible name, in normal form; with `mask`, without what is secret. */
 const nameOf = (element, mask = null, detail = FULL) => normalised(nameWith(element, mask, detail));
@@ -218,7 +267,7 @@ const hasName = (element, wanted) => canRead(nameWith(element, null, LEAST), wan
 const labelWith = (label, subject, detail) =>
   alternative(
     label,
-    { subject, mask: null, detail, inReference: true, inHidden: isHiddenInName(label), entered: new Set() },
+    { ...howOf(subject, null, detail), inReference: true, inHidden: isHiddenInName(label) },
     "label",
     0,
   );

@@ -22,6 +22,7 @@ const capataz = Object.freeze({
   handle: handleOf,
   settle: (handle, limit, redaction = null, at = null) =>
     settle(handle, limit, redaction, at).then((settled) => withStruck(settled, handle, redaction)),
+  bring,
   hit,
   takesDrop,
   arm,
@@ -40,6 +41,7 @@ const capataz = Object.freeze({
   html,
   pageText,
   outline,
+  extent,
   beforePicture,
   secretBoxes,
   drawnText,

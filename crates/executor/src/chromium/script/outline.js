@@ -36,13 +36,51 @@ const contentState = (element, role, mask) => {
   return value === "" ? null : `value=${JSON.stringify(cut(value, NAME_LIMIT))}`;
 };
 
-/** At most `max` characters, whole lines. `prefix` goes in front of each reference, so that it can name the document. */
-const outline = ({ max = OUTLINE_DEFAULT, prefix = "", redaction = null } = {}) => {
+/** Elements that are visited at most, and the longest time that it takes, in ms: what comes after is left out. */
+const OUTLINE_ELEMENTS = 100_000;
+const OUTLINE_LONGEST = 5_000;
+
+/** Roles without a name that a person knows by what they show and where they are. */
+const HINTED = new Set([...LEAVES].filter((role) => role !== "heading" && role !== "option"));
+
+/** True if the name of something else, which has a line of its own, says all that is written here. */
+const isNameOfAnother = (element, mask) => {
+  const name = localName(element);
+  if (name === "label") {
+    const control = labelControl(element);
+    if (control === null || typeOf(control) === "hidden" || !isVisible(control) || isHiddenForAll(control)) return false;
+    const text = labelText(element, control);
+    return text !== "" && plainName(control, mask).includes(text);
+  }
+  const parent = parentElement(element);
+  if (parent === null || CAPTIONS[localName(parent)] !== name || childNamed(parent, name) !== element) return false;
+  return plainName(parent, mask) === textOf(element, mask);
+};
+
+/** The check box, radio button or file input that is not drawn, so that people use its label; else `null`. */
+const usedThroughLabel = (element) => {
+  const control = isHtml(element, "label") ? labelControl(element) : null;
+  const type = control === null ? null : typeOf(control);
+  if (type !== "checkbox" && type !== "radio" && type !== "file") return null;
+  return isVisible(control) || labelToUse(control) !== element ? null : control;
+};
+
+/**
+ * At most `max` characters, whole lines. `prefix` goes in front of each reference, so that it can name the document.
+ * `clickable`: handles of elements that are known to listen for clicks.
+ */
+const outline = ({ max = OUTLINE_DEFAULT, prefix = "", redaction = null, clickable = [] } = {}) => {
   const mask = maskOf(redaction);
+  const listeners = new Set(clickable.map(elementOf));
+  const budget = hintBudget();
+  const deadline = performance.now() + OUTLINE_LONGEST;
   const lines = [];
+  /** The name on each line. */
+  const names = [];
+  let visited = 0;
   let length = 0;
   let truncated = false;
-  const write = (depth, line) => {
+  const write = (depth, line, name = "") => {
     const text = "  ".repeat(Math.min(depth, 20)) + line;
     if (truncated || length + text.length + 1 > max) {
       truncated = true;
@@ -50,6 +88,7 @@ const outline = ({ max = OUTLINE_DEFAULT, prefix = "", redaction = null } = {}) 
     }
     length += text.length + 1;
     lines.push(text);
+    names.push(name);
   };
   let reading = "";
   const flush = (depth) => {
@@ -57,23 +96,27 @@ const outline = ({ max = OUTLINE_DEFAULT, prefix = "", redaction = null } = {}) 
     reading = "";
     if (text !== "") write(depth, `text ${JSON.stringify(cut(text, VALUE_LIMIT))}`);
   };
-  // `widgets`: only what can be used is told, since the rest is in the name of what it is in.
-  const walk = (parent, depth, nesting, widgets) => {
+  const referenceTo = (element) => `[ref=${prefix}e${handleOf(element)}]`;
+  // `inside`: the role of what is around, where only what can be used is told, since the rest is in its name.
+  const walk = (parent, depth, nesting, inside) => {
     if (nesting > DEPTH_LIMIT || hidesContent(parent)) return;
-    const texts = !widgets && isRendered(parent);
+    const texts = inside === null && isRendered(parent);
     for (const child of flatChildren(parent)) {
       if (truncated) return;
       const type = nodeType(child);
-      if (type === ELEMENT) visit(child, depth, nesting + 1, widgets);
+      if (type === ELEMENT) visit(child, depth, nesting + 1, inside);
       else if (type === TEXT && texts) reading += data(child);
     }
   };
-  const visit = (element, depth, nesting, widgets) => {
+  const visit = (element, depth, nesting, inside) => {
+    visited += 1;
+    if (visited > OUTLINE_ELEMENTS || performance.now() > deadline) truncated = true;
+    if (truncated) return;
     const name = localName(element);
     if (name === "iframe" || name === "frame") {
       if (!isVisible(element) || isHiddenForAll(element)) return;
       flush(depth);
-      write(depth, `iframe ${JSON.stringify(cut(nameOf(element, mask), NAME_LIMIT))} [ref=${prefix}e${handleOf(element)}]`);
+      write(depth, `iframe ${JSON.stringify(cut(nameOf(element, mask), NAME_LIMIT))} ${referenceTo(element)}`);
       return;
     }
     if (SILENT.has(name) || elementMatches(element, HIDDEN_OR_INERT) || !isRendered(element, RENDERED)) return;
@@ -83,16 +126,30 @@ const outline = ({ max = OUTLINE_DEFAULT, prefix = "", redaction = null } = {}) 
     }
     const role = roleOf(element);
     if (mask(element) && !isField(element, role)) {
-      if (!widgets) reading += ` ${REDACTED} `;
+      if (inside === null) reading += ` ${REDACTED} `;
       return;
     }
-    // Something without a role that the Tab key reaches is there to be used.
-    const reached = role === "" && isReachable(element);
-    const told = reached || (widgets ? WIDGETS.has(role) : role !== "" && !TRANSPARENT.has(role));
-    if (!told || !isRendered(element)) {
+    const drawn = isRendered(element);
+    const control = drawn ? usedThroughLabel(element) : null;
+    if (control !== null) {
+      flush(depth);
+      const controlRole = roleOf(control);
+      const label = cut(labelText(element, control), NAME_LIMIT);
+      const states = [...statesOf(control, controlRole), ...limitsOf(control, controlRole)];
+      const words = [controlRole, ...(label === "" ? [] : [JSON.stringify(label)]), ...states.map((state) => `[${state}]`)];
+      write(depth, [...words, referenceTo(element)].join(" "), label);
+      return;
+    }
+    const plain = role === "" || TRANSPARENT.has(role);
+    // Something without a role that the Tab key reaches, or that takes clicks, is there to be used.
+    const reached = plain && isReachable(element);
+    const clicked = drawn && !WIDGETS.has(role) && !WIDGETS.has(inside) && isClickable(element, listeners);
+    const told = reached || (inside === null ? clicked || !plain : (plain && clicked) || WIDGETS.has(role));
+    const isName = drawn && isNameOfAnother(element, mask);
+    if (!told || !drawn || isName) {
       const inline = isInline(displayOf(element));
       if (!inline) flush(depth);
-      walk(element, depth, nesting, widgets);
+      walk(element, depth, nesting, isName ? (inside ?? "caption") : inside);
       if (!inline) flush(depth);
       return;
     }
@@ -100,34 +157,67 @@ const outline = ({ max = OUTLINE_DEFAULT, prefix = "", redaction = null } = {}) 
     const leaf = LEAVES.has(role);
     // A row or cell is named by what is written below it anyway.
     const named = leaf || !NAMED_BY_CONTENT.has(role) || hasAuthorName(element);
-    const accessibleName = named ? cut(nameOf(element, mask), NAME_LIMIT) : "";
+    const fullName = named ? nameOf(element, mask) : "";
+    // Nobody can write the characters of an icon font.
+    const accessibleName = normalised(cut(fullName, NAME_LIMIT).replace(PRIVATE_USE, ""));
     const states = statesOf(element, role);
     const content = contentState(element, role, mask);
     if (content !== null) states.push(content);
     if (isSelect(element) && !mask(element)) states.push(optionsShown(element));
-    const words = [reached ? "focusable" : role];
-    if (accessibleName !== "") words.push(JSON.stringify(accessibleName));
-    for (const state of states) words.push(`[${state}]`);
-    const referable = (reached || REFERABLE.has(role)) && (isVisible(element) || role === "option");
-    if (referable) words.push(`[ref=${prefix}e${handleOf(element)}]`);
-    write(depth, words.join(" "));
+    states.push(...traitsOf(element, role, fullName, mask));
+    if (clicked && (reached || !plain)) states.push("clickable");
+    const referable = (reached || clicked || REFERABLE.has(role)) && (isVisible(element) || role === "option");
+    const word = reached ? "focusable" : plain ? "clickable" : role;
+    if (referable && accessibleName === "") states.push(...hintsFor(element, role, plain));
+    const line = (shown) => {
+      const words = [word];
+      if (shown !== "") words.push(JSON.stringify(shown));
+      for (const state of states) words.push(`[${state}]`);
+      if (referable) words.push(referenceTo(element));
+      return words.join(" ");
+    };
+    write(depth, line(accessibleName), accessibleName);
     const { length: before } = lines;
-    if (isSelect(element) || isTextarea(element)) return;
-    walk(element, depth + 1, nesting, leaf);
+    if (truncated || isSelect(element) || isTextarea(element)) return;
+    walk(element, depth + 1, nesting, leaf ? (WIDGETS.has(inside) ? inside : role) : null);
     flush(depth + 1);
-    if (lines.length === before + 1 && before > 0 && !truncated) joinText(before, depth);
+    if (truncated || lines.length !== before + 1) return;
+    if (leaf && !WIDGETS.has(role) && accessibleName !== "" && names[before] === accessibleName) {
+      // A heading that is a link, for instance: the name stands with what can be used.
+      length -= lines[before - 1].length;
+      lines[before - 1] = "  ".repeat(Math.min(depth, 20)) + line("");
+      length += lines[before - 1].length;
+    } else {
+      joinText(before, depth);
+    }
+  };
+  const hintsFor = (element, role, plain) => {
+    if (plain) {
+      budget.begin();
+      return normalised(beginningOf(element, mask, budget)) === "" ? hintsOf(element, mask, budget) : [];
+    }
+    if (!HINTED.has(role)) return [];
+    // A picture that nobody uses is told by what it shows alone.
+    const hints = hintsOf(element, mask, budget);
+    return WIDGETS.has(role) ? hints : hints.filter((hint) => hint.startsWith("icon="));
   };
   /** A text that is all there is inside stands on the line of what it is in. */
   const joinText = (index, depth) => {
     const indented = `${"  ".repeat(Math.min(depth + 1, 20))}text `;
     if (!lines[index].startsWith(indented)) return;
     const text = lines.pop().slice(indented.length);
+    names.pop();
     // The line's end and a colon with its space take the place of the indentation and the end of the text's line.
     length -= indented.length - 1;
     lines[index - 1] += `: ${text}`;
   };
   const root = documentElementOf(document);
-  if (root !== null) visit(root, 0, 0, false);
+  namesEnd = deadline;
+  try {
+    if (root !== null) visit(root, 0, 0, null);
+  } finally {
+    namesEnd = Infinity;
+  }
   flush(0);
   return { text: lines.length === 0 ? "" : `${lines.join("\n")}\n`, truncated };
 };

@@ -51,7 +51,7 @@ const outsideSections = (element) => {
 
 /** True if the author gave the element a name, which is what makes a `section` or `form` a landmark. */
 const hasAuthorName = (element) =>
-  ["aria-label", "aria-labelledby", "title"].some((name) => normalised(getAttribute(element, name) ?? "") !== "");
+  ["aria-label", "aria-labelledby", "aria-labeledby", "title"].some((name) => normalised(getAttribute(element, name) ?? "") !== "");
 
 const tableOf = (cell) => composedClosest(cell, "table,[role=table],[role=grid],[role=treegrid]");
 

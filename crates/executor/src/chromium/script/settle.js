@@ -35,6 +35,34 @@ const sameBox = (one, other) =>
 /** Where to bring an element, one after the other: what is fixed at an edge covers one of them only. */
 const ALIGNMENTS = ["center", "end", "start", "nearest"];
 
+const scrollElementBy = method(Element.prototype, "scrollBy");
+const scrollingElementOf = getter(Document.prototype, "scrollingElement");
+
+/** Scrolls what has no box of its own: each box around it that scrolls, until its content is in the middle of that. */
+const scrollContentIntoView = (element) => {
+  // Which element scrolls the viewport depends on the mode of the document.
+  const viewport = scrollingElementOf(document);
+  for (let at = flatParent(element); at !== null; at = flatParent(at)) {
+    const around = at === viewport ? { x: 0, y: 0, width: innerWidth, height: innerHeight } : boundingRect(at);
+    const [x, y] = centreOf(boxOf(element));
+    const [middleX, middleY] = centreOf(around);
+    scrollElementBy(at, { left: x - middleX, top: y - middleY, behavior: "instant" });
+  }
+};
+
+const bringIntoView = (element, alignment) => {
+  if (displayOf(element) === "contents") scrollContentIntoView(element);
+  else scrollIntoView(element, { block: alignment, inline: alignment, behavior: "instant" });
+};
+
+/** Brings an element into view, through all frames around it if it has a box. */
+const bring = (handle) => {
+  const element = elementOf(handle);
+  if (element === null) return false;
+  bringIntoView(element, "center");
+  return true;
+};
+
 /**
  * Waits until the element has the same box in two frames, is in view and receives what hits the centre of the answered box:
  * the visible part of the first of its boxes that does; with `at`, that place in the element. `scrolled`: it
@@ -61,7 +89,7 @@ const settle = async (handle, limit, redaction = null, at = null) => {
       if (place.rect === undefined && scrolls < ALIGNMENTS.length) {
         const alignment = ALIGNMENTS[scrolls];
         scrolls += 1;
-        scrollIntoView(element, { block: alignment, inline: alignment, behavior: "instant" });
+        bringIntoView(element, alignment);
         place = hitPlace(element);
       }
       const box = boxOf(element);

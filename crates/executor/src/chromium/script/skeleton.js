@@ -38,11 +38,38 @@ const statesOf = (element, role) => {
   return states;
 };
 
+/**
+ * What is known of elements from one reading of the page, which both its skeleton and its snapshot need: in a task that only
+ * reads, nothing of it changes.
+ */
+const reading = perTask(() => ({ visible: new Map(), targets: new Map(), names: new WeakMap() }));
+
+const once = (known, element, find) => {
+  let found = known.get(element);
+  if (found === undefined) {
+    found = find(element);
+    known.set(element, found);
+  }
+  return found;
+};
+
+const isVisibleNow = (element) => once(reading().visible, element, isVisible);
+
+/** The URL that a link leads to; empty: none. */
+const targetNow = (link) => once(reading().targets, link, (one) => linkTarget(one) ?? "");
+
+/** The name without generated text, as this mask lets it be seen. */
+const nameNow = (element, mask) => {
+  const { names } = reading();
+  if (!names.has(mask)) names.set(mask, new Map());
+  return once(names.get(mask), element, (one) => plainName(one, mask));
+};
+
 /** Roles whose text is announced when it changes: it tells states apart as much as any button does. */
 const ANNOUNCED = new Set(["alert", "status"]);
 
 const listedName = (element, role, mask) => {
-  const name = plainName(element, mask);
+  const name = nameNow(element, mask);
   if (name !== "") return name;
   if (role === "" && !mask(element)) return directText(element);
   return ANNOUNCED.has(role) ? cut(textOf(element, mask), VALUE_LIMIT) : "";
@@ -52,7 +79,7 @@ const listedName = (element, role, mask) => {
 const isReachable = (element) => hasAttribute(element, "tabindex") && !getAttribute(element, "tabindex").startsWith("-");
 
 const isListed = (element, role) =>
-  (role === "" || role === "presentation" ? isReachable(element) : true) && isVisible(element);
+  (role === "" || role === "presentation" ? isReachable(element) : true) && isVisibleNow(element);
 
 const inputLine = (element, role, name, mask) => {
   const type = typeOf(element);
@@ -84,8 +111,9 @@ const documentTitle = getter(Document.prototype, "title");
 const cutLines = (lines, total) =>
   total > lines.length ? [...lines, `(${total - lines.length} more)`].join("\n") : lines.join("\n");
 
-const skeleton = (redaction = null) => {
-  const mask = maskOf(redaction);
+const skeleton = (redaction = null) => skeletonOf(maskOf(redaction));
+
+const skeletonOf = (mask) => {
   const lines = { dom: [], anchors: [], inputs: [] };
   const totals = { dom: 0, anchors: 0, inputs: 0 };
   const add = (list, line) => {
@@ -101,7 +129,7 @@ const skeleton = (redaction = null) => {
     }
     const name = listedName(element, role, mask);
     add("dom", () => JSON.stringify([role, name, ...statesOf(element, role)]));
-    if (elementMatches(element, LINK)) add("anchors", () => JSON.stringify([name, mask(element) ? REDACTED : linkTarget(element)]));
+    if (elementMatches(element, LINK)) add("anchors", () => JSON.stringify([name, mask(element) ? REDACTED : targetNow(element)]));
     if (isField(element, role)) add("inputs", () => inputLine(element, role, name, mask));
   }
   return {

@@ -42,9 +42,9 @@ const nodeShown = (element, mask) => {
   const node = {
     tag: localName(element),
     role: roleOf(element),
-    name: cut(plainName(element, mask), VALUE_LIMIT),
+    name: cut(nameNow(element, mask), VALUE_LIMIT),
     text: SILENT.has(localName(element)) || isTextarea(element) ? "" : secret ? REDACTED : directText(element),
-    visible: isVisible(element),
+    visible: isVisibleNow(element),
     attributes: attributesShown(element, secret),
   };
   if (secret) node.secret = true;
@@ -85,7 +85,7 @@ const listShown = (elements, show) => ({
 
 const inputShown = (element, mask) => {
   const role = roleOf(element);
-  const [, , name, fieldName, state] = JSON.parse(inputLine(element, role, plainName(element, mask), mask));
+  const [, , name, fieldName, state] = JSON.parse(inputLine(element, role, nameNow(element, mask), mask));
   return {
     tag: localName(element),
     type: typeOf(element),
@@ -99,16 +99,17 @@ const inputShown = (element, mask) => {
 };
 
 /** Handles of elements that are gone are left out. */
-const snapshot = (handles, redaction = null) => {
-  const mask = maskOf(redaction);
+const snapshot = (handles, redaction = null) => snapshotOf(handles, maskOf(redaction));
+
+const snapshotOf = (handles, mask) => {
   const targets = handles.map(elementOf).filter((element) => element !== null);
-  const anchors = findEverywhere(LINK).filter(isVisible);
+  const anchors = findEverywhere(LINK).filter(isVisibleNow);
   const inputs = findEverywhere("input,textarea,select,[contenteditable]").filter(
-    (element) => isField(element, roleOf(element)) && isVisible(element),
+    (element) => isField(element, roleOf(element)) && isVisibleNow(element),
   );
   const anchorsShown = listShown(anchors, (link) => ({
-    name: cut(plainName(link, mask), VALUE_LIMIT),
-    href: mask(link) ? REDACTED : cut(linkTarget(link) ?? "", VALUE_LIMIT),
+    name: cut(nameNow(link, mask), VALUE_LIMIT),
+    href: mask(link) ? REDACTED : cut(targetNow(link), VALUE_LIMIT),
     testid: getAttribute(link, TESTID),
   }));
   const inputsShown = listShown(inputs, (input) => inputShown(input, mask));
@@ -124,4 +125,7 @@ const snapshot = (handles, redaction = null) => {
 };
 
 /** Both at once, of the same moment. */
-const state = (handles, redaction = null) => ({ skeleton: skeleton(redaction), snapshot: snapshot(handles, redaction) });
+const state = (handles, redaction = null) => {
+  const mask = maskOf(redaction);
+  return { skeleton: skeletonOf(mask), snapshot: snapshotOf(handles, mask) };
+};

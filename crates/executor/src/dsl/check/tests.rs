@@ -181,6 +181,11 @@ fn a_mask_is_not_typed() {
     check(fill("«secret»"), &[("value", "mask")]);
     check(fill("user «secret» 7"), &[("value", "mask")]);
     check(fill("${secret:PIN}"), &[]);
+    let go = |url: &str| json!({"id": "a", "kind": "navigate", "url": url});
+    check(go("https://example.com/?token=«secret»"), &[("url", "mask")]);
+    let select =
+        json!({"id": "a", "kind": "select", "target": {"testid": "t"}, "options": ["One", "«secret»"]});
+    check(select, &[("options[1]", "mask")]);
 }
 
 #[test]

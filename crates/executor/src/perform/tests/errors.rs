@@ -876,6 +876,28 @@ fn nothing_is_sent_where_no_picture_can_be_taken_before() {
     assert!(!done.outcome.touched);
 }
 
+// S002-FI-04
+#[test]
+fn a_failure_that_the_script_passes_over_is_a_warning() {
+    let severity = |action: Value, decided: Option<&str>| {
+        let mut case = case(page(), action);
+        case.decided = decided.map(|code| v1::DecidedFailure {
+            error_code: code.to_owned(),
+            message: "decided".to_owned(),
+            details: Some(json!({"policy_reason": "max_steps", "policy_thresholds": {}}).to_string()),
+        });
+        spelled(case.run().outcome.error.unwrap().severity().as_str_name(), "EXECUTOR_SEVERITY_")
+    };
+    let passes = |action: Value| with(action, "on_failure", "continue".into());
+    assert_eq!(severity(click("x"), None), "error");
+    assert_eq!(severity(passes(click("x")), None), "warning");
+    // A halt is passed over by nothing, and neither is what is critical.
+    assert_eq!(severity(passes(click("x")), Some("POLICY_HALT")), "error");
+    assert_eq!(severity(passes(click("x")), Some("BROWSER_LOST")), "critical");
+    let critical = with(with(click("x"), "criticality", "critical".into()), "post", done());
+    assert_eq!(severity(passes(critical), None), "error");
+}
+
 // S002-FI-06
 #[test]
 fn only_what_the_script_repeats_is_retryable() {

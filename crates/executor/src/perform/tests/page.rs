@@ -8,8 +8,8 @@ use capataz_contracts::v1;
 use serde_json::json;
 
 use crate::page::{
-    Act, Description, Element, Facts, Locator, Look, Node, Offset, Outline, Page, PageError, Picture, Query,
-    Rect, SecretsIn, Settled, Sight, Skeleton, Struck, WaitUntil,
+    Act, Description, Element, Facts, Locator, Look, Node, Offset, Outline, Page, PageError, PageLog,
+    Picture, Query, Rect, SecretsIn, Settled, Sight, Skeleton, Struck, WaitUntil,
 };
 use crate::perform::Clock;
 
@@ -79,6 +79,8 @@ pub struct FakePage {
     /// What happens by itself, each after so many milliseconds.
     pub later: Vec<(u64, Reaction)>,
     pub changes: v1::PageChanges,
+    /// What the page has written to its console.
+    pub written: PageLog,
     /// Paths of downloads that have begun and not ended.
     pub pending: Vec<String>,
     /// Acts fail with this after the reactions.
@@ -105,6 +107,7 @@ impl FakePage {
             reactions: Vec::new(),
             later: Vec::new(),
             changes: v1::PageChanges::default(),
+            written: PageLog::default(),
             pending: Vec::new(),
             stops: None,
             settles: Ok(()),
@@ -262,6 +265,10 @@ impl Page for FakePage {
 
     fn take_changes(&mut self) -> v1::PageChanges {
         std::mem::take(&mut self.changes)
+    }
+
+    async fn take_log(&mut self) -> PageLog {
+        std::mem::take(&mut self.written)
     }
 
     async fn location(&mut self) -> Result<(String, String), PageError> {

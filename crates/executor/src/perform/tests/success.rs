@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::page::{FakePage, element};
 use super::*;
-use crate::page::{Description, PageError, SelectOption};
+use crate::page::{ConsoleLine, Description, FailedRequest, PageError, PageLog, SelectOption};
 
 fn goes_to_done(page: &mut FakePage) {
     page.reactions.push(Box::new(|page| {
@@ -69,6 +69,74 @@ fn what_an_error_obliges_to_is_kept_whatever_the_policy_says_of_pictures() {
         let before = before.filter(|evidence| evidence.kind == "screenshot_before");
         let contents: Vec<&Bytes> = before.map(|evidence| &done.kept[&evidence.id]).collect();
         assert_eq!(contents, ["png false after 0 acts"]);
+    }
+}
+
+fn written() -> PageLog {
+    let line = |text: &str| ConsoleLine {
+        level: "error".to_owned(),
+        text: text.to_owned(),
+        count: 1,
+        ..ConsoleLine::default()
+    };
+    let long = format!("{} {}", "x".repeat(1_995), "ghp_".to_owned() + &"a1".repeat(18));
+    let url = "https://example.com/api?token=abc".to_owned();
+    let request = FailedRequest { kind: "fetch".to_owned(), url, reason: "status 500".to_owned() };
+    PageLog {
+        console: vec![line("token=s4Gh8Jk2Lm6Np0Qr"), line(&long)],
+        requests: vec![request],
+        left_out: 3,
+    }
+}
+
+// S002-EV-12
+#[test]
+fn the_policy_says_whether_what_the_page_writes_is_evidence_and_it_is_redacted() {
+    // In each row: the policy, and whether the log of an action that succeeds and of one that fails is kept.
+    for (policy, succeeds, fails) in
+        [("off", false, false), ("on_failure", false, true), ("always", true, true)]
+    {
+        for (is_there, is_kept) in [(true, succeeds), (false, fails)] {
+            let mut page = FakePage::new(if is_there { vec![element("send")] } else { Vec::new() });
+            page.written = written();
+            let done = case(page, click("send")).policy(json!({"page_log": policy})).run();
+            assert_eq!(done.outcome.error.is_none(), is_there);
+            assert_eq!(done.evidence_kinds().contains(&"page_log"), is_kept, "{policy} {is_there}");
+            let refs = match &done.outcome.error {
+                Some(error) => &error.evidence_refs,
+                None => &done.outcome.evidence,
+            };
+            let Some(log) = refs.iter().find(|evidence| evidence.kind == "page_log") else { continue };
+            assert!(log.redacted);
+            let content: Value = serde_json::from_slice(&done.kept[&log.id]).unwrap();
+            assert_eq!(content["console"][0]["text"], "token=«secret»");
+            // The secret lies across the end of what is kept.
+            assert_eq!(content["console"][1]["text"], format!("{} «sec…", "x".repeat(1_995)));
+            let request = json!({"kind": "fetch", "url": "https://example.com/api?token=«secret»", "reason": "status 500"});
+            assert_eq!((&content["requests"][0], &content["left_out"]), (&request, &json!(3)));
+        }
+    }
+}
+
+#[test]
+fn a_page_that_writes_nothing_leaves_no_log() {
+    let page = FakePage::new(vec![element("send")]);
+    let done = case(page, click("send")).policy(json!({"page_log": "always"})).run();
+    assert!(!done.evidence_kinds().contains(&"page_log"));
+}
+
+// S002-EV-13
+#[test]
+fn evidence_says_so_where_the_page_has_masked_something_by_its_element() {
+    for (text, redacted) in [("Card [redacted]", true), ("Card", false)] {
+        let mut page = FakePage::new(vec![element("send")]);
+        page.text = text.to_owned();
+        let done = case(page, with(click("send"), "post", done())).run();
+        let error = done.outcome.error.as_ref().unwrap();
+        for kind in ["dom_snapshot_partial", "html_full"] {
+            let piece = error.evidence_refs.iter().find(|evidence| evidence.kind == kind).unwrap();
+            assert_eq!(piece.redacted, redacted, "{kind} {text}");
+        }
     }
 }
 
