@@ -68,10 +68,12 @@ pub enum Fault {
     TakenBackIsNotNew,
     /// A failed task that a person skips stays FAILED.
     SkippedIsNotDeleted,
+    /// What a large answer asks to be kept is not kept.
+    LargeAnswerLeavesNothing,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 52] = [
+    pub const ALL: [Fault; 53] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -124,6 +126,7 @@ impl Fault {
         Fault::HealthBeforeItsLease,
         Fault::TakenBackIsNotNew,
         Fault::SkippedIsNotDeleted,
+        Fault::LargeAnswerLeavesNothing,
     ];
 }
 
