@@ -70,10 +70,11 @@ pub enum Fault {
     SkippedIsNotDeleted,
     /// What a large answer asks to be kept is not kept.
     LargeAnswerLeavesNothing,
+    IdleSessionsWithoutBound,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 53] = [
+    pub const ALL: [Fault; 54] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -127,6 +128,7 @@ impl Fault {
         Fault::TakenBackIsNotNew,
         Fault::SkippedIsNotDeleted,
         Fault::LargeAnswerLeavesNothing,
+        Fault::IdleSessionsWithoutBound,
     ];
 }
 
