@@ -132,7 +132,12 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/limits.md", "that routing reads | {16 KiB},", "crates", "LONGEST_TEXT"),
     number("docs/limits.md", "that routing reads | 16 KiB, {1,024} words", "crates", "MOST_TOKENS"),
     number("docs/limits.md", "the SpecRequest | {1 MiB} with", "crates/engine/src", "MAX_REQUEST"),
-    number("docs/limits.md", "the answer of a spec | {1 MiB}; beyond", "crates/contracts/src", "MAX_BYTES"),
+    number(
+        "docs/limits.md",
+        "the answer of a spec | {1 MiB}; beyond",
+        "crates/contracts/src/spec/mod.rs",
+        "MAX_BYTES",
+    ),
     number("docs/limits.md", "| 1 MiB; beyond {32 KiB} it becomes", "crates/contracts/src", "INLINE_MAX"),
     number(
         "docs/limits.md",
