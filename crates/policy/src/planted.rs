@@ -71,10 +71,14 @@ pub enum Fault {
     /// What a large answer asks to be kept is not kept.
     LargeAnswerLeavesNothing,
     IdleSessionsWithoutBound,
+    /// What succeeded before is taken over although its input refers to what is done again.
+    TakenOverWithNewInput,
+    /// Slots are offered for an agent that a rate limit holds.
+    HeldAgentIsOffered,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 54] = [
+    pub const ALL: [Fault; 56] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -129,6 +133,8 @@ impl Fault {
         Fault::SkippedIsNotDeleted,
         Fault::LargeAnswerLeavesNothing,
         Fault::IdleSessionsWithoutBound,
+        Fault::TakenOverWithNewInput,
+        Fault::HeldAgentIsOffered,
     ];
 }
 
