@@ -94,13 +94,16 @@ pub(crate) fn spec_request(bytes: &[u8]) {
 }
 
 pub(crate) fn spec_response(bytes: &[u8]) {
+    let excerpt = spec::excerpt(bytes);
     match spec::parse_response(bytes) {
         Ok(response) => {
+            let short = spec::parse_response(excerpt.response.as_bytes());
+            assert!(short.is_ok_and(|short| short.success == response.success), "{excerpt:?}");
             let printed = json::print("capataz.v1.SpecResponse", &response);
             let again = spec::parse_response(printed.to_string().as_bytes());
             assert!(again.as_ref() == Ok(&response), "{response:?} is read again as {again:?}");
         }
-        Err(violations) => assert!(!violations.is_empty()),
+        Err(violations) => assert!(!violations.is_empty() && !excerpt.broken.is_empty()),
     }
 }
 

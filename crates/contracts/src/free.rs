@@ -35,6 +35,27 @@ pub fn divide(entries: Map<String, Value>) -> (BTreeMap<String, String>, Option<
     (texts, (!others.is_empty()).then(|| Value::Object(others).to_string()))
 }
 
+/// Bytes of the name of a key that was left out, and of all of these names.
+const NAME_BYTES: usize = 256;
+const NAMES_BYTES: usize = 256 * 1024;
+
+/// What a session has no room for, by the names of the keys, within bounds; `None` where there are none.
+#[must_use]
+pub fn left_out(names: impl IntoIterator<Item = String>) -> Option<v1::LeftOut> {
+    let mut left_out = v1::LeftOut::default();
+    let mut bytes = 0;
+    for mut name in names {
+        name.truncate(name.floor_char_boundary(NAME_BYTES));
+        bytes += name.len();
+        if bytes > NAMES_BYTES {
+            left_out.more = left_out.more.saturating_add(1);
+        } else {
+            left_out.keys.push(name);
+        }
+    }
+    (!left_out.keys.is_empty()).then_some(left_out)
+}
+
 /// Writes the free parts of the asks of a start in one way: each key once, in the field that its value belongs to.
 pub fn tidy(request: &mut v1::StartRunRequest) {
     request.each_ask(&mut tidy_ask);

@@ -147,9 +147,17 @@ impl v1::RunResult {
         }
     }
 
+    /// What an ask has come to, to be changed.
+    pub fn ask_mut(&mut self) -> Option<&mut v1::AskResult> {
+        match &mut self.work {
+            Some(Ended::Ask(ask)) => Some(ask),
+            _ => None,
+        }
+    }
+
     /// Counts the names of what was left out of a session instead of telling them. Whether there were any.
     pub fn count_left_out(&mut self) -> bool {
-        let Some(Ended::Ask(ask)) = &mut self.work else { return false };
+        let Some(ask) = self.ask_mut() else { return false };
         let Some(left_out) = ask.left_out.as_mut().filter(|left_out| !left_out.keys.is_empty()) else {
             return false;
         };
@@ -166,5 +174,13 @@ impl v1::RunResult {
             Some(Ended::Script(script)) => Some(script),
             _ => None,
         }
+    }
+}
+
+impl v1::BlobRef {
+    /// The name of a content of so many bytes.
+    #[must_use]
+    pub fn new(blake3: String, size: u64) -> Self {
+        Self { blake3, size, answer: None }
     }
 }

@@ -13,6 +13,7 @@ use capataz_runtime::{Runtime, WorkerSender};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
+use crate::services::named;
 use crate::specs::Specs;
 use crate::{Config, DaemonError, secrets};
 
@@ -99,19 +100,22 @@ fn clock(runtime: &Runtime) -> Clock {
 /// The shard, as hosts reach it.
 struct Port(Runtime);
 
-struct Speaker(WorkerSender);
+struct Speaker {
+    runtime: Runtime,
+    sender: WorkerSender,
+}
 
 impl Connect for Port {
     type Speaker = Speaker;
 
     async fn connect(&self, slots: usize) -> (mpsc::Receiver<connect_response::Frame>, Speaker) {
         let (frames, sender) = self.0.connect_host(slots).await.split();
-        (frames, Speaker(sender))
+        (frames, Speaker { runtime: self.0.clone(), sender })
     }
 }
 
 impl Speak for Speaker {
     async fn say(&self, frame: connect_request::Frame) -> bool {
-        self.0.send(frame).await
+        self.sender.send(named::answered(&self.runtime, frame).await).await
     }
 }

@@ -1,6 +1,6 @@
 //! Answers of specs, and explanations of routing.
 
-use capataz_contracts::v1;
+use capataz_contracts::{spec, v1};
 use serde_json::Value;
 
 use crate::frame::visible;
@@ -12,12 +12,20 @@ use crate::words::{fill, words};
 /// Maximum number of specs whose terms are all shown.
 const MOST_SPECS: usize = 3;
 
-/// The response of an ask as JSON; `None` if there is none or it cannot be parsed.
+/// The response of an ask as JSON, or what the daemon goes by of a large one; `None` if there is none or it cannot be parsed.
 pub fn response(result: &v1::AskResult) -> Option<Value> {
     match result.response.as_ref()?.data.as_ref()? {
         v1::payload::Data::Inline(bytes) => serde_json::from_slice(bytes).ok(),
-        v1::payload::Data::Blob(_) => None,
+        v1::payload::Data::Blob(blob) => serde_json::from_str(&blob.answer.as_ref()?.response).ok(),
     }
+}
+
+/// The mark at the end of a text that may go on in the blob.
+fn goes_on(result: &v1::AskResult, text: &str) -> &'static str {
+    let data = result.response.as_ref().and_then(|response| response.data.as_ref());
+    let is_blob = matches!(data, Some(v1::payload::Data::Blob(_)));
+    // The cut is before a whole character.
+    if is_blob && text.len() + char::MAX.len_utf8() > spec::TEXT_BYTES { " […]" } else { "" }
 }
 
 /// A confidence with two digits. Rounding down keeps an uncertain decision from being shown as certain.
@@ -44,7 +52,7 @@ pub fn answer(result: &v1::AskResult, error: Option<&v1::Error>, paint: Paint) -
     let response = response(result);
     let said = |pointer: &str| response.as_ref()?.pointer(pointer)?.as_str().map(visible_lines);
     if let Some(text) = said("/response/text") {
-        return text;
+        return format!("{text}{}", goes_on(result, &text));
     }
     if let Some(message) = said("/error/message") {
         return paint.text(Tone::Warning, &message);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use capataz_contracts::v1;
+use capataz_contracts::{spec, v1};
 use tokio::sync::mpsc;
 
 use crate::serve::{Answer, Order, Reporter, Serve};
@@ -41,6 +41,11 @@ impl Serve for Computed {
 
     fn agents(&self) -> Vec<v1::Agent> {
         vec![self.agent.clone()]
+    }
+
+    /// Who has asked decides what becomes of a large one.
+    fn inline_max(&self) -> usize {
+        spec::MAX_BYTES
     }
 
     async fn perform(

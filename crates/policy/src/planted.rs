@@ -68,6 +68,9 @@ pub enum Fault {
     TakenBackIsNotNew,
     /// A failed task that a person skips stays FAILED.
     SkippedIsNotDeleted,
+    /// What a large answer asks to be kept is not kept.
+    LargeAnswerLeavesNothing,
+    IdleSessionsWithoutBound,
     /// What succeeded before is taken over although its input refers to what is done again.
     TakenOverWithNewInput,
     /// Slots are offered for an agent that a rate limit holds.
@@ -75,7 +78,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 54] = [
+    pub const ALL: [Fault; 56] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -128,6 +131,8 @@ impl Fault {
         Fault::HealthBeforeItsLease,
         Fault::TakenBackIsNotNew,
         Fault::SkippedIsNotDeleted,
+        Fault::LargeAnswerLeavesNothing,
+        Fault::IdleSessionsWithoutBound,
         Fault::TakenOverWithNewInput,
         Fault::HeldAgentIsOffered,
     ];

@@ -149,6 +149,7 @@ impl Shard {
             }
             self.reread_when_settled(stream);
         }
+        self.sessions.put_away(self.outbox.oldest(), self.config.idle_sessions);
     }
 
     fn durable(&mut self, pending: Pending, position: Position) {

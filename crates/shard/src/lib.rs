@@ -66,7 +66,9 @@ pub use load::{Damage, LoadError};
 pub use outbox::AppendId;
 pub use readings::{Ages, Earlier};
 pub use recovery::blob_hash;
-pub use sessions::{SESSION_LABEL, SESSION_SNAPSHOT_FORMAT, key_stream, run_id, session_stream};
+pub use sessions::{
+    IdleSessions, SESSION_LABEL, SESSION_SNAPSHOT_FORMAT, key_stream, run_id, session_stream,
+};
 pub use shard::{Config, Published, Recovered, ReplyId, Shard};
 pub use touched::Touched;
 pub use turns::{Chosen, Found, Route, find};

@@ -66,8 +66,8 @@ struct Slot {
     load: u64,
     /// It is to be read again once nothing of it is in flight.
     reread: bool,
-    /// Its place among the idle ones.
-    idle: Option<u64>,
+    /// Its place among the idle ones, and the bytes that it had when it came there.
+    idle: Option<(u64, u64)>,
 }
 
 #[derive(Default)]
@@ -95,6 +95,26 @@ impl Slot {
 
     fn is_loaded(&self) -> bool {
         matches!(self.state, Loaded::Ready(_))
+    }
+
+    fn bytes(&self) -> u64 {
+        SLOT_BYTES + self.state().map_or(0, SessionState::bytes)
+    }
+}
+
+/// The bytes of a session in memory beside its state.
+const SLOT_BYTES: u64 = 256;
+
+/// The sessions that nobody asks anything, and that are in memory nevertheless.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct IdleSessions {
+    pub sessions: usize,
+    pub bytes: u64,
+}
+
+impl IdleSessions {
+    fn is_within(self, most: Self) -> bool {
+        self.sessions <= most.sessions && self.bytes <= most.bytes
     }
 }
 
@@ -143,6 +163,10 @@ pub(crate) struct Sessions {
     slots: BTreeMap<RunId, Slot>,
     /// Sessions that nobody asks anything, each once, those first that were left first; some may be busy again.
     idle: BTreeMap<u64, RunId>,
+    idle_bytes: u64,
+    /// The bytes of each run that waits for its turn, and of all of them.
+    waits: BTreeMap<RunId, u64>,
+    waiting_bytes: u64,
     /// Sessions that were asked for.
     loads: u64,
     wanted: Vec<Load>,
@@ -156,6 +180,11 @@ impl Sessions {
     /// Asks that wait for their turn.
     pub(crate) fn waiting(&self, stream: RunId) -> usize {
         self.slots.get(&stream).map_or(0, |slot| slot.waiting.len())
+    }
+
+    /// The bytes of all runs that wait for their turns.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        self.waiting_bytes
     }
 
     pub(crate) fn contains(&self, stream: RunId) -> bool {
@@ -172,9 +201,17 @@ impl Sessions {
         std::mem::take(&mut self.wanted)
     }
 
-    /// The ask waits for its turn.
-    pub(crate) fn join(&mut self, stream: RunId, run: RunId) {
+    /// The ask waits for its turn, with so many bytes.
+    pub(crate) fn join(&mut self, stream: RunId, run: RunId, bytes: u64) {
         self.slot(stream).waiting.push_back(run);
+        self.waits_no_more(run);
+        self.waits.insert(run, bytes);
+        self.waiting_bytes += bytes;
+    }
+
+    fn waits_no_more(&mut self, run: RunId) {
+        let bytes = self.waits.remove(&run).unwrap_or(0);
+        self.waiting_bytes = self.waiting_bytes.saturating_sub(bytes);
     }
 
     /// The next ask of the session that still awaits its turn, where none is at work; what it finds there.
@@ -184,11 +221,18 @@ impl Sessions {
         now: Wall,
         awaits: impl Fn(RunId) -> bool,
     ) -> Option<(RunId, v1::SessionContext)> {
-        let slot = self.slots.get_mut(&stream)?;
-        let (None, Loaded::Ready(state)) = (slot.active, &slot.state) else { return None };
-        let run = std::iter::from_fn(|| slot.waiting.pop_front()).find(|run| awaits(*run))?;
-        slot.active = Some(run);
-        Some((run, state.as_ref().map(|state| state.context(now)).unwrap_or_default()))
+        loop {
+            let slot = self.slots.get_mut(&stream)?;
+            let (None, Loaded::Ready(state)) = (slot.active, &slot.state) else { return None };
+            let run = slot.waiting.pop_front()?;
+            let context =
+                awaits(run).then(|| state.as_ref().map(|state| state.context(now)).unwrap_or_default());
+            slot.active = context.as_ref().map(|_| run);
+            self.waits_no_more(run);
+            if let Some(context) = context {
+                return Some((run, context));
+            }
+        }
     }
 
     /// The ask is over, or never was.
@@ -198,29 +242,79 @@ impl Sessions {
         if slot.active == Some(run) {
             slot.active = None;
         }
+        self.waits_no_more(run);
     }
 
-    /// Where nobody asks anything of the session, it may be forgotten when others need the room.
-    pub(crate) fn rest(&mut self, stream: RunId, oldest_in_flight: AppendId, most: usize) {
-        let Some(slot) = self.slots.get_mut(&stream) else { return };
+    /// Where nobody asks anything of the session, it may be put away when others need the room: then it is read again for
+    /// whoever asks next.
+    pub(crate) fn rest(&mut self, stream: RunId, oldest_in_flight: AppendId, most: IdleSessions) {
+        let Some(slot) = self.slots.get(&stream) else { return };
         if matches!(slot.state, Loaded::Loading) || slot.active.is_some() {
             return;
         }
-        // It was used just now: whatever place it had among those to forget is no longer its own.
-        if let Some(place) = slot.idle.take() {
-            self.idle.remove(&place);
-        }
+        // It was used just now: whatever place it had among those to put away is no longer its own.
+        self.leave_idle(stream);
         let place = self.idle.last_key_value().map_or(0, |(last, _)| last + 1);
-        slot.idle = Some(place);
-        self.idle.insert(place, stream);
-        while self.idle.len() > most {
-            let Some((_, oldest)) = self.idle.pop_first() else { return };
-            let Entry::Occupied(mut slot) = self.slots.entry(oldest) else { continue };
-            slot.get_mut().idle = None;
-            if slot.get().is_idle() && slot.get().last_append < oldest_in_flight {
-                slot.remove();
+        if let Some(slot) = self.slots.get_mut(&stream) {
+            let bytes = slot.bytes();
+            slot.idle = Some((place, bytes));
+            self.idle.insert(place, stream);
+            self.idle_bytes += bytes;
+        }
+        self.put_away(oldest_in_flight, most);
+    }
+
+    /// Puts away as many sessions as there is no room for, those first that were left first. One of which something is in
+    /// flight has to stay until that is settled.
+    pub(crate) fn put_away(&mut self, oldest_in_flight: AppendId, most: IdleSessions) {
+        if self.is_within(most) || planted::is(Fault::IdleSessionsWithoutBound) {
+            return;
+        }
+        let oldest_first: Vec<RunId> = self.idle.values().copied().collect();
+        for stream in oldest_first {
+            if self.is_within(most) {
+                return;
+            }
+            let Some(slot) = self.slots.get(&stream) else { continue };
+            // One that is busy again comes back when it is left.
+            let is_idle = slot.is_idle();
+            if !is_idle || slot.last_append < oldest_in_flight {
+                if is_idle {
+                    self.remove(stream);
+                } else {
+                    self.leave_idle(stream);
+                }
             }
         }
+    }
+
+    fn is_within(&self, most: IdleSessions) -> bool {
+        IdleSessions { sessions: self.idle.len(), bytes: self.idle_bytes }.is_within(most)
+    }
+
+    /// The session has no place among the idle ones any more.
+    fn leave_idle(&mut self, stream: RunId) {
+        let place = self.slots.get_mut(&stream).and_then(|slot| slot.idle.take());
+        if let Some((place, bytes)) = place {
+            self.idle.remove(&place);
+            self.idle_bytes = self.idle_bytes.saturating_sub(bytes);
+        }
+    }
+
+    /// Removes the session from memory, with its place among the idle ones.
+    fn remove(&mut self, stream: RunId) {
+        self.leave_idle(stream);
+        self.slots.remove(&stream);
+    }
+
+    /// The idle sessions of which nothing is in flight, counted anew; for invariant checks.
+    pub(crate) fn idle(&self, oldest_in_flight: AppendId) -> IdleSessions {
+        let idle = self.slots.values().filter(|slot| {
+            slot.is_idle() && !matches!(slot.state, Loaded::Loading) && slot.last_append < oldest_in_flight
+        });
+        let (sessions, bytes) =
+            idle.fold((0, 0), |(sessions, bytes), slot| (sessions + 1, bytes + slot.bytes()));
+        IdleSessions { sessions, bytes }
     }
 
     /// A session was read; `None` where there is none. Commands that waited for it; `None` where the answer is old.
@@ -250,16 +344,17 @@ impl Sessions {
         let Some(slot) = self.slots.get_mut(&damage.run) else { return Default::default() };
         slot.state = Loaded::Damaged(damage);
         slot.reread = false;
-        let asks = slot.active.take().into_iter().chain(std::mem::take(&mut slot.waiting));
-        (asks.collect(), std::mem::take(&mut slot.commands))
+        let asks: Vec<RunId> =
+            slot.active.take().into_iter().chain(std::mem::take(&mut slot.waiting)).collect();
+        let commands = std::mem::take(&mut slot.commands);
+        asks.iter().for_each(|ask| self.waits_no_more(*ask));
+        (asks, commands)
     }
 
     /// A session that was damaged is gone, and another one may begin under its name.
     pub(crate) fn forget_damaged(&mut self, stream: RunId) {
-        if self.damage(stream).is_some()
-            && let Some(Slot { idle: Some(place), .. }) = self.slots.remove(&stream)
-        {
-            self.idle.remove(&place);
+        if self.damage(stream).is_some() {
+            self.remove(stream);
         }
     }
 
@@ -413,6 +508,7 @@ impl Sessions {
     pub(crate) fn recover(&mut self, stream: RunId, state: Option<SessionState>) {
         let snapshot_seq = state.as_ref().map_or(0, SessionState::seq);
         let slot = Slot { state: Loaded::Ready(state.map(Box::new)), snapshot_seq, ..Slot::default() };
+        self.leave_idle(stream);
         self.slots.insert(stream, slot);
     }
 
@@ -422,7 +518,8 @@ impl Sessions {
         self.sweeps = 0;
         self.unread.clear();
         self.wanted.clear();
-        self.slots.retain(|_, slot| !matches!(slot.state, Loaded::Damaged(_)));
+        let is_damaged = |slot: &Slot| matches!(slot.state, Loaded::Damaged(_));
+        self.remove_where(is_damaged);
         let unread = self.slots.iter().filter(|(_, slot)| matches!(slot.state, Loaded::Loading));
         unread.map(|(stream, _)| *stream).collect()
     }
@@ -478,11 +575,7 @@ impl Sessions {
 
     /// Retention is let go. The sessions that it must keep, because somebody is in the middle of them.
     pub(crate) fn sweep(&mut self, oldest_in_flight: AppendId) -> BTreeSet<RunId> {
-        self.slots.retain(|_, slot| {
-            slot.idle = None;
-            !slot.is_idle() || slot.last_append >= oldest_in_flight
-        });
-        self.idle.clear();
+        self.remove_where(|slot| slot.is_idle() && slot.last_append < oldest_in_flight);
         self.sweeps += 1;
         let in_use = self.slots.keys().filter(|_| !planted::is(Fault::SweepRemovesASessionInUse));
         in_use.copied().collect()
@@ -496,6 +589,13 @@ impl Sessions {
         }
         for stream in std::mem::take(&mut self.unread) {
             self.load(stream);
+        }
+    }
+
+    fn remove_where(&mut self, is_gone: impl Fn(&Slot) -> bool) {
+        let gone = self.slots.iter().filter(|(_, slot)| is_gone(slot)).map(|(stream, _)| *stream);
+        for stream in gone.collect::<Vec<RunId>>() {
+            self.remove(stream);
         }
     }
 

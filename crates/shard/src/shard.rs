@@ -27,7 +27,7 @@ use crate::readings::{Ages, Earlier, Readings};
 use crate::resting::Resting;
 use crate::returns::Returns;
 use crate::runs::Runs;
-use crate::sessions::{Load, Sessions};
+use crate::sessions::{IdleSessions, Load, Sessions};
 use crate::timers::{Timer, Timers};
 use crate::touched::{Restart, Touched};
 
@@ -56,8 +56,10 @@ pub struct Config {
     pub snapshot_every: u64,
     /// Events after which a session's state is cached in the store.
     pub session_snapshot_every: u64,
-    /// Sessions that nobody asks anything, kept in memory.
-    pub max_idle_sessions: usize,
+    /// Sessions that nobody asks anything, kept in memory: so many at most, and so many bytes.
+    pub idle_sessions: IdleSessions,
+    /// The bytes of the runs that wait for their turns in sessions, beyond which further ones are refused.
+    pub max_waiting_bytes: u64,
     /// A run of which nothing is in work, and no deadline is due for so long, is not kept in memory.
     pub rest_after_ms: i64,
     /// Asks of one session that may wait for their turn.
@@ -69,6 +71,13 @@ pub struct Config {
     /// Bytes of outputs in the answer to a caller that waits.
     pub max_result_bytes: usize,
 }
+
+/// Idle sessions in memory.
+const IDLE_SESSIONS: usize = 1_024;
+/// The bytes of idle sessions in memory: 32 MiB.
+const IDLE_BYTES: u64 = 32 * 1024 * 1024;
+/// The bytes of the runs that wait for their turns in sessions: 128 MiB.
+const WAITING_BYTES: u64 = 128 * 1024 * 1024;
 
 impl Default for Config {
     fn default() -> Self {
@@ -82,7 +91,8 @@ impl Default for Config {
             max_waiters_per_run: 1_024,
             snapshot_every: 2_000,
             session_snapshot_every: 64,
-            max_idle_sessions: 1_024,
+            idle_sessions: IdleSessions { sessions: IDLE_SESSIONS, bytes: IDLE_BYTES },
+            max_waiting_bytes: WAITING_BYTES,
             rest_after_ms: 10_000,
             max_waiting_per_session: 256,
             max_events_per_run: 1_000_000,
@@ -476,6 +486,13 @@ impl Shard {
     /// For each run, how many callers wait for its end, and how much is wanted of it once it is read; for invariant checks.
     pub fn kept_for_callers(&self) -> impl Iterator<Item = (usize, usize)> {
         self.runs.iter().map(|(_, slot)| (slot.waiters.len(), 0)).chain(self.resting.kept())
+    }
+
+    /// The idle sessions of which nothing is in flight, for invariant checks; `None` while the shard drains, for then nobody
+    /// has a turn, and nothing is put away.
+    #[must_use]
+    pub fn idle_sessions(&self) -> Option<IdleSessions> {
+        (!self.draining).then(|| self.sessions.idle(self.outbox.oldest()))
     }
 
     /// The state of a run in work, for invariant checks.

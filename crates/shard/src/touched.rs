@@ -285,7 +285,7 @@ impl Shard {
         let slot = self.runs.get(run)?;
         let stream = slot.state.session().map(session_stream)?;
         match slot.state.awaited_session() {
-            Some(_) => self.sessions.join(stream, run),
+            Some(_) => self.sessions.join(stream, run, slot.state.bytes()),
             None => self.sessions.resume(stream, run),
         }
         Some(stream)

@@ -48,7 +48,8 @@ impl Shard {
     /// Whether one more ask may wait for its turn.
     pub(crate) fn session_is_full(&self, session: Option<&str>) -> Option<Declined> {
         let waiting = self.sessions.waiting(session_stream(session?));
-        let full = waiting >= self.config.max_waiting_per_session;
+        let full = waiting >= self.config.max_waiting_per_session
+            || self.sessions.waiting_bytes() >= self.config.max_waiting_bytes;
         full.then_some(Declined::Overloaded { retry_after_ms: RETRY_AFTER_MS })
     }
 
@@ -57,7 +58,7 @@ impl Shard {
         let Some(slot) = self.runs.get(run) else { return };
         let Some(session) = slot.state.awaited_session() else { return };
         let stream = session_stream(session);
-        self.sessions.join(stream, run);
+        self.sessions.join(stream, run, slot.state.bytes());
         self.load_sessions();
         self.next_turn(stream);
     }
@@ -87,7 +88,7 @@ impl Shard {
         let awaits = |run| runs.get(run).is_some_and(|slot| slot.state.awaited_session().is_some());
         match self.sessions.next_turn(stream, self.wall(), awaits) {
             Some((run, context)) => self.input(run, engine::Input::SessionTurn { context }, Origin::Shard),
-            None => self.sessions.rest(stream, self.outbox.oldest(), self.config.max_idle_sessions),
+            None => self.sessions.rest(stream, self.outbox.oldest(), self.config.idle_sessions),
         }
     }
 
@@ -215,7 +216,7 @@ impl Shard {
                 continue;
             }
             match slot.state.awaited_session() {
-                Some(_) => self.sessions.join(stream, run),
+                Some(_) => self.sessions.join(stream, run, slot.state.bytes()),
                 None => self.sessions.resume(stream, run),
             }
         }

@@ -14,8 +14,8 @@ use capataz_shard::feed;
 use capataz_shard::journal::{load, load_session};
 use capataz_shard::shard::Config;
 use capataz_shard::{
-    Answer, Chosen, Driver, Input, Output, Recovered, ReplyId, Request, Route, SESSION_LABEL, StartRequest,
-    find, session_stream,
+    Answer, Chosen, Declined, Driver, IdleSessions, Input, Output, Recovered, ReplyId, Request, Route,
+    SESSION_LABEL, StartRequest, find, session_stream,
 };
 use capataz_shard::{StartReply, WaitReply};
 use capataz_store::{
@@ -57,6 +57,14 @@ struct World {
     runs_made: u128,
     /// Sessions that the core has had read.
     sessions_read: usize,
+    config: Config,
+    /// Bytes that each answer wants to be kept, and each text has beside its number.
+    notes: usize,
+    text: usize,
+    /// The worker says nothing more.
+    mute: bool,
+    /// Asks that were declined, for there is no room.
+    declined: Vec<usize>,
 }
 
 impl World {
@@ -66,17 +74,26 @@ impl World {
 
     /// Asks those at once.
     fn with(asks: std::ops::Range<usize>) -> Self {
+        Self::configured(asks, Config::default())
+    }
+
+    fn configured(asks: std::ops::Range<usize>, config: Config) -> Self {
         let store = MemoryStore::new();
         let writer = store.claim(SHARD, Mark(1)).unwrap();
         let mut world = Self {
             store,
             writer,
-            core: Driver::new(&Config::default(), vec![SHARD]),
+            core: Driver::new(&config, vec![SHARD]),
             inbox: VecDeque::new(),
             connection: 0,
             open: asks.collect(),
             runs_made: 0,
             sessions_read: 0,
+            config,
+            notes: 0,
+            text: 0,
+            mute: false,
+            declined: Vec::new(),
         };
         world.begin();
         world
@@ -86,7 +103,7 @@ impl World {
     fn begin(&mut self) {
         let mark = Mark(self.store.history(SHARD).unwrap().newest().unwrap().0 + 1);
         self.writer = self.store.claim(SHARD, mark).unwrap();
-        self.core = Driver::new(&Config::default(), vec![SHARD]);
+        self.core = Driver::new(&self.config, vec![SHARD]);
         self.inbox.clear();
         let unfinished = self.store.unfinished(SHARD, None, usize::MAX).unwrap();
         let runs: Vec<_> = unfinished
@@ -128,7 +145,7 @@ impl World {
     fn ask_in(&mut self, number: usize, session: Option<String>) {
         self.runs_made += 1;
         let ask = v1::Ask {
-            text: format!("text {number}"),
+            text: format!("text {number}{}", "x".repeat(self.text)),
             session: session.clone(),
             request_id: Some(format!("req-{number}")),
             ..v1::Ask::default()
@@ -168,7 +185,9 @@ impl World {
                     let state = load_session(&self.store, stream).unwrap().map(Box::new);
                     self.inbox.push_back(Input::SessionLoaded { stream, load, state: Ok(state) });
                 }
-                Output::Frame { frame: Hear::Assignment(assignment), .. } => self.answer(assignment),
+                Output::Frame { frame: Hear::Assignment(assignment), .. } if !self.mute => {
+                    self.answer(assignment);
+                }
                 Output::Reply { reply, answer } => self.replied(usize::try_from(reply.0).unwrap(), answer),
                 Output::Restart { .. } => panic!("the log is not what the core believes"),
                 _ => {}
@@ -198,6 +217,10 @@ impl World {
                 assert!(self.store.get_run(run).unwrap().unwrap().summary.finished_at.is_some());
                 self.open.remove(&number);
             }
+            Answer::Start(Err(Declined::Overloaded { retry_after_ms: 1_000 })) => {
+                self.open.remove(&number);
+                self.declined.push(number);
+            }
             other => panic!("ask {number}: {other:?}"),
         }
     }
@@ -217,6 +240,9 @@ impl World {
             "metadata": { "processing_time_ms": 0, "confidence": 0.5 },
             "context_update": { "custom": { "last": request["id"] } },
         });
+        if self.notes > 0 {
+            response["context_update"]["custom"]["notes"] = "x".repeat(self.notes).into();
+        }
         if request["spec"] == "wave" && request["id"] == "req-2" {
             response["transition"] = json!({
                 "suggest_spec": "kiro", "reason": "r", "confidence": 0.9, "auto_transition": true,
@@ -314,7 +340,10 @@ fn asks_survive_a_death_at_every_step() {
 
 /// Asks one after the other, `rounds` times in each session in turn; how many sessions were read from the disk.
 fn sessions_read(sessions: usize, rounds: usize) -> usize {
-    let mut world = World::with(0..0);
+    read_by(World::with(0..0), sessions, rounds)
+}
+
+fn read_by(mut world: World, sessions: usize, rounds: usize) -> usize {
     for number in 0..sessions * rounds {
         // Only the asks with the numbers of `ASKS` are handed over.
         let number = number + ASKS.len();
@@ -336,4 +365,36 @@ fn sessions_left_longest_ago_are_forgotten_when_there_are_too_many() {
     // In turn: when a session is asked again, all the others were used after it.
     let (many, rounds) = (1_100, 2);
     assert_eq!(sessions_read(many, rounds), many * rounds);
+}
+
+#[test]
+fn sessions_left_longest_ago_are_put_away_when_they_have_too_many_bytes() {
+    // Each has a little more than 100,000 bytes, so that ten of them are too many for a million.
+    let world = || {
+        let idle_sessions = IdleSessions { sessions: 1_024, bytes: 1_000_000 };
+        let world = World::configured(0..0, Config { idle_sessions, ..Config::default() });
+        World { notes: 100_000, ..world }
+    };
+    assert_eq!(read_by(world(), 9, 3), 9);
+    assert_eq!(read_by(world(), 11, 3), 33);
+}
+
+#[test]
+fn asks_that_wait_for_their_turns_have_a_bound_in_bytes() {
+    let config = Config { max_waiting_bytes: 30_000, ..Config::default() };
+    let mut world = World { text: 10_000, mute: true, ..World::configured(0..0, config) };
+    // The first one is at work, and three wait: 30,000 bytes and more.
+    for number in 10..15 {
+        world.open.insert(number);
+        world.ask_in(number, Some("a".to_owned()));
+        while world.step() {}
+    }
+    assert_eq!(world.declined, [14]);
+    // Whoever cannot be held is told so in any session; without one nobody waits for a turn.
+    for (number, session) in [(15, Some("b".to_owned())), (16, None)] {
+        world.open.insert(number);
+        world.ask_in(number, session);
+        while world.step() {}
+    }
+    assert_eq!((world.declined.clone(), world.open.len()), (vec![14, 15], 5));
 }

@@ -18,7 +18,14 @@ impl World {
         }
         let Some(core) = &self.daemon.core else { return Ok(()) };
         let most = self.scenario.core.max_waiters_per_run;
+        let most_idle = self.scenario.core.idle_sessions;
         for shard in self.scenario.shards().into_iter().filter_map(|shard| core.shard(shard)) {
+            if let Some(idle) = shard.idle_sessions() {
+                let is_bounded = idle.sessions <= most_idle.sessions && idle.bytes <= most_idle.bytes;
+                bounded(is_bounded, &|| {
+                    format!("{idle:?} are in memory, and nobody asks anything of them; {most_idle:?} may be")
+                })?;
+            }
             for (waiters, wanted) in shard.kept_for_callers() {
                 // The one who starts a run may wait for it, and the run itself may want to be read for a deadline.
                 bounded(waiters <= most + 1 && wanted <= most + 1, &|| {

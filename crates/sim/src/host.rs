@@ -3,8 +3,10 @@
 //! A host has one page for each script that it opened a browser for. A page is gone with its host, and a script whose
 //! page is gone hears BROWSER_LOST. What was really sent to a page is told to the model, which never asks the engine.
 
+use capataz_contracts::spec;
 use capataz_contracts::v1::{self, connect_request::Frame as Said, payload::Data};
 use capataz_engine::{BROWSER_AGENT, BROWSER_MEDIA_TYPE};
+use capataz_store::BlobHash;
 use prost::Message;
 use serde_json::{Value, json};
 
@@ -271,5 +273,18 @@ fn answer(rng: &mut Rng, request: &Value, key: Key, worker: &str, calm: bool) ->
         96..=97 => answer["metadata"] = Value::Null,
         _ => return payload("application/json", b"{\"success\":".to_vec()),
     }
+    // Of what these few answers want to be kept, a session has room for three.
+    if key.2 % 40 == 7 {
+        let notes = format!("notes-{}", key.2 % 7);
+        answer["context_update"]["custom"][notes] = "x".repeat(80_000).into();
+        return large(answer.to_string().as_bytes());
+    }
     payload("application/json", answer.to_string().into_bytes())
+}
+
+/// An answer that is a blob, as the daemon's door hands it to a shard.
+fn large(answer: &[u8]) -> v1::Payload {
+    let mut blob = v1::BlobRef::new(BlobHash::of(answer).to_string(), answer.len() as u64);
+    blob.answer = Some(Box::new(spec::excerpt(answer)));
+    v1::Payload { media_type: "application/json".to_owned(), data: Some(Data::Blob(blob)) }
 }

@@ -3,6 +3,7 @@
 use capataz_contracts::v1;
 use capataz_crew::{Known, KnownAgent};
 use capataz_engine::BROWSER_AGENT;
+use capataz_shard::IdleSessions;
 use capataz_shard::shard::Config;
 
 use capataz_store::ShardId;
@@ -168,13 +169,22 @@ fn core_config(rng: &mut Rng) -> Config {
         max_pending_appends: if rng.percent(10) { 3 } else { 8_192 },
         snapshot_every: if rng.percent(70) { 2 + rng.draw() % 20 } else { 2_000 },
         session_snapshot_every: if rng.percent(70) { 1 + rng.draw() % 6 } else { 64 },
-        max_idle_sessions: if rng.percent(50) { rng.below(3) } else { 1_024 },
+        idle_sessions: idle_sessions(rng),
         max_waiters_per_run: if rng.percent(20) { 1 + rng.below(2) } else { 1_024 },
         max_waiting_per_session: if rng.percent(10) { 2 } else { 256 },
         max_bytes_per_run: if rng.percent(10) { 1_500 + rng.draw() % 12_000 } else { u64::MAX },
         rest_after_ms: if rng.percent(60) { rng.between(0, 2_000) } else { 10_000 },
         max_events_per_run: if rng.percent(10) { 15 + rng.draw() % 40 } else { 1_000_000 },
         ..Config::default()
+    }
+}
+
+/// Few sessions, or few bytes of them: as many as one or two short ones have.
+fn idle_sessions(rng: &mut Rng) -> IdleSessions {
+    if rng.percent(50) {
+        IdleSessions { sessions: rng.below(3), bytes: u64::MAX }
+    } else {
+        IdleSessions { sessions: 1_024, bytes: 4_000 }
     }
 }
 

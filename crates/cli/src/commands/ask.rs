@@ -59,7 +59,22 @@ impl Asking<'_> {
         };
         let executed = self.daemon.client.execute_run(request, Some(self.args.timeout)).await;
         let executed = executed.map_err(|error| self.daemon.failure(error))?;
-        Ok(Asked { run_id: executed.run_id, result: executed.result })
+        let mut asked = Asked { run_id: executed.run_id, result: executed.result };
+        if let Some(response) = asked.result.as_mut().and_then(|result| result.ask_mut()?.response.as_mut()) {
+            self.fetch(response).await?;
+        }
+        Ok(asked)
+    }
+
+    /// A large answer is a blob, which is put in its place.
+    async fn fetch(&self, response: &mut v1::Payload) -> Result<(), Failure> {
+        if let Some(data @ v1::payload::Data::Blob(_)) = &mut response.data
+            && let v1::payload::Data::Blob(blob) = &*data
+        {
+            let content = self.daemon.client.get_blob(&blob.blake3).await;
+            *data = v1::payload::Data::Inline(content.map_err(|error| self.daemon.failure(error))?);
+        }
+        Ok(())
     }
 
     async fn explain(&self, text: &str) -> Result<v1::ExplainResponse, Failure> {

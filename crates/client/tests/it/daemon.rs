@@ -442,7 +442,7 @@ impl BlobService for Fake {
             content.extend_from_slice(&request?.chunk);
         }
         let mut blobs = self.blobs.lock().unwrap();
-        let blob = v1::BlobRef { blake3: format!("{:064x}", blobs.len()), size: content.len() as u64 };
+        let blob = v1::BlobRef::new(format!("{:064x}", blobs.len()), content.len() as u64);
         blobs.insert(blob.blake3.clone(), content.into());
         Ok(Response::new(v1::PutBlobResponse { blob: Some(blob) }))
     }

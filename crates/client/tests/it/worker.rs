@@ -609,7 +609,7 @@ async fn large_payloads_travel_as_blobs() {
     daemon.blobs.lock().unwrap().insert(blake3.clone(), text.to_string().into());
     let blob = |blake3: &str, size| v1::Payload {
         media_type: "application/json".to_owned(),
-        data: Some(Data::Blob(v1::BlobRef { blake3: blake3.to_owned(), size })),
+        data: Some(Data::Blob(v1::BlobRef::new(blake3.to_owned(), size))),
     };
     connection.assign_to("echo", 1, blob(&blake3, 200_002)).await;
     let stored = format!("{:064x}", 1);

@@ -1792,7 +1792,8 @@ pub mod agent_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
-/// What goes into an agent and comes out of it. Up to 32 KiB travel inline; anything larger is a blob.
+/// What goes into an agent and comes out of it. Up to 32 KiB travel inline; anything larger is a blob, but for the request that
+/// a spec gets, which has up to 1 MiB.
 /// In JSON a payload of media type `application/json` is simply its value.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Payload {
@@ -1806,7 +1807,7 @@ pub struct Payload {
 pub mod payload {
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Data {
-        /// The content itself: at most 32 KiB.
+        /// The content itself: at most 32 KiB, a SpecRequest at most 1 MiB.
         #[prost(bytes, tag = "2")]
         Inline(::prost::bytes::Bytes),
         /// The name of the content, which BlobService has.
@@ -1823,6 +1824,26 @@ pub struct BlobRef {
     /// Length of the content in bytes.
     #[prost(uint64, tag = "2")]
     pub size: u64,
+    /// Set where the content is the answer of a spec: what the daemon goes by of it.
+    #[prost(message, optional, boxed, tag = "3")]
+    pub answer: ::core::option::Option<::prost::alloc::boxed::Box<AnswerExcerpt>>,
+}
+/// What is gone by of a spec's answer that is a blob. Its JSON form does not have it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AnswerExcerpt {
+    /// The SpecResponse as JSON, without what only its reader needs: without `structured` and with long texts cut, that of the
+    /// answer to 4 KiB. Empty where the blob is no SpecResponse.
+    #[prost(string, tag = "1")]
+    pub response: ::prost::alloc::string::String,
+    /// Why the blob is no SpecResponse, in words; empty where it is one.
+    #[prost(string, tag = "2")]
+    pub broken: ::prost::alloc::string::String,
+    /// Keys of `context_update` for which a session has no room whatever it keeps, such as `custom.notes`; each cut to 256 bytes.
+    #[prost(string, repeated, tag = "3")]
+    pub left_out: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// How many more of these keys there are, beyond 256 KiB of names.
+    #[prost(uint32, tag = "4")]
+    pub more_left_out: u32,
 }
 /// One failure, with a stable code. Codes and their advice: docs/errors.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2196,7 +2217,7 @@ pub struct AskResult {
     /// `id` of the request that the spec got.
     #[prost(string, tag = "2")]
     pub request_id: ::prost::alloc::string::String,
-    /// The SpecResponse, as its agent wrote it; where no spec gave a valid one, the daemon's own, in the user's language. Absent
+    /// The SpecResponse, as its agent wrote it, beyond 32 KiB as a blob; where no spec gave a valid one, the daemon's own, in the user's language. Absent
     /// where the ask was cancelled.
     #[prost(message, optional, tag = "3")]
     pub response: ::core::option::Option<Payload>,
@@ -11487,7 +11508,8 @@ pub struct Completed {
     #[prost(message, optional, tag = "1")]
     pub lease: ::core::option::Option<LeaseRef>,
     /// What the task gives back; where absent, JSON null. At most 32 KiB inline (else the task fails with
-    /// OUTPUT_TOO_LARGE), and valid JSON where the media type says JSON (else the task fails with INVALID_OUTPUT).
+    /// OUTPUT_TOO_LARGE), and valid JSON where the media type says JSON (else the task fails with INVALID_OUTPUT). The answer of
+    /// a spec may have 1 MiB inline.
     #[prost(message, optional, tag = "2")]
     pub output: ::core::option::Option<Payload>,
     /// The end of what the agent logged; the last 16 KiB are kept.

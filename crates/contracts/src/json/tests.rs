@@ -52,7 +52,7 @@ impl Entropy {
             2 => inline("application/octet-stream", self.draw().to_be_bytes().to_vec()),
             3 => inline("application/json", b"{ not json".to_vec()),
             4 => {
-                let blob = v1::BlobRef { blake3: self.text(), size: self.draw() };
+                let blob = v1::BlobRef::new(self.text(), self.draw());
                 v1::Payload { media_type: self.text(), data: Some(v1::payload::Data::Blob(blob)) }
             }
             _ => {

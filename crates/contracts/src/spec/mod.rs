@@ -6,6 +6,7 @@
 //!
 //! The guide with every rule is `docs/spec-contract.md`. Begin reading with `proto/capataz/v1/spec.proto`.
 
+mod excerpt;
 mod integers;
 mod parts;
 mod requests;
@@ -20,6 +21,7 @@ use crate::v1;
 use crate::version::{ContractVersion, negotiate};
 use crate::violation::{Violation, Violations};
 
+pub use excerpt::{TEXT_BYTES, excerpt, excerpt_of_size};
 pub(crate) use integers::check as check_integers;
 pub use responses::answers;
 

@@ -37,8 +37,12 @@ pub fn check(payload: &v1::Payload, inline_max: usize, path: &Path<'_>, violatio
         }
         Data::Inline(_) => {}
         Data::Blob(blob) => {
+            let path = &path.key(BLOB);
             if !is_hash(&blob.blake3) {
-                violations.push(&path.key(BLOB).key("blake3"), "blob", NO_HASH);
+                violations.push(&path.key("blake3"), "blob", NO_HASH);
+            }
+            if blob.answer.is_some() {
+                violations.push(&path.key("answer"), "output_only", "only the daemon sets this field");
             }
         }
     }

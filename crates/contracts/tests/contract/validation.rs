@@ -169,7 +169,7 @@ fn payloads() {
         assert_eq!(in_short(&payload(&value, 32 * 1024)), expected);
     }
     let inline = |text: &str| v1::payload::Data::Inline(text.to_owned().into());
-    let blob = |hash: &str| v1::payload::Data::Blob(v1::BlobRef { blake3: hash.to_owned(), size: 1 });
+    let blob = |hash: &str| v1::payload::Data::Blob(v1::BlobRef::new(hash.to_owned(), 1));
     check("application/json", inline("{}"), &[]);
     check("application/json", inline("{"), &[" payload"]);
     check("application/json", inline("\"\u{fffd}\""), &[]);

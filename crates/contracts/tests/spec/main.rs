@@ -4,6 +4,7 @@
 mod answers;
 mod corruptions;
 mod documents;
+mod excerpts;
 mod identity;
 mod versions;
 

@@ -50,7 +50,7 @@ impl BlobService for Blobs {
         let now = self.runtime.now().wall;
         let put = move || store.put_blob(&content, now).map_err(|error| status::store(&error));
         let hash = read_on(&self.runtime, put).await?;
-        Ok(Response::new(v1::PutBlobResponse { blob: Some(v1::BlobRef { blake3: hash.to_string(), size }) }))
+        Ok(Response::new(v1::PutBlobResponse { blob: Some(v1::BlobRef::new(hash.to_string(), size)) }))
     }
 
     type GetBlobStream = Pages<v1::GetBlobResponse>;
@@ -60,7 +60,7 @@ impl BlobService for Blobs {
         request: Request<v1::GetBlobRequest>,
     ) -> Result<Response<Self::GetBlobStream>, Status> {
         let blake3 = request.into_inner().blake3;
-        let reference = v1::BlobRef { blake3, size: 0 };
+        let reference = v1::BlobRef::new(blake3, 0);
         let Some(hash) = blob_hash(&reference) else {
             return Err(status::invalid_field("blake3", "hash", "64 hexadecimal characters"));
         };

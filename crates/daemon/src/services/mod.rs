@@ -9,7 +9,7 @@ mod executor;
 mod family;
 mod follow;
 mod health_checks;
-mod named;
+pub(crate) mod named;
 mod reports;
 mod router;
 mod runs;

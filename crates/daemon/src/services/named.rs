@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use capataz_contracts::spec;
 use capataz_contracts::v1::{self, connect_request::Frame, payload::Data};
+use capataz_contracts::validate::{self, INLINE_MAX};
 use capataz_policy::codes;
 use capataz_runtime::Runtime;
 use capataz_shard::blob_hash;
-use capataz_store::{BlobHash, RunId};
+use capataz_store::{BlobHash, RunId, Store, StoreError};
 use tonic::Status;
 
 use super::runs::answer;
@@ -32,45 +34,109 @@ async fn of_frame<T: Send + 'static>(
     runtime.reads().frame(read).await.map_err(status::busy)?
 }
 
-/// A worker's frame, whose output is there. A result that names a blob that is not there is a failure of its task, and a
-/// partial output is left out.
-pub(super) async fn existing(runtime: &Runtime, frame: Frame) -> Result<Frame, Status> {
-    let (lease, named) = match &frame {
-        Frame::Completed(v1::Completed { lease, output, .. }) => (lease, output.as_ref()),
-        Frame::Cancelled(v1::Cancelled { lease, partial_output, .. })
-        | Frame::Progress(v1::Progress { lease, partial_output, .. }) => (lease, partial_output.as_ref()),
-        _ => return Ok(frame),
-    };
-    let Some(Data::Blob(blob)) = named.and_then(|output| output.data.as_ref()) else { return Ok(frame) };
+/// A worker's frame as a shard may have it: within the limits, and what it names is there.
+pub(super) async fn taken(runtime: &Runtime, frame: Frame) -> Result<Frame, Status> {
+    let frame = validate::worker_frame(stored(runtime, frame).await?, INLINE_MAX);
+    let Some(blob) = output_of(&frame) else { return Ok(frame) };
     let is_there = match blob_hash(blob) {
         Some(hash) => of_frame(runtime, renewal(runtime, vec![hash])).await?.is_none(),
         None => false,
     };
-    let run = lease.as_ref().and_then(|lease| lease.run_id.parse().ok());
-    if is_there || !takes_blobs(runtime, run).await? {
-        return Ok(frame);
-    }
-    let error = v1::Error {
-        code: codes::BLOB_NOT_FOUND.into(),
-        message: format!("the output is blob {}, which is not there", blob.blake3),
-        ..v1::Error::default()
+    if is_there { excerpted(runtime, frame).await } else { Ok(without(blob.blake3.clone(), frame)) }
+}
+
+/// The frame of a worker within the daemon, which keeps the limits.
+pub(crate) async fn answered(runtime: &Runtime, frame: Frame) -> Frame {
+    let lease = match &frame {
+        Frame::Completed(completed) => completed.lease.clone(),
+        _ => return frame,
     };
-    Ok(match frame {
+    let read = async { excerpted(runtime, stored(runtime, frame).await?).await };
+    read.await.unwrap_or_else(|error| {
+        let message = format!("the answer cannot be kept: {}", error.message());
+        let error = codes::error(codes::SERVICE_UNAVAILABLE, message);
+        Frame::Failed(v1::Failed { lease, error: Some(error), log: String::new() })
+    })
+}
+
+/// The blob that is the output in a frame.
+fn output_of(frame: &Frame) -> Option<&v1::BlobRef> {
+    let output = match frame {
+        Frame::Completed(completed) => completed.output.as_ref(),
+        Frame::Cancelled(cancelled) => cancelled.partial_output.as_ref(),
+        Frame::Progress(progress) => progress.partial_output.as_ref(),
+        _ => None,
+    };
+    match output?.data.as_ref()? {
+        Data::Blob(blob) => Some(blob),
+        Data::Inline(_) => None,
+    }
+}
+
+/// A frame whose output is not there: a result is a failure of its task, and a partial output is left out.
+fn without(blake3: String, frame: Frame) -> Frame {
+    let error =
+        codes::error(codes::BLOB_NOT_FOUND, format!("the output is blob {blake3}, which is not there"));
+    match frame {
         Frame::Completed(v1::Completed { lease, log, .. }) => {
             Frame::Failed(v1::Failed { lease, error: Some(error), log })
         }
         Frame::Cancelled(cancelled) => Frame::Cancelled(v1::Cancelled { partial_output: None, ..cancelled }),
         Frame::Progress(progress) => Frame::Progress(v1::Progress { partial_output: None, ..progress }),
         frame => frame,
-    })
+    }
 }
 
-/// Whether the outputs of the run's tasks may be blobs. Where they may not, the run says so itself.
-async fn takes_blobs(runtime: &Runtime, run: Option<RunId>) -> Result<bool, Status> {
-    let Some(run) = run else { return Ok(true) };
+/// A spec's answer that is too large to be inline becomes a blob.
+async fn stored(runtime: &Runtime, mut frame: Frame) -> Result<Frame, Status> {
+    let Frame::Completed(completed) = &mut frame else { return Ok(frame) };
+    let Some(v1::Payload { data: Some(data), .. }) = &mut completed.output else { return Ok(frame) };
+    let content = match data {
+        Data::Inline(content) if content.len() > INLINE_MAX => content.clone(),
+        Data::Inline(_) | Data::Blob(_) => return Ok(frame),
+    };
+    if !is_answer(runtime, completed.lease.as_ref()).await? {
+        return Ok(frame);
+    }
+    let (store, now) = (Arc::clone(runtime.store()), runtime.now().wall);
+    let size = content.len() as u64;
+    let put = move || store.put_blob(&content, now).map_err(|error| status::store(&error));
+    *data = Data::Blob(v1::BlobRef::new(of_frame(runtime, put).await?.to_string(), size));
+    Ok(frame)
+}
+
+/// A spec's answer that is a blob has with it what its ask goes by. It is read here, and judged where that holds up no shard.
+async fn excerpted(runtime: &Runtime, mut frame: Frame) -> Result<Frame, Status> {
+    let Frame::Completed(completed) = &mut frame else { return Ok(frame) };
+    let Some(v1::Payload { data: Some(Data::Blob(blob)), .. }) = &mut completed.output else {
+        return Ok(frame);
+    };
+    let Some(hash) = blob_hash(blob) else { return Ok(frame) };
+    if is_answer(runtime, completed.lease.as_ref()).await? {
+        let store = Arc::clone(runtime.store());
+        let read = move || excerpt(&*store, hash).map_err(|error| status::store(&error));
+        let (size, excerpt) = of_frame(runtime, read).await?;
+        blob.size = size;
+        blob.answer = Some(Box::new(excerpt));
+    }
+    Ok(frame)
+}
+
+fn excerpt(store: &dyn Store, hash: BlobHash) -> Result<(u64, v1::AnswerExcerpt), StoreError> {
+    let size = store.blob_size(hash)?.unwrap_or_default();
+    let excerpt = match spec::excerpt_of_size(size) {
+        Some(excerpt) => excerpt,
+        None => spec::excerpt(&store.read_blob(hash, 0, spec::MAX_BYTES)?.unwrap_or_default()),
+    };
+    Ok((size, excerpt))
+}
+
+/// Whether what this lease's task gives back is the answer of a spec.
+async fn is_answer(runtime: &Runtime, lease: Option<&v1::LeaseRef>) -> Result<bool, Status> {
+    let Some(run) = lease.and_then(|lease| lease.run_id.parse::<RunId>().ok()) else { return Ok(false) };
     let store = Arc::clone(runtime.store());
     let row = of_frame(runtime, move || store.get_run(run).map_err(|error| status::store(&error))).await?;
-    Ok(row.is_none_or(|row| starts::takes_blobs(&row)))
+    Ok(row.is_some_and(|row| starts::asks_specs(&row)))
 }
 
 /// Renews the ages of the blobs, and returns the first one that does not exist. To be called where reads may block.

@@ -52,9 +52,9 @@ fn check_specs(specs: &Specs, asks: &[&v1::Ask]) -> Result<(), Status> {
     }
 }
 
-/// Whether the outputs of the run's tasks may be blobs. To an ask no blob is an answer.
-pub(super) fn takes_blobs(row: &RunRow) -> bool {
-    row.kind != v1::RunKind::Ask as i32
+/// Whether the outputs of the run's tasks are answers of specs.
+pub(super) fn asks_specs(row: &RunRow) -> bool {
+    row.kind == v1::RunKind::Ask as i32
 }
 
 /// The ask that a run is, or those among its tasks, at any depth.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use capataz_contracts::v1::worker_service_server::WorkerService;
 use capataz_contracts::v1::{self, connect_request::Frame as Said, connect_response};
-use capataz_contracts::validate::{self, INLINE_MAX};
+use capataz_contracts::validate;
 use capataz_crew::CloseReason;
 use capataz_policy::codes;
 use capataz_runtime::{Runtime, WorkerLink, WorkerSender};
@@ -95,7 +95,7 @@ async fn listen(
     loop {
         match said.message().await {
             Ok(Some(v1::ConnectRequest { frame: Some(frame) })) => {
-                let frame = named::existing(runtime, validate::worker_frame(frame, INLINE_MAX)).await?;
+                let frame = named::taken(runtime, frame).await?;
                 if !sender.send(frame).await {
                     return Ok(());
                 }

@@ -1,6 +1,7 @@
 //! Bad asks, and specs that answer badly: one clear error with every violation and its path, and nothing stored; or the
 //! next spec's answer, with the reason why the first one's did not count.
 
+use capataz_contracts::v1::blob_service_client::BlobServiceClient;
 use capataz_contracts::v1::{
     self, RunOutcome, connect_response::Frame as Hear, event::Body, start_runs_item::Result as Item,
 };
@@ -251,6 +252,12 @@ async fn the_last_20_messages_of_a_long_conversation_are_in_a_request() {
     assert_eq!(request["conversation"]["message_count"], 22);
 }
 
+/// An answer whose JSON has so many bytes.
+fn answer_of(request: &Value, bytes: usize) -> Value {
+    let length = answer_to(request, "").to_string().len();
+    answer_to(request, &"y".repeat(bytes - length))
+}
+
 /// An answer, and what the reason for its refusal has to name.
 type Nonsense = (&'static str, fn(&Value) -> Does, &'static str);
 
@@ -266,7 +273,7 @@ fn bytes(media_type: &str, bytes: Vec<u8>) -> Does {
 }
 
 fn blob(size: u64) -> Does {
-    let blob = v1::BlobRef { blake3: "ab".repeat(32), size };
+    let blob = v1::BlobRef::new("ab".repeat(32), size);
     let data = Some(v1::payload::Data::Blob(blob));
     Does::Gives(v1::Payload { media_type: "application/json".to_owned(), data })
 }
@@ -336,17 +343,54 @@ const NONSENSE: &[Nonsense] = &[
         |request| changed(request, |answer| answer["contract_version"] = json!("2.0.0")),
         "contract_version",
     ),
-    ("1 MB", |request| Does::Says(answer_to(request, &"y".repeat(1024 * 1024))), "bytes"),
+    ("3 MB", |request| Does::Says(answer_to(request, &"y".repeat(3_000_000))), "at most 1048576"),
     (
         "a byte too much",
-        |request| {
-            let length = answer_to(request, "").to_string().len();
-            Does::Says(answer_to(request, &"y".repeat(32 * 1024 + 1 - length)))
-        },
-        "bytes",
+        |request| Does::Says(answer_of(request, 1024 * 1024 + 1)),
+        "the document has 1048577 bytes, at most 1048576",
     ),
-    ("a large blob", |_| blob(1024 * 1024), "large"),
-    ("a blob that is not there", |_| blob(10), "large"),
+    (
+        "much that is no UTF-8",
+        |request| {
+            let mut answer = answer_of(request, 100_000).to_string().into_bytes();
+            answer[50_000] = 0xff;
+            bytes("application/json", answer)
+        },
+        "syntax",
+    ),
+    (
+        "much nesting",
+        |request| {
+            let nested = ["[".repeat(40_000), "]".repeat(40_000)].concat();
+            let answer = answer_of(request, 100_000).to_string();
+            bytes(
+                "application/json",
+                answer.replace("\"response\":{", &format!("\"response\":{{\"structured\":{nested},")).into(),
+            )
+        },
+        "",
+    ),
+    (
+        "much, and a key twice",
+        |request| {
+            let answer = answer_of(request, 100_000).to_string();
+            bytes("application/json", answer.replacen('{', "{\"spec\":\"odd\",", 1).into())
+        },
+        "spec",
+    ),
+    (
+        "10,000 unknown keys",
+        |request| {
+            changed(request, |answer| {
+                for number in 0..10_000 {
+                    answer[format!("key-{number}")] = json!(number);
+                }
+            })
+        },
+        "unknown_key",
+    ),
+    ("a large blob that is not there", |_| blob(1024 * 1024), "not there"),
+    ("a blob that is not there", |_| blob(10), "not there"),
 ];
 
 // S001-ER-07
@@ -377,6 +421,56 @@ async fn an_answer_that_breaks_the_contract_is_fatal_and_another_spec_answers() 
         assert_eq!(context.history.len(), 2, "{name}");
         assert_eq!(harness.get(&answered.run).await.status(), v1::RunStatus::Finished, "{name}");
     }
+}
+
+// S001-RS-18
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_of_a_mebibyte_arrives_whole_inline_or_as_a_blob() {
+    let harness = Harness::start_with(with_specs(&["home"])).await;
+    let blobs = BlobServiceClient::new(harness.channel.clone());
+    let put = blobs.clone();
+    let agents = SpecAgents::start(&harness, &["home"], move |request| {
+        let mut answer = answer_of(request, 1024 * 1024 - 200);
+        answer["context_update"] = json!({ "custom": { "topic": "the sea" } });
+        let padding = 1024 * 1024 - answer.to_string().len();
+        let answer = format!("{}{}", answer, " ".repeat(padding));
+        assert_eq!(answer.len(), 1024 * 1024);
+        if request["text"] != "as a blob" {
+            return bytes("application/json", answer.into());
+        }
+        let mut put = put.clone();
+        let chunk = v1::PutBlobRequest { chunk: answer.into() };
+        let blob = tokio::task::block_in_place(|| {
+            tokio::runtime::Handle::current().block_on(put.put_blob(iter([chunk])))
+        });
+        let blob = blob.unwrap().into_inner().blob.unwrap();
+        let data = Some(v1::payload::Data::Blob(blob));
+        Does::Gives(v1::Payload { media_type: "application/json".to_owned(), data })
+    })
+    .await;
+    for said in ["inline", "as a blob"] {
+        let answered = harness.ask(text(said).within("s")).await;
+        assert_eq!(answered.outcome, RunOutcome::Succeeded, "{said}: {:?}", answered.error);
+        assert_eq!(answered.attempts(), [1], "{said}");
+        let Some(v1::payload::Data::Blob(blob)) = answered.ask.response.and_then(|response| response.data)
+        else {
+            panic!("{said}: it is a blob")
+        };
+        assert_eq!(blob.size, 1024 * 1024, "{said}");
+        let mut chunks =
+            blobs.clone().get_blob(v1::GetBlobRequest { blake3: blob.blake3 }).await.unwrap().into_inner();
+        let mut content = Vec::new();
+        while let Some(v1::GetBlobResponse { chunk }) = chunks.message().await.unwrap() {
+            content.extend_from_slice(&chunk);
+        }
+        let response = capataz_contracts::spec::parse_response(&content).unwrap();
+        assert!(response.response.unwrap().text.unwrap().len() > 1_000_000, "{said}");
+        // The session goes by it.
+        let context = harness.session("s").await.context.unwrap();
+        assert_eq!(context.history.last().unwrap().text, "y".repeat(4 * 1024), "{said}");
+        assert_eq!(context.custom.as_ref(), br#"{"topic":"the sea"}"#, "{said}");
+    }
+    assert_eq!(agents.requests()[1]["metadata"]["custom"], json!({ "topic": "the sea" }));
 }
 
 // S001-BP-08

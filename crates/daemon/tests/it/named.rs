@@ -15,7 +15,7 @@ fn naming(blob: &v1::BlobRef) -> v1::Payload {
 }
 
 fn nowhere() -> v1::BlobRef {
-    v1::BlobRef { blake3: "ab".repeat(32), size: 7 }
+    v1::BlobRef::new("ab".repeat(32), 7)
 }
 
 async fn put(harness: &Harness, content: &'static [u8]) -> v1::BlobRef {
@@ -102,7 +102,7 @@ async fn a_blob_that_goes_while_it_is_read_has_no_end() {
     let content: Vec<_> =
         (0..32).map(|_| v1::PutBlobRequest { chunk: vec![7; 1024 * 1024].into() }).collect();
     let mut blobs = BlobServiceClient::new(harness.channel.clone());
-    let v1::BlobRef { blake3, size } =
+    let v1::BlobRef { blake3, size, .. } =
         blobs.put_blob(iter(content)).await.unwrap().into_inner().blob.unwrap();
     let file = harness.folder.path().join("data/blobs").join(&blake3[..2]).join(&blake3);
     let asked = || v1::GetBlobRequest { blake3: blake3.clone() };

@@ -324,7 +324,9 @@ impl RunState {
             }
         }
         let output = (text.len() <= max_output).then(|| json_payload(text));
-        let named = whole.tasks.iter().filter_map(|task| match &task.output.as_ref()?.data {
+        let outputs = whole.tasks.iter().filter_map(|task| task.output.as_ref());
+        let outputs = outputs.chain(whole.ask().and_then(|ask| ask.response.as_ref()));
+        let named = outputs.filter_map(|output| match &output.data {
             Some(v1::payload::Data::Blob(blob)) => Some(blob.clone()),
             _ => None,
         });

@@ -7,7 +7,7 @@ use capataz_contracts::v1::{self, event::Body};
 use serde_json::{Map, Value};
 
 use super::state::{CorruptLog, Wall};
-use super::upcast;
+use super::{bytes, upcast};
 use crate::snapshot::{SnapshotError, as_bytes};
 
 /// Messages that a session keeps (seed 001).
@@ -79,6 +79,28 @@ impl SessionState {
             backup: Vec::new(),
             flow: None,
         }
+    }
+
+    /// The bytes that the state holds, about as many as its snapshot has.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let texts = [Some(&self.name), self.current_spec.as_ref(), self.emotional_state.as_ref()];
+        let texts = texts.into_iter().chain([self.engagement_level.as_ref()]).flatten();
+        let free = [&self.preferences, &self.custom, &self.work, &self.backup];
+        let accepted = self
+            .accepted
+            .iter()
+            .map(|(id, from, to, _)| bytes::text(id) + bytes::text(from) + bytes::text(to));
+        let parts = [
+            bytes::ENTRY,
+            texts.map(|text| bytes::text(text)).sum(),
+            free.iter().map(|free| bytes::length(free.len())).sum(),
+            bytes::messages(&self.history),
+            bytes::messages(&self.transitions),
+            bytes::messages(&self.suggestions),
+            accepted.sum(),
+        ];
+        parts.iter().sum()
     }
 
     /// Folds a session's whole log.

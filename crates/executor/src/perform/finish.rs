@@ -140,7 +140,7 @@ impl<P: Page> Step<'_, P> {
                 redacted: false,
                 inline: None,
             });
-            download.blob = Some(v1::BlobRef { blake3: kept.id, size: kept.size });
+            download.blob = Some(v1::BlobRef::new(kept.id, kept.size));
         }
         self.output_of_download();
         Ok(())

@@ -114,7 +114,7 @@ impl ProcessAgents {
         let now = Millis((self.clock)());
         let put = patiently(&self.store, move |store| store.put_blob(&bytes, now)).await;
         let hash = put.map_err(|error| error.to_string())?;
-        let blob = v1::BlobRef { blake3: hash.to_string(), size };
+        let blob = v1::BlobRef::new(hash.to_string(), size);
         Ok(v1::Payload { media_type, data: Some(Data::Blob(blob)) })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::background;
 use super::ngrams::{self, Kind};
 use super::parameters::Parameters;
 use super::vocabulary::Interner;
@@ -33,6 +34,8 @@ pub(crate) struct Corpus {
     /// The classes by spec, then by the intent's name.
     pub classes: Vec<Class>,
     pub documents: Vec<Document>,
+    /// Texts of ordinary language, where few specs have examples. They are a class of their own, behind all others.
+    pub background: Vec<Document>,
     /// The hash of each feature.
     pub hashes: Vec<u64>,
     pub kinds: Vec<Kind>,
@@ -41,10 +44,7 @@ pub(crate) struct Corpus {
 impl Corpus {
     pub(crate) fn new(catalogue: &Catalogue, parameters: &Parameters) -> Self {
         let mut corpus = Self::default();
-        let mut interner = Interner::default();
-        // For each feature, the last document that had it, and the place in that document's list.
-        let mut seen: Vec<(usize, usize)> = Vec::new();
-        let mut folded = Folded::default();
+        let mut reading = Reading::default();
         for (spec_place, spec) in catalogue.specs().iter().enumerate() {
             let mut intents: Vec<usize> = (0..spec.intents.len()).collect();
             intents.sort_by_key(|place| spec.intents.get(*place).map(|intent| intent.name.as_str()));
@@ -53,8 +53,7 @@ impl Corpus {
                 // The texts are sorted and unique, so that neither order nor repetition in the file changes the model.
                 let mut texts = BTreeSet::new();
                 for (_, example) in &intent.examples {
-                    folded.refill(example);
-                    texts.insert(folded.text().to_owned());
+                    texts.insert(reading.folded(example));
                 }
                 if texts.is_empty() {
                     continue;
@@ -66,32 +65,77 @@ impl Corpus {
                 let class = corpus.classes.len();
                 corpus.classes.push(Class { spec: spec_place, intent: intent_place });
                 for text in texts {
-                    folded.refill(&text);
-                    let number = corpus.documents.len();
-                    let mut features: Vec<(u32, u16)> = Vec::new();
-                    ngrams::visit(&folded, parameters, |ngram| {
-                        let feature = interner.intern(ngram.hash);
-                        let place = feature as usize;
-                        if place == seen.len() {
-                            seen.push((usize::MAX, 0));
-                            corpus.kinds.push(ngram.kind);
-                        }
-                        let Some(last) = seen.get_mut(place) else { return };
-                        if last.0 != number {
-                            *last = (number, features.len());
-                            features.push((feature, 0));
-                        }
-                        if let Some((_, count)) = features.get_mut(last.1) {
-                            *count = count.saturating_add(1);
-                        }
-                    });
                     let is_name = Some(&text) == name.as_ref();
-                    corpus.documents.push(Document { class, text, features, is_name });
+                    let document = reading.document(class, text, parameters);
+                    corpus.documents.push(Document { is_name, ..document });
                 }
             }
         }
-        corpus.hashes = interner.hashes().to_vec();
+        if (1..parameters.fewest_to_hold_out).contains(&corpus.taught_specs()) {
+            let class = corpus.classes.len();
+            for text in background::texts() {
+                let text = reading.folded(text);
+                corpus.background.push(reading.document(class, text, parameters));
+            }
+        }
+        corpus.hashes = reading.interner.hashes().to_vec();
+        corpus.kinds = reading.kinds;
         corpus
+    }
+
+    /// The number of specs that have examples.
+    pub(crate) fn taught_specs(&self) -> usize {
+        let mut specs: Vec<usize> = self.classes.iter().map(|class| class.spec).collect();
+        specs.dedup();
+        specs.len()
+    }
+
+    /// The number of classes, with that of ordinary language.
+    pub(crate) fn width(&self) -> usize {
+        self.classes.len() + usize::from(!self.background.is_empty())
+    }
+}
+
+/// Texts as they become documents.
+#[derive(Default)]
+struct Reading {
+    interner: Interner,
+    kinds: Vec<Kind>,
+    /// For each feature, the last document that had it, and the place in that document's list.
+    seen: Vec<(usize, usize)>,
+    documents: usize,
+    folded: Folded,
+}
+
+impl Reading {
+    fn folded(&mut self, text: &str) -> String {
+        self.folded.refill(text);
+        self.folded.text().to_owned()
+    }
+
+    fn document(&mut self, class: usize, text: String, parameters: &Parameters) -> Document {
+        let Self { interner, kinds, seen, documents, folded } = self;
+        folded.refill(&text);
+        let number = *documents;
+        *documents += 1;
+        let mut features: Vec<(u32, u16)> = Vec::new();
+        ngrams::visit(folded, parameters, |ngram| {
+            let feature = interner.intern(ngram.hash);
+            let place = feature as usize;
+            if place == seen.len() {
+                seen.push((usize::MAX, 0));
+                kinds.push(ngram.kind);
+            }
+            let Some(last) = seen.get_mut(place) else { return };
+            if last.0 != number {
+                *last = (number, features.len());
+                features.push((feature, 0));
+            }
+            if let Some((_, count)) = features.get_mut(last.1) {
+                *count = count.saturating_add(1);
+            }
+        });
+        Document { class, text, features, is_name: false }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The model of intents: it computes a score for every intent from a text's n-grams, and the confidence of such a
 //! score.
 
+mod background;
 pub mod calibration;
 mod corpus;
 mod features;
@@ -17,7 +18,7 @@ pub use parameters::Parameters;
 use std::collections::BTreeMap;
 
 pub(crate) use corpus::Class;
-use corpus::Corpus;
+use corpus::{Corpus, Document};
 pub(crate) use features::exponential;
 use features::frequency;
 use ngrams::Kind;
@@ -40,6 +41,10 @@ pub(crate) struct Model {
     /// For each row, the weight of an occurrence before division by the text's length.
     values: Vec<f32>,
     unknown: [f32; 3],
+    /// The number of rows of features that examples have.
+    taught: usize,
+    /// The class of ordinary language, behind all others.
+    ordinary: Option<usize>,
     weights: Weights,
     /// For each row, `stride / 8` bytes with the classes whose examples have the feature.
     seen: Vec<u8>,
@@ -80,7 +85,8 @@ impl Model {
     pub(crate) fn train(catalogue: &Catalogue, phrases: &Phrases, parameters: &Parameters) -> Self {
         let corpus = Corpus::new(catalogue, parameters);
         let documents: Vec<usize> = (0..corpus.documents.len()).collect();
-        let trained = Trained::new(&corpus, &documents, parameters);
+        let background: Vec<&Document> = corpus.background.iter().collect();
+        let trained = Trained::new(&corpus, &documents, &background, parameters);
         let calibration = rounds::calibrate(&corpus, catalogue.specs().len(), phrases, parameters);
         let hashes: Vec<u64> = trained
             .features
@@ -93,6 +99,8 @@ impl Model {
             weights: Weights::new(&trained),
             values: trained.values,
             unknown: trained.unknown,
+            taught: trained.taught,
+            ordinary: (!corpus.background.is_empty()).then_some(corpus.classes.len()),
             seen: trained.seen,
             classes: corpus.classes,
             calibration,
@@ -154,7 +162,7 @@ impl Model {
             feature.value = value * frequency(feature.count);
             let square = feature.value * feature.value;
             all += square;
-            if found.is_some() {
+            if (feature.row as usize) < self.taught {
                 known += square;
             }
         }
@@ -173,6 +181,11 @@ impl Model {
 
     pub(crate) fn logit(&self, scratch: &ModelScratch, class: usize) -> Logit {
         self.weights.logit(scratch.scores.get(class).copied().unwrap_or_default())
+    }
+
+    /// The score of ordinary language, which competes with the specs where they are few.
+    pub(crate) fn ordinary(&self, scratch: &ModelScratch) -> Option<Logit> {
+        self.ordinary.map(|class| self.logit(scratch, class))
     }
 
     /// The contribution of one feature to one class.

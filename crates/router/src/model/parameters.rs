@@ -45,11 +45,11 @@ pub struct Parameters {
     pub many_examples: usize,
     /// The `fewest_passes` of those rounds. Their models need not be as good, only as confident.
     pub calibration_passes: usize,
-    /// The minimum number of specs for holding out specs, and otherwise the minimum number of intents. With fewer of
-    /// both, the calibration is `calibration_prior`.
+    /// The minimum number of specs for holding out specs. With fewer, ordinary language is a class of its own; and with fewer
+    /// intents, too, the calibration is `calibration_prior`.
     pub fewest_to_hold_out: usize,
-    /// The share of the weight of texts of no spec in the calibration, where whole specs are held out, and where intents are:
-    /// with few specs, every text of no spec has one of them as its likeliest.
+    /// The share of the weight of texts of no spec in the calibration, where whole specs are held out, and where ordinary
+    /// language stands for them: with few specs, every text of no spec has one of them as its likeliest.
     pub out_of_scope_share: f64,
     pub out_of_scope_share_of_few: f64,
     /// The number of rows of data that the prior counts for.
@@ -84,10 +84,10 @@ impl Default for Parameters {
             many_examples: 3000,
             calibration_passes: 3,
             fewest_to_hold_out: 5,
-            out_of_scope_share: 0.05,
-            out_of_scope_share_of_few: 0.14,
-            prior_strength: 2.0,
-            calibration_prior: [-2.9, 1.2, 1.4, 1.1, 0.2, 1.1, 0.8],
+            out_of_scope_share: 0.06,
+            out_of_scope_share_of_few: 0.5,
+            prior_strength: 3.0,
+            calibration_prior: [-1.6, 2.2, 0.7, 0.15, 0.4, 2.9, 0.8],
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::calibration::{Calibration, Evidence, Observation};
-use super::corpus::{Class, Corpus};
+use super::corpus::{Corpus, Document};
 use super::features::exponential;
 use super::parameters::Parameters;
 use super::train::{Shuffle, Trained};
@@ -16,6 +16,8 @@ use crate::text::Folded;
 /// part.
 const PARTS: usize = 5;
 const EXAMPLE_PARTS: usize = 10;
+/// The share of a text of ordinary language above which it is a text of the spec whose examples also have it.
+const OF_A_SPEC: f64 = 0.8;
 
 pub(super) fn calibrate(
     corpus: &Corpus,
@@ -24,16 +26,18 @@ pub(super) fn calibrate(
     parameters: &Parameters,
 ) -> Calibration {
     let prior = Calibration::untried(parameters.calibration_prior);
-    let mut taught: Vec<usize> = corpus.classes.iter().map(|class| class.spec).collect();
-    taught.dedup();
-    // Whole specs are held out; if there are few specs, intents are.
-    let by_spec = taught.len() >= parameters.fewest_to_hold_out;
-    let mut units: Vec<usize> = if by_spec { taught } else { (0..corpus.classes.len()).collect() };
-    if units.len() < parameters.fewest_to_hold_out {
+    // Whole specs are held out, and stand for texts of no spec; if there are few specs, ordinary language does.
+    let mut units: Vec<usize> = corpus.classes.iter().map(|class| class.spec).collect();
+    units.dedup();
+    let by_spec = corpus.background.is_empty();
+    if (if by_spec { units.len() } else { corpus.classes.len() }) < parameters.fewest_to_hold_out {
         return prior;
     }
     let mut shuffle = Shuffle::new();
     shuffle.shuffle(&mut units);
+    if !by_spec {
+        units.clear();
+    }
     // The place of each example among those of its class, in a shuffled order.
     let mut ranks = vec![0_usize; corpus.documents.len()];
     let mut counts = vec![0_usize; corpus.classes.len()];
@@ -54,18 +58,9 @@ pub(super) fn calibrate(
     let mut observations = Vec::new();
     for round in 0..rounds.min(PARTS) {
         let held: BTreeSet<usize> = units.iter().skip(round).step_by(PARTS).copied().collect();
-        let unit = |(place, class): (usize, &Class)| if by_spec { class.spec } else { place };
-        let outside: Vec<bool> =
-            corpus.classes.iter().enumerate().map(|class| held.contains(&unit(class))).collect();
-        let held_out = HeldOut { specs, outside, ranks: &ranks, round, by_spec };
+        let outside: Vec<bool> = corpus.classes.iter().map(|class| held.contains(&class.spec)).collect();
+        let held_out = HeldOut { specs, outside, ranks: &ranks, round };
         observe(corpus, &held_out, phrases, parameters, &mut observations);
-    }
-    if !by_spec {
-        // The texts of a held-out intent resemble the spec's other intents more than a text of no spec does.
-        let outside = observations.iter().filter(|observation| observation.out_of_scope).count();
-        let evidence = Evidence { share: 1.0 / specs as f64, ..Evidence::default() };
-        let unknown = Observation { evidence, right: false, out_of_scope: true };
-        observations.extend(std::iter::repeat_n(unknown, outside / 3));
     }
     let share = if by_spec { parameters.out_of_scope_share } else { parameters.out_of_scope_share_of_few };
     Calibration::fit(&observations, share, parameters.calibration_prior, parameters.prior_strength)
@@ -79,8 +74,6 @@ struct HeldOut<'a> {
     /// For each document, its place among those of its class.
     ranks: &'a [usize],
     round: usize,
-    /// True when whole specs are held out, not single intents.
-    by_spec: bool,
 }
 
 impl HeldOut<'_> {
@@ -134,20 +127,24 @@ fn observe(
     let takes_part = held_out.takes_part(corpus);
     let (train, test) = held_out.divide(corpus);
     let shorter = Parameters { fewest_passes: parameters.calibration_passes, ..parameters.clone() };
-    let trained = Trained::new(corpus, &train, &shorter);
+    let is_heard = |place: usize| place % shorter.calibration_rounds.max(1) == held_out.round;
+    let (heard, background): (Vec<_>, Vec<_>) =
+        corpus.background.iter().enumerate().partition(|(place, _)| is_heard(*place));
+    let background: Vec<&Document> = background.into_iter().map(|(_, document)| document).collect();
+    let ordinary = heard.into_iter().map(|(_, document)| document);
+    let trained = Trained::new(corpus, &train, &background, &shorter);
     let mut scores = vec![0.0; trained.stride];
     let mut totals = vec![0.0; specs];
     let mut keywords = vec![0.0; specs];
     let mut folded = Folded::default();
     let mut hits: Vec<Hit> = Vec::new();
-    for document in test.iter().filter_map(|place| corpus.documents.get(*place)) {
+    let examples = test.iter().filter_map(|place| corpus.documents.get(*place));
+    for document in examples.chain(ordinary) {
         let vector = trained.vector(corpus, &document.features);
         trained.scores(&vector, &mut scores);
         keywords.fill(0.0);
         hits.clear();
-        // The keywords of a remaining spec would favour it in the texts of its own held-out intent; in texts of no spec
-        // at all, they are rare.
-        if !phrases.is_empty() && (held_out.by_spec || !outside(document.class)) {
+        if !phrases.is_empty() {
             folded.refill(&document.text);
             phrases.find(&folded, &mut hits);
             for hit in &hits {
@@ -177,9 +174,13 @@ fn observe(
             }
         }
         let Some((winner, best)) = greatest(&totals, None) else { continue };
-        let second = greatest(&totals, Some(winner)).map_or(0.0, |(_, second)| second);
+        let of_background = scores.get(corpus.classes.len()).filter(|_| !background.is_empty());
+        let of_background = of_background.map(|score| f64::from(*score));
+        let second = greatest(&totals, Some(winner)).map(|(_, second)| second);
+        let second = second.into_iter().chain(of_background).reduce(f64::max).unwrap_or_default();
         let sum: f32 = totals
             .iter()
+            .chain(&of_background)
             .filter(|total| total.is_finite())
             .map(|total| exponential((*total - best) as f32))
             .sum();
@@ -189,6 +190,12 @@ fn observe(
         let explained =
             if phrases.is_empty() { 0.0 } else { explained(&hits, winner, folded.tokens().len()) };
         let class_coverage = class.map_or(0.0, |class| f64::from(trained.class_coverage(&vector, class)));
+        // A spec may be there for small talk, too.
+        let is_ordinary = document.class == corpus.classes.len();
+        if is_ordinary && class_coverage > OF_A_SPEC {
+            continue;
+        }
+        let is_outside = is_ordinary || outside(document.class);
         observations.push(Observation {
             evidence: Evidence {
                 best,
@@ -198,8 +205,8 @@ fn observe(
                 class_coverage: explained.max(class_coverage),
                 keyword: keywords.get(winner).copied().unwrap_or_default() - next_keyword,
             },
-            right: winner == spec_of(document.class) && !outside(document.class),
-            out_of_scope: outside(document.class),
+            right: !is_outside && winner == spec_of(document.class),
+            out_of_scope: is_outside,
         });
     }
 }

@@ -1,6 +1,6 @@
 //! Training: a multinomial logistic regression over n-grams, by stochastic gradient descent in a fixed order.
 
-use super::corpus::Corpus;
+use super::corpus::{Corpus, Document};
 use super::features::{exponential, frequency, rarity};
 use super::ngrams::Kind;
 use super::parameters::Parameters;
@@ -21,6 +21,9 @@ pub(crate) struct Trained {
     pub values: Vec<f32>,
     /// The weight of an unknown n-gram for each kind, in the order of [`Kind`].
     pub unknown: [f32; 3],
+    /// The number of rows of features that examples have, which come first. Behind them are those of ordinary language alone,
+    /// which count as unknown.
+    pub taught: usize,
     pub classes: usize,
     pub stride: usize,
     /// For each row, `stride` weights.
@@ -39,12 +42,18 @@ pub(crate) struct Vector {
 }
 
 impl Trained {
-    /// Trains on `documents`, which are places in the corpus, in its order.
-    pub(crate) fn new(corpus: &Corpus, documents: &[usize], parameters: &Parameters) -> Self {
-        let mut trained = Self::rows(corpus, documents, parameters);
+    /// Trains on `documents`, which are places in the corpus, in its order, and on these texts of ordinary language.
+    pub(crate) fn new(
+        corpus: &Corpus,
+        documents: &[usize],
+        background: &[&Document],
+        parameters: &Parameters,
+    ) -> Self {
+        let mut trained = Self::rows(corpus, documents, background, parameters);
         let vectors: Vec<(usize, Vector)> = documents
             .iter()
             .filter_map(|place| corpus.documents.get(*place))
+            .chain(background.iter().copied())
             .map(|document| (document.class, trained.vector(corpus, &document.features)))
             .collect();
         trained.mark_seen(&vectors);
@@ -53,7 +62,15 @@ impl Trained {
         trained
     }
 
-    fn rows(corpus: &Corpus, documents: &[usize], parameters: &Parameters) -> Self {
+    fn rows(corpus: &Corpus, documents: &[usize], background: &[&Document], parameters: &Parameters) -> Self {
+        // What is frequent in ordinary language is not rare, however few examples there are.
+        let mut ordinary = vec![0_u32; corpus.hashes.len()];
+        for (feature, _) in background.iter().flat_map(|document| &document.features) {
+            if let Some(count) = ordinary.get_mut(*feature as usize) {
+                *count += 1;
+            }
+        }
+        let ordinary = |feature: u32| ordinary.get(feature as usize).copied().unwrap_or_default();
         let mut counts = vec![0_u32; corpus.hashes.len()];
         let mut class_counts = vec![0_u32; corpus.hashes.len()];
         let mut last_class = vec![usize::MAX; corpus.hashes.len()];
@@ -72,7 +89,7 @@ impl Trained {
             }
         }
         let class_count = |feature: u32| class_counts.get(feature as usize).copied().unwrap_or_default();
-        let (all, classes) = (documents.len(), corpus.classes.len());
+        let (all, classes) = (documents.len() + background.len(), corpus.width());
         let rarity_of = |documents: u32, in_classes: u32| {
             let mix = parameters.class_rarity;
             (1.0 - mix) * rarity(documents, all) + mix * rarity(in_classes, classes)
@@ -92,6 +109,16 @@ impl Trained {
         kept.sort_unstable();
         let stride = classes.next_multiple_of(LANES);
         kept.truncate(parameters.most_cells / stride.max(1));
+        let taught = kept.len();
+        let mut behind: Vec<(u32, u64, u32)> = (0_u32..)
+            .zip(&counts)
+            .filter(|(feature, count)| **count == 0 && ordinary(*feature) > 0)
+            .map(|(feature, _)| {
+                (u32::MAX, corpus.hashes.get(feature as usize).copied().unwrap_or_default(), feature)
+            })
+            .collect();
+        behind.sort_unstable();
+        kept.extend(behind);
         let unknown = [Kind::Word, Kind::Pair, Kind::Piece]
             .map(|kind| rarity_of(0, 0) * parameters.unknown_weight * kind.weight(parameters));
         let mut row_of_feature = vec![NO_ROW; corpus.hashes.len()];
@@ -104,11 +131,13 @@ impl Trained {
             values: kept
                 .iter()
                 .map(|(count, _, feature)| {
-                    rarity_of(u32::MAX - count, class_count(*feature)) * kind(*feature).weight(parameters)
+                    let count = u32::MAX - count + ordinary(*feature);
+                    rarity_of(count, class_count(*feature)) * kind(*feature).weight(parameters)
                 })
                 .collect(),
             features: kept.iter().map(|(_, _, feature)| *feature).collect(),
             unknown,
+            taught,
             classes,
             stride,
             weights: vec![0.0; kept.len() * stride],
@@ -132,8 +161,10 @@ impl Trained {
                 }
             } * frequency(*count);
             all += value * value;
-            if row != NO_ROW {
+            if (row as usize) < self.taught {
                 known += value * value;
+            }
+            if row != NO_ROW {
                 vector.entries.push((row, value));
             }
         }

@@ -250,13 +250,16 @@ impl Router {
     fn evidence(&self, scratch: &Scratch, winner: usize, odds: &mut Vec<f32>) -> Evidence {
         let total = |spec: &usize| scratch.terms.get(*spec).map(Terms::total);
         let best = total(&winner).unwrap_or_default();
-        // A single spec competes with an imaginary one whose sum is zero.
-        let second = scratch.best.get(1).and_then(total).unwrap_or_default();
+        let ordinary = self.model.ordinary(&scratch.model);
+        // A single spec that competes with nothing else does so with an imaginary one whose sum is zero.
+        let second =
+            scratch.best.get(1).and_then(total).into_iter().chain(ordinary).max().unwrap_or_default();
         // All odds are computed in one loop without a branch, so that the machine computes several at once.
         odds.clear();
         odds.extend(scratch.terms.iter().map(|terms| number(terms.total() - best) as f32));
         odds.iter_mut().for_each(|odds| *odds = exponential(*odds));
-        let sum: f32 = odds.iter().sum();
+        let of_ordinary = ordinary.map_or(0.0, |ordinary| exponential(number(ordinary - best) as f32));
+        let sum: f32 = odds.iter().sum::<f32>() + of_ordinary;
         let keyword = |terms: &Terms| terms.keyword + terms.pattern;
         let terms = scratch.terms.get(winner).copied().unwrap_or_default();
         let next_keyword = if scratch.hits.is_empty() && scratch.matched.is_empty() {

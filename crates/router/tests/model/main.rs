@@ -5,6 +5,7 @@ mod allocations;
 mod determinism;
 mod evaluation;
 mod explanations;
+mod few;
 mod properties;
 mod routing;
 mod support;

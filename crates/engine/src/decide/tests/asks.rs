@@ -112,7 +112,12 @@ impl Asked {
     }
 
     #[track_caller]
-    fn says(mut self, answer: &Value) -> Self {
+    fn says(self, answer: &Value) -> Self {
+        self.gives(super::json(&answer.to_string()))
+    }
+
+    #[track_caller]
+    fn gives(mut self, output: v1::Payload) -> Self {
         let task = self.call();
         if self.bench.state.is_queued(task) {
             self.bench = self.bench.does(Input::Lease {
@@ -124,7 +129,6 @@ impl Asked {
             });
         }
         let (lease, worker) = self.bench.state.lease_of(task).expect("the call is leased");
-        let output = super::json(&answer.to_string());
         let input = reported(task, lease, worker, Report::Completed(output));
         self.bench = self.bench.does(input);
         self.route()
@@ -239,7 +243,7 @@ impl Asked {
     }
 }
 
-fn found(spec: &str) -> RoutedSpec {
+pub(super) fn found(spec: &str) -> RoutedSpec {
     let routing = v1::Routing {
         spec: spec.to_owned(),
         confidence: 0.8,
@@ -845,7 +849,7 @@ impl Asked {
 // S001-BP-05
 #[test]
 fn an_answer_that_is_refused_at_the_door_is_fatal_too() {
-    for code in ["INVALID_OUTPUT", "OUTPUT_TOO_LARGE"] {
+    for code in ["INVALID_OUTPUT", "OUTPUT_TOO_LARGE", "BLOB_NOT_FOUND"] {
         let ask = v1::Ask { spec: Some("kiro".to_owned()), ..v1::Ask::default() };
         let mut asked = Asked::start(ask, None, START);
         let task = asked.call();
@@ -864,6 +868,91 @@ fn an_answer_that_is_refused_at_the_door_is_fatal_too() {
         assert_eq!(error.code, "FATAL_ERROR");
         assert!(error.message.contains("kiro") && error.message.contains("not JSON"), "{}", error.message);
         asked.route().answers(|_| ()).expect(v1::RunOutcome::Succeeded, &["kiro", "wave"]);
+    }
+}
+
+/// The answer as a blob, as the daemon's door hands it to a shard.
+pub(super) fn large(answer: &[u8]) -> v1::Payload {
+    let mut blob = v1::BlobRef::new("0".repeat(64), answer.len() as u64);
+    blob.answer = Some(Box::new(capataz_contracts::spec::excerpt(answer)));
+    let data = Some(v1::payload::Data::Blob(blob));
+    v1::Payload { media_type: "application/json".to_owned(), data }
+}
+
+// S001-RS-18
+#[test]
+fn a_large_answer_counts_as_a_small_one_does() {
+    let many: serde_json::Map<String, Value> =
+        (0..10_000).map(|number| (format!("key-{number:04}"), json!("x".repeat(16)))).collect();
+    let update = json!({ "emotional_state": "calm", "engagement_level": "high", "custom": many });
+    let ended = |is_large: bool| {
+        let gives = |asked: Asked, edit: &dyn Fn(&mut Value)| {
+            let mut answer = asked.plain();
+            answer["response"]["text"] = json!("ñ".repeat(20_000));
+            answer["response"]["structured"] = json!({ "sections": ["x".repeat(40_000)] });
+            edit(&mut answer);
+            let answer = answer.to_string();
+            asked.gives(if is_large { large(answer.as_bytes()) } else { super::json(&answer) })
+        };
+        // A failure that hands the text over, what it wants to be kept, and an answer with a suggestion.
+        let ask = v1::Ask {
+            request_id: Some("req-1".to_owned()),
+            spec: Some("kiro".to_owned()),
+            ..v1::Ask::default()
+        };
+        let asked = Asked::says_in_session(ask, None, START);
+        let asked = gives(asked, &|answer| {
+            answer["success"] = json!(false);
+            answer["response"] = Value::Null;
+            answer["error"] =
+                json!({ "code": "OWN", "message": "no", "recoverable": false, "fallback_spec": "sage" });
+            answer["context_update"] = json!({ "engagement_level": "low" });
+        });
+        let asked = gives(asked, &|answer| {
+            answer["context_update"] = update.clone();
+            answer["transition"] = json!({
+                "suggest_spec": "kiro", "reason": "better there", "confidence": 0.9, "auto_transition": false,
+            });
+        });
+        let asked = asked.expect(v1::RunOutcome::Succeeded, &["kiro", "sage"]);
+        let result = asked.result();
+        let bytes = asked.bench.state.bytes();
+        (v1::AskResult { response: None, ..result.clone() }, result.response.unwrap(), asked.session(), bytes)
+    };
+    let (small, large) = (ended(false), ended(true));
+    assert_eq!(large.0, small.0);
+    assert_eq!(large.2.context(Wall(START)), small.2.context(Wall(START)));
+    assert_eq!(large.0.left_out.map(|left_out| left_out.keys.len()), Some(1_264));
+    // The whole of it is a blob, and the run holds what it goes by.
+    let Some(v1::payload::Data::Blob(blob)) = large.1.data else { panic!("it is a blob") };
+    assert!(blob.size > 300_000, "{}", blob.size);
+    assert!(large.3 + 50_000 < small.3, "{} and {}", large.3, small.3);
+}
+
+#[test]
+fn a_large_answer_that_breaks_the_contract_is_fatal_and_recorded() {
+    let ask = || v1::Ask { spec: Some("kiro".to_owned()), ..v1::Ask::default() };
+    let too_large = vec![b' '; 1024 * 1024 + 1];
+    let mut unread = large(&too_large);
+    let Some(v1::payload::Data::Blob(blob)) = &mut unread.data else { panic!("it is a blob") };
+    blob.answer = None;
+    let other = Asked::start(ask(), None, START).plain().to_string().replace("kiro", "other");
+    for (output, named) in [
+        (large(&too_large), "at most 1048576"),
+        (large(b"{"), "syntax"),
+        (large(other.as_bytes()), "\"other\""),
+        (unread, "nobody has read it"),
+    ] {
+        let asked = Asked::start(ask(), None, START).gives(output.clone());
+        let error = asked.result_of_first_call();
+        assert_eq!(error.code, "FATAL_ERROR");
+        assert!(error.message.contains("kiro") && error.message.contains(named), "{}", error.message);
+        let recorded = asked.bench.ledger.events.iter().any(|event| match &event.body {
+            Some(Body::TaskSettled(settled)) => settled.output.as_ref() == Some(&output),
+            _ => false,
+        });
+        assert!(recorded, "{named}");
+        asked.answers(|_| ()).expect(v1::RunOutcome::Succeeded, &["kiro", "wave"]);
     }
 }
 

@@ -85,7 +85,7 @@ fn a_text_output_is_a_text_and_as_a_whole_itself() {
 
 #[test]
 fn a_large_output_is_passed_on_by_its_hash() {
-    let blob = v1::BlobRef { blake3: "0".repeat(64), size: 1 << 20 };
+    let blob = v1::BlobRef::new("0".repeat(64), 1 << 20);
     let output =
         v1::Payload { media_type: "video/mp4".to_owned(), data: Some(v1::payload::Data::Blob(blob)) };
     let bench = with_payload(output.clone(), json(r#""${tasks.a.output}""#));

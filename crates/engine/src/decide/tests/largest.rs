@@ -6,6 +6,7 @@
 use serde_json::Value;
 
 use super::*;
+use crate::input::{QueryAnswer, Routed};
 
 /// Bytes and values that the references of one wave may have to do with (docs/limits.md).
 const BYTES: usize = 8 * 1024 * 1024;
@@ -212,6 +213,65 @@ fn the_largest_ask_script_and_answer_take_one_turn_each() {
     };
     turns.input("the largest answer", &mut bench, input);
     assert!(bench.state.is_finished());
+    turns.check();
+}
+
+/// The answer of a spec that takes longest of those that have a mebibyte: what it wants to be kept are so many values.
+fn largest_answer(bench: &Bench, item: &str) -> v1::Payload {
+    let custom = format!("[{}]", vec![item; 780_000 / (item.len() + 1)].join(","));
+    let small = format!("[{}]", vec![item; 250_000 / (item.len() + 1)].join(","));
+    let assignment = bench.state.assignment(TaskRef { wave: bench.state.current_wave(), task: 0 }).unwrap();
+    let Some(v1::payload::Data::Inline(request)) = assignment.input.and_then(|input| input.data.clone())
+    else {
+        panic!("a request is inline")
+    };
+    let request: Value = serde_json::from_slice(&request).unwrap();
+    let answer = format!(
+        r#"{{"success":true,"spec":{},"request_id":{},"timestamp":1,"response":{{"text":"t","format":"text"}},
+        "metadata":{{"processing_time_ms":1,"confidence":0.5}},
+        "context_update":{{"custom":{{"a":{small},"b":{custom}}}}}}}"#,
+        request["spec"], request["id"],
+    );
+    assert!(answer.len() > 1_000_000 && answer.len() <= 1024 * 1024, "{}", answer.len());
+    super::asks::large(answer.as_bytes())
+}
+
+#[test]
+fn the_largest_answer_of_a_spec_takes_one_turn() {
+    let mut turns = Turns::new();
+    for item in ["0", "[]", "\"\\n\""] {
+        let ask = v1::Ask {
+            text: "t".to_owned(),
+            request_id: Some("r".to_owned()),
+            session: Some("s".to_owned()),
+            spec: Some("kiro".to_owned()),
+            ..v1::Ask::default()
+        };
+        let mut bench = turns.start("", Work::Ask(ask));
+        turns.input("", &mut bench, Input::SessionTurn { context: v1::SessionContext::default() });
+        let routed = Routed {
+            spec: "kiro".to_owned(),
+            target: Ok(super::asks::found("kiro")),
+            rerouted: false,
+            default_spec: None,
+        };
+        let (query, _) = bench.state.open_query().unwrap();
+        let answer = QueryAnswer::Routed(routed);
+        turns.input("", &mut bench, Input::Answered { query, answer });
+        let output = largest_answer(&bench, item);
+        let task = TaskRef { wave: bench.state.current_wave(), task: 0 };
+        turns.complete(&format!("a spec's answer of {item}"), &mut bench, task, output);
+        assert_eq!(bench.state.outcome(), Some(v1::RunOutcome::Succeeded));
+        let mut session = None;
+        turns.time(&format!("what a session keeps of an answer of {item}"), || {
+            crate::session::record(&mut session, &bench.state, "run").unwrap()
+        });
+        turns.time(&format!("the result of an answer of {item}"), || bench.state.result(usize::MAX));
+        assert_eq!(
+            bench.state.result(0).unwrap().ask().unwrap().left_out.as_ref().unwrap().keys,
+            ["custom.b"]
+        );
+    }
     turns.check();
 }
 

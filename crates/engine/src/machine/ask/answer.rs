@@ -2,7 +2,6 @@
 
 use capataz_contracts::spec as contract;
 use capataz_contracts::v1::{self, event::Body};
-use capataz_contracts::validate::INLINE_MAX;
 use capataz_policy::codes::{self, Code};
 use capataz_policy::retry;
 use capataz_policy::transition;
@@ -10,7 +9,7 @@ use capataz_policy::transition;
 use super::request::spec_request;
 use super::state::AskState;
 use super::transition::{self as transitions, Considered};
-use super::{considered, last_end};
+use super::{considered, document_of, excerpt_of, last_end};
 use crate::decide::Refusal;
 use crate::fold::activity::End;
 use crate::fold::state::{Moment, RunState};
@@ -135,10 +134,12 @@ pub(super) fn completed(ask: &AskState, output: v1::Payload) -> Verdict {
 
 /// The meaning of a failure that the agent reports, or of an answer that was refused before it reached the engine.
 pub(super) fn failed(ask: &AskState, error: v1::Error) -> Verdict {
-    if !matches!(Code::named(&error.code), Some(codes::INVALID_OUTPUT | codes::OUTPUT_TOO_LARGE)) {
+    let is_none =
+        |code| matches!(code, codes::INVALID_OUTPUT | codes::OUTPUT_TOO_LARGE | codes::BLOB_NOT_FOUND);
+    if !Code::named(&error.code).is_some_and(is_none) {
         return Verdict::attempt_failed(error);
     }
-    // An answer that is too large to be stored breaks the contract, as an invalid one does.
+    // An answer that is too large to be stored, or is not there, breaks the contract, as an invalid one does.
     let spec = ask.calls.last().map_or("", |call| call.spec.as_str());
     breaks_the_contract(format!("{} {}", refusal_of(spec), error.message), None)
 }
@@ -179,8 +180,9 @@ struct SpecFailure {
 
 /// Why an answer cannot be used, in words; every violation of the contract is named.
 fn read_response(output: &v1::Payload, spec: &str, request_id: &str) -> Result<Response, String> {
-    let Some(v1::payload::Data::Inline(bytes)) = &output.data else {
-        return Err(format!("the answer of {spec:?} is too large: at most {INLINE_MAX} bytes"));
+    let Some(bytes) = document_of(output) else {
+        let why = excerpt_of(output).map_or("nobody has read it", |excerpt| excerpt.broken.as_str());
+        return Err(format!("{} {why}", refusal_of(spec)));
     };
     let asked = v1::SpecRequest {
         id: Some(request_id.to_owned()),

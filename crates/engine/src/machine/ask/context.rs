@@ -10,10 +10,6 @@ use serde_json::{Map, Value};
 use super::request::ContextUpdate;
 use crate::fold::session::object;
 
-/// Bytes of a key that is named, and of all of them.
-const NAME_BYTES: usize = 256;
-const NAMES_BYTES: usize = 256 * 1024;
-
 /// The name of the mood and of the attention in contexts and updates.
 const EMOTIONAL_STATE: &str = "emotional_state";
 const ENGAGEMENT_LEVEL: &str = "engagement_level";
@@ -29,6 +25,8 @@ pub(super) struct Keeper {
     /// What changed.
     news: News,
     left_out: BTreeSet<String>,
+    /// Keys that nobody has named.
+    more_left_out: u32,
 }
 
 /// What has other values than before.
@@ -60,6 +58,7 @@ impl Keeper {
             bytes: 0,
             news: News::default(),
             left_out: BTreeSet::new(),
+            more_left_out: 0,
         };
         let parts = [&keeper.user, &keeper.preferences, &keeper.custom];
         keeper.bytes = parts.into_iter().flatten().map(|(key, value)| entry_bytes(key, value)).sum();
@@ -71,7 +70,9 @@ impl Keeper {
 
     /// Adds what an answer wants to be kept.
     pub(super) fn update(&mut self, update: ContextUpdate) {
-        let ContextUpdate { emotional_state, engagement_level, custom } = update;
+        let ContextUpdate { emotional_state, engagement_level, custom, left_out, more_left_out } = update;
+        self.left_out.extend(left_out);
+        self.more_left_out = self.more_left_out.saturating_add(more_left_out);
         for (key, state) in [(EMOTIONAL_STATE, emotional_state), (ENGAGEMENT_LEVEL, engagement_level)] {
             if let Some(state) = state {
                 self.keep(Part::User, key.to_owned(), state.into());
@@ -117,7 +118,9 @@ impl Keeper {
 
     /// What changed, and what was left out.
     pub(super) fn into_news(self) -> (News, Option<v1::LeftOut>) {
-        (self.news, named(self.left_out))
+        let left_out = free::left_out(self.left_out)
+            .map(|named| v1::LeftOut { more: named.more.saturating_add(self.more_left_out), ..named });
+        (self.news, left_out)
     }
 }
 
@@ -132,20 +135,4 @@ impl News {
 /// The text of an object; no bytes where it is empty.
 pub(super) fn json_of(object: Map<String, Value>) -> bytes::Bytes {
     if object.is_empty() { bytes::Bytes::new() } else { Value::Object(object).to_string().into() }
-}
-
-/// The keys in order, within bounds.
-fn named(left_out: BTreeSet<String>) -> Option<v1::LeftOut> {
-    let mut names = v1::LeftOut::default();
-    let mut bytes = 0;
-    for name in left_out {
-        let name = name.get(..name.floor_char_boundary(NAME_BYTES)).unwrap_or_default();
-        bytes += name.len();
-        if bytes > NAMES_BYTES {
-            names.more = names.more.saturating_add(1);
-        } else {
-            names.keys.push(name.to_owned());
-        }
-    }
-    (!names.keys.is_empty()).then_some(names)
 }

@@ -141,10 +141,29 @@ fn last_end(run: &RunState) -> Option<&End> {
     run.waves.last()?.tasks.first()?.end.as_ref()
 }
 
+/// What is gone by of an answer that is a blob.
+fn excerpt_of(output: &v1::Payload) -> Option<&v1::AnswerExcerpt> {
+    match output.data.as_ref()? {
+        v1::payload::Data::Blob(blob) => blob.answer.as_deref(),
+        v1::payload::Data::Inline(_) => None,
+    }
+}
+
+/// The SpecResponse of an answer: as it was written, or what is gone by of it.
+fn document_of(output: &v1::Payload) -> Option<&[u8]> {
+    match output.data.as_ref()? {
+        v1::payload::Data::Inline(bytes) => Some(bytes),
+        v1::payload::Data::Blob(_) => {
+            let excerpt = excerpt_of(output).filter(|excerpt| excerpt.broken.is_empty())?;
+            Some(excerpt.response.as_bytes())
+        }
+    }
+}
+
 /// The response with which a call has ended. That of a success was validated on arrival. What a failed call has given back may
 /// break the contract: then it is kept for whoever looks for the mistake, and says nothing here.
 fn response_of(end: &End) -> Option<Value> {
-    let v1::payload::Data::Inline(bytes) = end.output.as_ref()?.data.as_ref()? else { return None };
+    let bytes = document_of(end.output.as_ref()?)?;
     if end.error.is_some() && !answer::is_valid(bytes, end) {
         return None;
     }

@@ -4,10 +4,12 @@ use capataz_contracts::{free, spec, v1};
 use serde_json::{Value, json};
 
 use super::context::Keeper;
-use super::response_of;
 use super::state::AskState;
+use super::{excerpt_of, response_of};
+use crate::fold::activity::End;
 use crate::fold::session::object;
 use crate::fold::state::RunState;
+use crate::planted::{self, Fault};
 
 /// The largest SpecRequest, in bytes: the contract's own limit. Older messages are left out of the history until it fits; what
 /// else it holds is bounded by the limits of an ask and of a session, and far below.
@@ -37,7 +39,7 @@ pub(super) fn spec_request(ask: &AskState, run: &RunState, routing: &v1::Routing
 pub(super) fn keeper(ask: &AskState, run: &RunState) -> Keeper {
     let mut keeper = Keeper::new(&ask.context, &ask.ask);
     let ends = run.waves.iter().filter_map(|wave| wave.tasks.first()?.end.as_ref());
-    for update in ends.filter_map(|end| ContextUpdate::read(&response_of(end)?)) {
+    for update in ends.filter_map(ContextUpdate::of) {
         keeper.update(update);
     }
     keeper
@@ -49,16 +51,26 @@ pub(super) struct ContextUpdate {
     pub(super) emotional_state: Option<String>,
     pub(super) engagement_level: Option<String>,
     pub(super) custom: serde_json::Map<String, Value>,
+    /// What the excerpt of a large answer has no more.
+    pub(super) left_out: Vec<String>,
+    pub(super) more_left_out: u32,
 }
 
 impl ContextUpdate {
-    fn read(response: &Value) -> Option<Self> {
+    fn of(end: &End) -> Option<Self> {
+        let response = response_of(end)?;
         let update = response.get("context_update")?.as_object()?;
+        let excerpt = end.output.as_ref().and_then(excerpt_of);
+        if planted::is(Fault::LargeAnswerLeavesNothing) && excerpt.is_some() {
+            return None;
+        }
         let text = |key: &str| update.get(key).and_then(Value::as_str).map(str::to_owned);
         Some(Self {
             emotional_state: text("emotional_state"),
             engagement_level: text("engagement_level"),
             custom: update.get("custom").and_then(Value::as_object).cloned().unwrap_or_default(),
+            left_out: excerpt.map(|excerpt| excerpt.left_out.clone()).unwrap_or_default(),
+            more_left_out: excerpt.map_or(0, |excerpt| excerpt.more_left_out),
         })
     }
 }

@@ -1,6 +1,6 @@
 //! What an ask adds to its session when it has ended.
 
-use capataz_contracts::{free, v1};
+use capataz_contracts::{free, spec, v1};
 use capataz_policy::aggregation::ResultStatus;
 use capataz_policy::transition;
 
@@ -10,8 +10,9 @@ use super::state::{AskState, Call};
 use super::{last_end, response_of};
 use crate::fold::state::{RunState, WaveState};
 
-/// Bytes of one message that a session keeps.
+/// Bytes of one message that a session keeps: as many as the excerpt of a large answer has of its text.
 const MESSAGE_BYTES: usize = 4 * 1024;
+const _: () = assert!(MESSAGE_BYTES == spec::TEXT_BYTES);
 
 /// The turn that the ask adds; `None` if it was cancelled before a spec answered.
 pub(super) fn of(ask: &AskState, run: &RunState, run_id: &str) -> Option<v1::SessionTurn> {

@@ -70,7 +70,7 @@ pub(super) fn evidence_blobs(output: &v1::Payload) -> Vec<v1::BlobRef> {
     let downloads = downloads.filter_map(|download| download.blob);
     // What a reference holds itself is in no blob.
     let evidence = evidence.filter(|piece| piece.inline.is_none());
-    evidence.map(|piece| v1::BlobRef { blake3: piece.id, size: piece.bytes }).chain(downloads).collect()
+    evidence.map(|piece| v1::BlobRef::new(piece.id, piece.bytes)).chain(downloads).collect()
 }
 
 fn succeeded(
