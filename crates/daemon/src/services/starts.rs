@@ -162,7 +162,8 @@ fn blobs_of_result(result: &[u8]) -> Vec<v1::BlobRef> {
     let tasks = result["tasks"].as_array().into_iter().flatten();
     let blobs = tasks.filter_map(|task| {
         let blob = &task["output"]["$blob"];
-        Some(v1::BlobRef { blake3: blob["blake3"].as_str()?.to_owned(), size: blob["size"].as_u64()? })
+        let (blake3, size) = (blob["blake3"].as_str()?.to_owned(), blob["size"].as_u64()?);
+        Some(v1::BlobRef { blake3, size, ..v1::BlobRef::default() })
     });
     blobs.collect()
 }
