@@ -471,6 +471,32 @@ fn what_the_daemon_refuses_is_told() {
     daemon.check(&["agents", "check", "echo"], 0, "1 of 1 names are known", "");
     daemon.check(&["agents", "check", "ecco", "--json"], 1, "\"can_proceed\":false", "");
     daemon.check(&["agents", "list"], 0, "echo             utility", "");
+/// Whoever waits for a run is told of what is HIGH while it goes on; what is milder is told by the report.
+// S000-C6-21
+#[test]
+fn a_serious_failure_is_told_while_the_run_goes_on_and_a_warning_at_its_end() {
+    let daemon = Daemon::start(CREW);
+    let task = |name: &str, agent: &str, severity: &str| {
+        format!("[[tasks]]\nname = \"{name}\"\nagent = \"{agent}\"\nseverity = \"{severity}\"\n")
+    };
+    let plan = format!(
+        "name = \"levels\"\non_high = \"pause\"\npolicy = {{ kind = \"continue_all\" }}\n{}{}",
+        task("milder", "broken", "MEDIUM"),
+        task("serious", "broken", "HIGH"),
+    );
+    // It waits for an answer, and says to what: nobody asked for the events to be shown.
+    let waits = daemon.run(&plan, &["--exit-on-question"], 5, "|  ERROR: NON_RETRYABLE_ERROR ", "");
+    let told = String::from_utf8_lossy(&waits.stdout).into_owned();
+    assert!(told.contains("|  -> `capataz runs resolve ") && !told.contains("WARNING"), "{told}");
+    let question = json(&daemon.check(&["runs", "show", "latest", "--json"], 0, "", ""));
+    let question = question["questions"][0]["question_id"].as_str().unwrap_or_default().to_owned();
+    daemon.check(&["runs", "resolve", "latest", &question, "skip"], 0, "[OK]", "");
+    let report = daemon.check(&["runs", "watch", "latest"], 0, "|  WARNING: ", "");
+    let report = String::from_utf8_lossy(&report.stdout).into_owned();
+    let (end, warning) = (report.find("PARALLEL EXECUTION COMPLETE"), report.find("|  WARNING: "));
+    assert!(end.is_some() && end < warning, "{report}");
+}
+
     daemon.check(&["runs", "show", "ffffffff-ffff-7fff-bfff-ffffffffffff"], 1, "", "RUN_NOT_FOUND");
     daemon.check(&["runs", "show", "zzz"], 1, "", "begins or ends with \"zzz\"");
 }

@@ -357,6 +357,7 @@ texts! {
         exhausted: "All attempts exhausted" / "Todos los intentos agotados",
         escalated: "Error escalated to user" / "Error escalado al usuario",
     }
+        failed: "attempt {0} failed ({1})" / "falló el intento {0} ({1})",
 
     /// Events of a run, while it is watched.
     Watch {
@@ -395,6 +396,8 @@ texts! {
         timed_out: "timed out after {0}" / "se agotó su tiempo después de {0}",
         cancelled: "cancelled after {0}" / "cancelada después de {0}",
         never_started: "never started" / "nunca empezó",
+        failed_listed: "failed after {0} ({1}; listed at the end)"
+            / "falló después de {0} ({1}; se lista al final)",
         reactivated: "retried by hand (activation {0})" / "reintentada a mano (activación {0})",
         rolled_back: "taken back (activation {0})" / "revertida (activación {0})",
         rolled_back_with: "taken back (activation {0}), and with it {1}"
@@ -428,6 +431,7 @@ texts! {
         policy: "{0}: {1}" / "{0}: {1}",
         so_far: "{0} of {1} settled, {2} succeeded" / "{0} de {1} terminadas, {2} con éxito",
         need: "needs {0}" / "necesita {0}",
+        queued_absent: "{0} queued; no worker serves {1}" / "{0} en cola; ningún worker sirve a {1}",
         critical: "critical: {0}" / "críticas: {0}",
         waiting_answer: "waits for an answer: {0}" / "espera una respuesta: {0}",
         run_paused: "paused: no new attempts" / "en pausa: sin intentos nuevos",
@@ -446,6 +450,7 @@ texts! {
         warnings_listed: "Warnings:" / "Advertencias:",
         notes_listed: "Notes:" / "Notas:",
         notices_omitted: "{0} more notices are in the run's events: capataz runs logs {1}"
+        retries_listed: "Tried again:" / "Reintentadas:",
             / "{0} avisos más están en los eventos de la ejecución: capataz runs logs {1}",
         output_of: "Output of {0}:" / "Salida de {0}:",
         output_elsewhere: "(not shown; see `capataz runs show {0} --outputs --json`)"

@@ -5,7 +5,7 @@ use capataz_contracts::v1::event::Body;
 
 use super::script_lines;
 use capataz_display::answer::{self, call_reason};
-use capataz_display::error::{one_line, severity, with_cause};
+use capataz_display::error::{flags, one_line, severity, with_cause};
 use capataz_display::format::{exactly, offset, share, took};
 use capataz_display::frame::{visible, visible_block};
 use capataz_display::model::Run;
@@ -14,6 +14,7 @@ use capataz_display::run::{outcome_name, outcome_tone, size_of};
 use capataz_display::wave::policy_name;
 use capataz_display::words::messages::message;
 use capataz_display::words::{counted, fill, words};
+use capataz_policy::retry;
 
 /// The amount of detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,7 +47,7 @@ const NO_TASK: &str = "-";
 /// The event as text, with further lines indented; `None` if `detail` excludes the event. The event was already applied
 /// to `run`.
 pub fn render(run: &Run, run_id: &str, event: &v1::Event, detail: Detail, paint: Paint) -> Option<String> {
-    let line = line(run, run_id, event)?;
+    let line = line(run, run_id, event, detail)?;
     if detail < line.needed {
         return None;
     }
@@ -79,7 +80,7 @@ fn names(run: &Run) -> Box<dyn Iterator<Item = &str> + '_> {
     }
 }
 
-fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
+fn line(run: &Run, run_id: &str, event: &v1::Event, detail: Detail) -> Option<Line> {
     if let Some(line) = run.script.as_ref().and_then(|script| script_lines::line(script, event)) {
         return Some(line);
     }
@@ -181,7 +182,8 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
             let error = failed.error.as_ref().map(one_line).unwrap_or_default();
             let text =
                 fill(texts.attempt_failed, &[&failed.attempt.to_string(), &error, &exactly(failed.delay_ms)]);
-            of_task(failed.wave, failed.task, text, Tone::Warning, Results)
+            let needed = if failed.error.as_ref().is_none_or(at_once) { Results } else { Steps };
+            of_task(failed.wave, failed.task, text, Tone::Warning, needed)
         }
         Body::TaskRetryDue(due) => {
             of_task(due.wave, due.task, texts.retry_due.to_owned(), Tone::Faint, Everything)
@@ -198,7 +200,7 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
             of_task(extended.wave, extended.task, text, Tone::Plain, Results)
         }
         Body::TaskSettled(settled) => {
-            let (text, tone) = outcome(settled);
+            let (text, tone) = outcome(settled, detail);
             of_task(settled.wave, settled.task, text, tone, Results)
         }
         Body::TaskReactivated(again) => {
@@ -258,12 +260,12 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
         }
         Body::Notice(notice) => {
             let error = notice.notice.as_ref()?;
-            // Notices of success appear only where every step is wanted.
-            let (tone, needed) = match severity(error) {
-                v1::Severity::Low => (Tone::Faint, Steps),
-                v1::Severity::Medium => (Tone::Warning, Results),
-                _ => (Tone::Bad, Results),
+            let tone = match severity(error) {
+                v1::Severity::Low => Tone::Faint,
+                v1::Severity::Medium => Tone::Warning,
+                _ => Tone::Bad,
             };
+            let needed = if at_once(error) { Results } else { Steps };
             match (notice.wave, notice.task) {
                 (Some(wave), Some(task)) => of_task(wave, task, one_line(error), tone, needed),
                 _ => of_run(one_line(error), tone, needed),
@@ -282,7 +284,13 @@ fn wave_started(run: &Run, index: u32) -> String {
     fill(texts.wave_started, &[&(index + 1).to_string(), &run.waves.len().to_string(), name, &tasks, policy])
 }
 
-fn outcome(settled: &v1::TaskSettled) -> (String, Tone) {
+/// Whether a person is told of the error while the run goes on; what is milder is listed at the end, and is a step until then
+/// (seed 000, contract 6).
+fn at_once(error: &v1::Error) -> bool {
+    flags(error).notify_immediately
+}
+
+fn outcome(settled: &v1::TaskSettled, detail: Detail) -> (String, Tone) {
     let texts = &words().watch;
     let after = took(settled.duration_ms);
     match settled.status() {
@@ -294,6 +302,12 @@ fn outcome(settled: &v1::TaskSettled) -> (String, Tone) {
         v1::ResultStatus::Cancelled if settled.attempts == 0 => (texts.never_started.to_owned(), Tone::Faint),
         v1::ResultStatus::Cancelled => (fill(texts.cancelled, &[&after]), Tone::Warning),
         v1::ResultStatus::Error | v1::ResultStatus::Unspecified => {
+            if let Some(error) = settled.error.as_ref().filter(|error| !at_once(error))
+                && detail == Detail::Results
+            {
+                let code = &retry::original(error).code;
+                return (fill(texts.failed_listed, &[&after, code]), Tone::Warning);
+            }
             let error = settled.error.as_ref().map(with_cause).unwrap_or_default();
             (fill(texts.failed, &[&after, &error]), Tone::Bad)
         }
@@ -463,6 +477,60 @@ mod tests {
         let shown = log(story(), Detail::Results);
         assert!(!shown.contains("began"), "{shown}");
         assert!(shown.contains("succeeded in 1.5s, attempt 2"), "{shown}");
+    }
+
+    /// The seed's table: MEDIUM and LOW are not notified immediately.
+    // S000-C6-21
+    #[test]
+    fn what_is_milder_than_high_is_a_step_and_not_told_beside_the_running_tasks() {
+        let failed = |task, code: &str| {
+            Body::TaskSettled(Box::new(v1::TaskSettled {
+                task,
+                status: v1::ResultStatus::Error as i32,
+                error: Some(v1::Error {
+                    code: code.to_owned(),
+                    message: "found".to_owned(),
+                    ..Default::default()
+                }),
+                ..v1::TaskSettled::default()
+            }))
+        };
+        let notice = |code: &str| {
+            let notice = v1::Error { code: code.to_owned(), ..v1::Error::default() };
+            Body::Notice(v1::Notice { notice: Some(notice), ..v1::Notice::default() })
+        };
+        let Body::TaskAttemptFailed(mut attempt) = attempt_failed(0, 1, 1_000) else { panic!("an attempt") };
+        attempt.error = Some(v1::Error {
+            code: "NETWORK_ERROR".to_owned(),
+            severity: v1::Severity::Medium.into(),
+            ..v1::Error::default()
+        });
+        let story = || {
+            [
+                accepted(&["a", "b"]),
+                Body::TaskAttemptFailed(attempt.clone()),
+                notice("TIMEOUT_IMMINENT"),
+                notice("RETRY_SUCCESS"),
+                notice("QUORUM_NOT_MET"),
+                failed(0, "LINT_WARNINGS"),
+                failed(1, "TESTS_FAILED"),
+            ]
+        };
+        let expected = "\
++  0.000s  -  run accepted: nightly, 1 wave, 2 tasks
++  4.000s  -  QUORUM_NOT_MET
++  5.000s  a  failed after 0s (LINT_WARNINGS; listed at the end)
++  6.000s  b  failed after 0s: TESTS_FAILED: found";
+        assert_eq!(log(story(), Detail::Results), expected);
+        let steps = log(story(), Detail::Steps);
+        for step in [
+            "attempt 1 failed: NETWORK_ERROR; again in 1s",
+            "TIMEOUT_IMMINENT",
+            "RETRY_SUCCESS",
+            "failed after 0s: LINT_WARNINGS: found",
+        ] {
+            assert!(steps.contains(step), "{step} in\n{steps}");
+        }
     }
 
     #[test]
