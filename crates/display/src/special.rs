@@ -3,12 +3,14 @@
 use capataz_contracts::v1;
 use capataz_policy::codes::{self, Code};
 
-use crate::error::{Context, advice, common_option, details_of, heading, one_line, options, titled, ways};
-use crate::format;
+use crate::error::{
+    Context, Ways, advice, common_option, details_of, heading, one_line, options, titled, ways,
+};
 use crate::frame::Frame;
 use crate::paint::{Paint, Tone};
 use crate::words::messages::message;
 use crate::words::{fill, words};
+use crate::{format, payload};
 
 /// The box for the error's code; `None` if the severity decides the form.
 pub fn error(error: &v1::Error, context: &Context<'_>, paint: Paint) -> Option<String> {
@@ -103,12 +105,12 @@ fn task_timeout(error: &v1::Error, context: &Context<'_>, paint: Paint) -> Strin
             .text(&fill(texts.configured, &[&format::in_words(timeout.configured_timeout_ms)]))
             .text(&fill(texts.elapsed, &[&format::clock(timeout.elapsed_ms)]))
             .text(&checked);
-        partial = timeout.partial_output.as_ref().map(super::payload::size);
+        partial = timeout.partial_output.as_ref().map(partial_output);
     }
     let state: Vec<String> = [
         context.agent.map(|agent| fill(texts.state_agent, &[agent])),
         context.phase.map(|phase| fill(texts.state_phase, &[phase])),
-        partial.map(|bytes| fill(texts.state_output, &[&format::thousands(bytes)])),
+        partial,
     ]
     .into_iter()
     .flatten()
@@ -134,6 +136,16 @@ fn retry_exhausted(error: &v1::Error, context: &Context<'_>, paint: Paint) -> St
     let texts = &words().errors;
     let made = error.attempts.len();
     let mut frame = heading(error, paint).blank();
+/// How much there is of the output: a text in tokens, as it would be if they were of the usual length.
+fn partial_output(output: &v1::Payload) -> String {
+    let texts = &words().errors;
+    let bytes = format::thousands(payload::size(output));
+    match payload::about_tokens(output) {
+        Some(tokens) => fill(texts.state_tokens, &[&format::thousands(tokens), &bytes]),
+        None => fill(texts.state_output, &[&bytes]),
+    }
+}
+
     if let Some(task) = context.task {
         frame = frame.toned(task, Tone::Strong);
     }

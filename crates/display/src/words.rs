@@ -305,6 +305,7 @@ texts! {
         state_agent: "Agent: {0}" / "Agente: {0}",
         state_phase: "Phase: {0}" / "Fase: {0}",
         state_output: "Partial output: {0} bytes" / "Salida parcial: {0} bytes",
+        state_tokens: "Partial output: ~{0} tokens ({1} bytes)" / "Salida parcial: ~{0} tokens ({1} bytes)",
         attempts: "Attempts: {0} exhausted" / "Intentos: {0} agotados",
         total_time: "Total time: {0}" / "Tiempo total: {0}",
         last_error: "Last error:" / "Último error:",

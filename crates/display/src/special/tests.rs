@@ -100,12 +100,12 @@ fn an_impossible_transition_says_why() {
     assert!(shown.contains("|  nothing may follow DELETED "), "{shown}");
 }
 
-// S000-C3-24
+// S000-C3-24, S000-C3-25
 #[test]
 fn a_timeout() {
     let partial = v1::Payload {
         media_type: "text/plain".to_owned(),
-        data: Some(v1::payload::Data::Inline(vec![b'x'; 1_234].into())),
+        data: Some(v1::payload::Data::Inline(vec![b'x'; 4_936].into())),
     };
     let shown = v1::Error {
         timeout: Some(v1::TimeoutDetail {
@@ -145,7 +145,7 @@ fn a_timeout() {
 |  Current state:                                      |
 |  - Agent: elsabro-executor                           |
 |  - Phase: ACTIVE                                     |
-|  - Partial output: 1,234 bytes                       |
+|  - Partial output: ~1,234 tokens (4,936 bytes)       |
 |                                                      |
 +------------------------------------------------------+
 |  Options:                                            |
