@@ -1,6 +1,7 @@
 //! The state file of a project and the state of a session that the daemon keeps: the file is checked and imported before a plan
 //! begins, and written again with each step of the plan (seed 000, contract 7).
 
+use std::future::pending;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::codes;
 use capataz_policy::session;
 use serde_json::{Map, Value};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::Daemon;
 use super::sessions::{Found, Mended, failed, look, mend, open_or_new};
@@ -122,20 +123,29 @@ impl StateSync {
             until_finished: true,
             ..v1::SubscribeRequest::default()
         });
-        let mut looks = interval(LOOKED_AT);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        looks.reset();
+        let steps = async || loop {
+            match stream.next().await {
+                Some(Ok(Delivery::Event { event, .. })) if is_step(&event) => return,
+                Some(Ok(_)) => {}
+                // The end of the run is written by whoever waits for it.
+                Some(Err(_)) | None => pending().await,
+            }
+        };
+        let mut looks = every(LOOKED_AT);
+        self.follow_at(client, steps, async || {
+            looks.tick().await;
+        })
+        .await;
+    }
+
+    /// Looks at the file, and writes it, after each of `steps` and of `looks`.
+    async fn follow_at(&self, client: &Client, mut steps: impl AsyncFnMut(), mut looks: impl AsyncFnMut()) {
         loop {
-            let writes = tokio::select! {
-                delivery = stream.next() => match delivery {
-                    Some(Ok(Delivery::Event { event, .. })) => is_step(&event),
-                    Some(Ok(_)) => false,
-                    // The end of the run is written by whoever waits for it.
-                    Some(Err(_)) | None => std::future::pending().await,
-                },
-                _ = looks.tick() => true,
-            };
-            if writes && let Err(error) = self.write(client).await {
+            tokio::select! {
+                () = steps() => {}
+                () = looks() => {}
+            }
+            if let Err(error) = self.write(client).await {
                 tracing::debug!(%error, "the state file is written with the next step");
             }
         }
@@ -170,6 +180,14 @@ impl StateSync {
         }
         locked.write(&text).map_err(told)
     }
+}
+
+/// Ticks at the end of each period, and not for each one that was missed.
+fn every(period: Duration) -> Interval {
+    let mut ticks = interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    ticks.reset();
+    ticks
 }
 
 /// Whether the state of a session follows this event of its plan.
@@ -223,4 +241,89 @@ pub async fn export(session: &str, path: &Path, daemon: &Daemon) -> Result<bool,
     let written = sync.write(&daemon.client).await;
     written.map_err(|error| failed(path, &std::io::Error::other(error)))?;
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use capataz_daemon::{Config, DeclaredAgent};
+    use serde_json::json;
+    use tokio::sync::mpsc;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::args::Color;
+
+    /// The seed's "periodicamente" has no number; CONTRACTS §1.7 says 60 s.
+    // S000-C7-31
+    #[tokio::test(start_paused = true)]
+    async fn the_file_is_looked_at_every_minute_and_no_sooner() {
+        let begun = Instant::now();
+        let mut looks = every(LOOKED_AT);
+        for minutes in 1..=3 {
+            looks.tick().await;
+            assert_eq!(begun.elapsed(), Duration::from_secs(60 * minutes));
+        }
+    }
+
+    /// A plan waits in its first wave for an agent that nobody serves, so that no step of it comes to the file.
+    // S000-C7-31
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_file_that_somebody_breaks_within_a_wave_is_mended_with_the_next_look() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::embedded(folder.path().join("data"));
+        config.declared_agents.push(DeclaredAgent {
+            name: "later".to_owned(),
+            category: String::new(),
+            contract_version: "1.0.0".to_owned(),
+        });
+        let served = capataz_daemon::Daemon::start(config).await.unwrap();
+        let daemon = Daemon::connect_to(&format!("http://{}", served.address())).await.unwrap();
+        let path = folder.path().join("state.json");
+        let mut out = Output::new(true, Color::Never);
+        let sync = StateSync::begin(&daemon, "shop", Some(&path), &mut out).await.unwrap().unwrap();
+        let task = v1::Task { name: "t".to_owned(), agent: "later".to_owned(), ..v1::Task::default() };
+        let wave = v1::Wave { tasks: vec![task], ..v1::Wave::default() };
+        let plan = v1::Plan {
+            name: "p".to_owned(),
+            session: Some("shop".to_owned()),
+            waves: vec![wave],
+            ..v1::Plan::default()
+        };
+        let request = v1::StartRunRequest::of_plan(plan);
+        daemon.client.start_run(request).await.unwrap();
+
+        let (look, mut looks) = mpsc::channel(1);
+        let phase = || {
+            let state: Value =
+                serde_json::from_slice(&fs::read(&path).unwrap_or_default()).unwrap_or_default();
+            state["current_flow"]["phase"].clone()
+        };
+        let looked = async || {
+            // The third fits in when the second was taken, which is after the first was answered.
+            for _ in 0..3 {
+                look.send(()).await.unwrap();
+            }
+        };
+        let story = async {
+            while phase() != json!("executing_wave_1") {
+                looked().await;
+            }
+            fs::write(&path, "{ broken").unwrap();
+            looked().await;
+            assert_eq!(phase(), json!("executing_wave_1"));
+        };
+        tokio::select! {
+            () = story => {}
+            () = sync.follow_at(&daemon.client, async || pending().await, async || looks.recv().await.unwrap()) => {}
+        }
+        let kept = fs::read_dir(folder.path())
+            .unwrap()
+            .filter_map(Result::ok)
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with("state.corrupt-"));
+        let kept: Vec<String> = kept.map(|entry| fs::read_to_string(entry.path()).unwrap()).collect();
+        assert_eq!(kept, ["{ broken"]);
+        served.shutdown().await;
+    }
 }
