@@ -82,10 +82,21 @@ fn invalid_transition(error: &v1::Error, context: &Context<'_>, paint: Paint) ->
         }
         frame = frame.blank();
     }
-    match ways(error, context, common_option) {
+    let ways: Ways =
+        correcting(&states, error, context).into_iter().chain(ways(error, context, common_option)).collect();
+    match ways {
         ways if ways.is_empty() => frame.finish(),
         ways => options(frame.rule(), &ways).finish(),
     }
+}
+
+/// The command that takes these steps, where there is one: a task that is done, or at work, is taken back and begins anew.
+fn correcting(steps: &[&str], error: &v1::Error, context: &Context<'_>) -> Option<(String, String)> {
+    let is_offered = error.options.iter().any(|option| option == "correct");
+    let begins_anew =
+        matches!(steps, ["ACTIVE" | "COMPLETE", "ROLLED_BACK", .., "INIT" | "ACTIVE"]) && is_offered;
+    let (run, task) = context.run.zip(context.task).filter(|_| begins_anew && context.goes_on)?;
+    Some(("[c] ".to_owned(), fill(words().options.correct, &[run, task])))
 }
 
 fn task_timeout(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
@@ -125,6 +136,16 @@ fn task_timeout(error: &v1::Error, context: &Context<'_>, paint: Paint) -> Strin
     }
 }
 
+/// How much there is of the output: a text in tokens, as it would be if they were of the usual length.
+fn partial_output(output: &v1::Payload) -> String {
+    let texts = &words().errors;
+    let bytes = format::thousands(payload::size(output));
+    match payload::about_tokens(output) {
+        Some(tokens) => fill(texts.state_tokens, &[&format::thousands(tokens), &bytes]),
+        None => fill(texts.state_output, &[&bytes]),
+    }
+}
+
 fn timeout_option(option: &str) -> Option<&'static str> {
     match option {
         "abort" => Some(words().options.abort_all),
@@ -136,16 +157,6 @@ fn retry_exhausted(error: &v1::Error, context: &Context<'_>, paint: Paint) -> St
     let texts = &words().errors;
     let made = error.attempts.len();
     let mut frame = heading(error, paint).blank();
-/// How much there is of the output: a text in tokens, as it would be if they were of the usual length.
-fn partial_output(output: &v1::Payload) -> String {
-    let texts = &words().errors;
-    let bytes = format::thousands(payload::size(output));
-    match payload::about_tokens(output) {
-        Some(tokens) => fill(texts.state_tokens, &[&format::thousands(tokens), &bytes]),
-        None => fill(texts.state_output, &[&bytes]),
-    }
-}
-
     if let Some(task) = context.task {
         frame = frame.toned(task, Tone::Strong);
     }

@@ -340,6 +340,8 @@ texts! {
         fix_manual: "Fix it by hand" / "Corregir a mano",
         succeeded: "It has happened: count it as a success" / "Ocurrió: contarlo como éxito",
         failed: "It has not happened: count it as a failure" / "No ocurrió: contarlo como fallo",
+        correct: "Correct the flow automatically: `capataz runs rollback {0} {1}`"
+            / "Corregir el flujo automáticamente: `capataz runs rollback {0} {1}`",
         abort: "Abort" / "Abortar",
         abort_with: "Abort the run: `capataz runs cancel {0}`" / "Abortar la ejecución: `capataz runs cancel {0}`",
         abort_all: "Abort the whole operation" / "Abortar toda la operación",
@@ -355,10 +357,10 @@ texts! {
         title: "RETRY: {0}" / "REINTENTO: {0}",
         attempt: "Attempt {0}/{1}: {2}" / "Intento {0}/{1}: {2}",
         waiting: "Waiting {0} before retry..." / "Esperando {0} antes de reintentar...",
+        failed: "attempt {0} failed ({1})" / "falló el intento {0} ({1})",
         exhausted: "All attempts exhausted" / "Todos los intentos agotados",
         escalated: "Error escalated to user" / "Error escalado al usuario",
     }
-        failed: "attempt {0} failed ({1})" / "falló el intento {0} ({1})",
 
     /// Events of a run, while it is watched.
     Watch {
@@ -394,11 +396,11 @@ texts! {
         succeeded: "succeeded in {0}" / "éxito en {0}",
         succeeded_after: "succeeded in {0}, attempt {1}" / "éxito en {0}, intento {1}",
         failed: "failed after {0}: {1}" / "falló después de {0}: {1}",
+        failed_listed: "failed after {0} ({1}; listed at the end)"
+            / "falló después de {0} ({1}; se lista al final)",
         timed_out: "timed out after {0}" / "se agotó su tiempo después de {0}",
         cancelled: "cancelled after {0}" / "cancelada después de {0}",
         never_started: "never started" / "nunca empezó",
-        failed_listed: "failed after {0} ({1}; listed at the end)"
-            / "falló después de {0} ({1}; se lista al final)",
         reactivated: "retried by hand (activation {0})" / "reintentada a mano (activación {0})",
         rolled_back: "taken back (activation {0})" / "revertida (activación {0})",
         rolled_back_with: "taken back (activation {0}), and with it {1}"
@@ -429,10 +431,10 @@ texts! {
         stopping: "stopping" / "parando",
         more_running: "… and {0} more" / "… y {0} más",
         queued: "{0} queued" / "{0} en cola",
+        queued_absent: "{0} queued; no worker serves {1}" / "{0} en cola; ningún worker sirve a {1}",
         policy: "{0}: {1}" / "{0}: {1}",
         so_far: "{0} of {1} settled, {2} succeeded" / "{0} de {1} terminadas, {2} con éxito",
         need: "needs {0}" / "necesita {0}",
-        queued_absent: "{0} queued; no worker serves {1}" / "{0} en cola; ningún worker sirve a {1}",
         critical: "critical: {0}" / "críticas: {0}",
         waiting_answer: "waits for an answer: {0}" / "espera una respuesta: {0}",
         run_paused: "paused: no new attempts" / "en pausa: sin intentos nuevos",
@@ -448,10 +450,10 @@ texts! {
         show_with: "look at it: capataz runs show {0}" / "examinarla:  capataz runs show {0}",
         outcome: "{0}: {1} in {2}" / "{0}: {1} en {2}",
         failures_listed: "Failures:" / "Fallos:",
+        retries_listed: "Tried again:" / "Reintentadas:",
         warnings_listed: "Warnings:" / "Advertencias:",
         notes_listed: "Notes:" / "Notas:",
         notices_omitted: "{0} more notices are in the run's events: capataz runs logs {1}"
-        retries_listed: "Tried again:" / "Reintentadas:",
             / "{0} avisos más están en los eventos de la ejecución: capataz runs logs {1}",
         output_of: "Output of {0}:" / "Salida de {0}:",
         output_elsewhere: "(not shown; see `capataz runs show {0} --outputs --json`)"

@@ -407,7 +407,7 @@ async fn a_transition_that_a_call_asks_for_and_the_lifecycle_does_not_allow_is_r
         check(
             "scenario-6-by-a-call",
             language,
-            &[refused(&refusal, language, Some(&run)).replace(&run, RUN)],
+            &[refused(&refusal, language, Some((&run, "a"))).replace(&run, RUN)],
         );
     }
     assert_eq!(harness.export(&run).await, before);

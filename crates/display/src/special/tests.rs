@@ -63,7 +63,7 @@ fn an_invalid_transition_shows_the_right_steps() {
         options: listed(&["correct", "abort"]),
         ..failure("INVALID_STATE_TRANSITION", "invalid transition: INIT -> COMPLETE")
     };
-    // No command takes the correct steps, so that they are not offered.
+    // No command takes these steps, so that they are not offered.
     check(
         &shown,
         &Context { run: Some("0199"), goes_on: true, ..Context::default() },
@@ -85,6 +85,34 @@ fn an_invalid_transition_shows_the_right_steps() {
 |  [a] Abort the run: `capataz runs cancel 0199`       |
 +======================================================+",
     );
+}
+
+/// A person asks for a task that is done to be run again, and one command does what the box says.
+// S000-C2-14
+#[test]
+fn the_steps_that_a_command_takes_are_offered_with_it() {
+    let shown = v1::Error {
+        suggested_action: Some("COMPLETE -> ROLLED_BACK -> INIT -> ACTIVE".to_owned()),
+        options: listed(&["correct", "abort"]),
+        ..failure("INVALID_STATE_TRANSITION", "invalid transition: COMPLETE -> ACTIVE")
+    };
+    let about = Context { run: Some("0199"), task: Some("build"), goes_on: true, ..Context::default() };
+    let offered = error(&shown, &about, Paint::OFF).unwrap_or_default();
+    assert!(
+        offered.ends_with(
+            "\
+|  Options:                                            |
+|  [c] Correct the flow automatically: `capataz runs   |
+|      rollback 0199 build`                            |
+|  [a] Abort the run: `capataz runs cancel 0199`       |
++======================================================+"
+        ),
+        "{offered}"
+    );
+    let ended = error(&shown, &Context { goes_on: false, ..about }, Paint::OFF).unwrap_or_default();
+    assert!(!ended.contains("[c]"), "{ended}");
+    let unsaid = v1::Error { options: listed(&["abort"]), ..shown };
+    assert!(!error(&unsaid, &about, Paint::OFF).unwrap_or_default().contains("[c]"));
 }
 
 // S000-C2-12
