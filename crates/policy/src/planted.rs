@@ -68,10 +68,12 @@ pub enum Fault {
     TakenBackIsNotNew,
     /// A failed task that a person skips stays FAILED.
     SkippedIsNotDeleted,
+    /// A task is warned of its deadline when a whole minute is left.
+    WarnedWithAMinuteLeft,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 52] = [
+    pub const ALL: [Fault; 53] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -124,6 +126,7 @@ impl Fault {
         Fault::HealthBeforeItsLease,
         Fault::TakenBackIsNotNew,
         Fault::SkippedIsNotDeleted,
+        Fault::WarnedWithAMinuteLeft,
     ];
 }
 

@@ -173,6 +173,10 @@ const PATTERNS: &[(&str, &str)] = &[
     ),
     (
         "no worker that serves \"{0}\" is connected; task \"{1}\" waits",
+    (
+        "task \"{0}\" has less than {1} left before its timeout",
+        "a la tarea \"{0}\" le queda menos de {1} de su tiempo límite",
+    ),
         "no hay ningún worker conectado que sirva a \"{0}\"; la tarea \"{1}\" espera",
     ),
     (
