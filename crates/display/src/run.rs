@@ -418,7 +418,8 @@ fn exceeded(run: &v1::Run, paint: Paint) -> Vec<String> {
 }
 
 /// The errors that stopped a run, each by its code and its task. A critical task's failure is told as what it is to the
-/// policy that ended the run; a verdict over tasks is not another error beside theirs.
+/// policy that ended the run; a verdict over tasks is not another error beside theirs. What was repaired of the session before
+/// is the first of them.
 fn found(run: &v1::Run, serious: &[(&v1::TaskView, &v1::Error)]) -> Vec<String> {
     let verdicts = [codes::QUORUM_NOT_MET, codes::CRITICAL_AGENT_FAILED];
     let own =
@@ -436,7 +437,8 @@ fn found(run: &v1::Run, serious: &[(&v1::TaskView, &v1::Error)]) -> Vec<String> 
         };
         format!("{code}: {}", task.name)
     });
-    of_run.into_iter().chain(of_tasks).collect()
+    let repaired = run.session_repaired.as_ref().map(|code| fill(words().errors.repaired, &[code]));
+    repaired.into_iter().chain(of_run).chain(of_tasks).collect()
 }
 
 /// Whether the run's error is this failure of a task: as it is, or as it was told to the person who ended the run when the

@@ -316,6 +316,7 @@ texts! {
         found: "Errors found:" / "Errores encontrados:",
         aborted: "The run was stopped by critical errors" / "La operación fue abortada por errores críticos",
         saved: "State saved for recovery:" / "Estado guardado para recuperación:",
+        repaired: "{0} (repaired)" / "{0} (reparado)",
         look_at: "`{0}` to look at it" / "`{0}` para examinarlo",
         recovery: "Ways to recover:" / "Opciones de recuperación:",
         next: "next: {0}" / "siguiente paso: {0}",

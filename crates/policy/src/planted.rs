@@ -70,10 +70,12 @@ pub enum Fault {
     SkippedIsNotDeleted,
     /// A task is warned of its deadline when a whole minute is left.
     WarnedWithAMinuteLeft,
+    /// That a state was repaired is not recorded where the session has that state already.
+    RepairUntold,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 53] = [
+    pub const ALL: [Fault; 54] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -127,6 +129,7 @@ impl Fault {
         Fault::TakenBackIsNotNew,
         Fault::SkippedIsNotDeleted,
         Fault::WarnedWithAMinuteLeft,
+        Fault::RepairUntold,
     ];
 }
 

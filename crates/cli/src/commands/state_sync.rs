@@ -57,9 +57,13 @@ impl StateSync {
             Found::Valid(state) => (state, Vec::new()),
             found => sync.mended(found, out)?,
         };
-        match sync.session_is_newer(daemon, &state).await? {
-            true => out.note(&fill(words().sessions.newer, &[&sync.session, &path.display().to_string()])),
-            false => sync.import(daemon, &state, repairs, out).await?,
+        let newer = sync.newer(daemon, &state).await?;
+        if newer.is_some() {
+            out.note(&fill(words().sessions.newer, &[&sync.session, &path.display().to_string()]));
+        }
+        // What was mended is told to the session, also where its own state stays.
+        if newer.is_none() || !repairs.is_empty() {
+            sync.import(daemon, newer.unwrap_or(state), repairs, out).await?;
         }
         Ok(Some(sync))
     }
@@ -72,38 +76,49 @@ impl StateSync {
             Found::Valid(_) => None,
         };
         let mended = mend(&self.path, &self.file);
-        if let Some(error) = error.filter(|_| !out.json) {
-            let done = |mended: &Mended| fill(mended.outcome, &[&self.path.display().to_string()]);
-            let recovered = mended.as_ref().ok().map(done);
+        let done = |mended: &Mended| fill(mended.outcome, &[&self.path.display().to_string()]);
+        let recovered = mended.as_ref().ok().map(done);
+        if let Some(error) = error.as_ref().filter(|_| !out.json) {
             let context = Context { recovered: recovered.as_deref(), ..Context::default() };
-            out.note(&error::error(&error, &context, out.error_paint()));
+            out.note(&error::error(error, &context, out.error_paint()));
         }
         let Mended { state, repairs, .. } = mended?;
-        Ok((state, repairs))
+        let told = match (error, recovered) {
+            (Some(error), Some(recovered)) => session::told(&error.code, &recovered, repairs),
+            _ => repairs,
+        };
+        Ok((state, told))
     }
 
-    /// Whether the session has another state, written after that of the file: by a plan that nobody waited for.
-    async fn session_is_newer(&self, daemon: &Daemon, state: &Map<String, Value>) -> Result<bool, Failure> {
+    /// The state of the session, where it is another one and was written after that of the file: by a plan that nobody waited
+    /// for.
+    async fn newer(
+        &self,
+        daemon: &Daemon,
+        state: &Map<String, Value>,
+    ) -> Result<Option<Map<String, Value>>, Failure> {
         let session = match daemon.client.get_session(&self.session).await {
             Ok(session) => session,
-            Err(error) if error.code() == Some(codes::SESSION_NOT_FOUND.as_str()) => return Ok(false),
+            Err(error) if error.code() == Some(codes::SESSION_NOT_FOUND.as_str()) => return Ok(None),
             Err(error) => return Err(daemon.failure(error)),
         };
         let known = session.state.and_then(|known| session::parse(known.as_bytes()).ok());
-        Ok(known
-            .is_some_and(|known| known != *state && session::updated_at(&known) > session::updated_at(state)))
+        let is_newer = |known: &Map<String, Value>| {
+            known != state && session::updated_at(known) > session::updated_at(state)
+        };
+        Ok(known.filter(is_newer))
     }
 
     async fn import(
         &self,
         daemon: &Daemon,
-        state: &Map<String, Value>,
+        state: Map<String, Value>,
         repairs: Vec<String>,
         out: &mut Output,
     ) -> Result<(), Failure> {
         let request = v1::ImportSessionRequest {
             session: self.session.clone(),
-            state: Value::Object(state.clone()).to_string(),
+            state: Value::Object(state).to_string(),
             repairs,
         };
         match daemon.client.import_session(request).await {

@@ -12,6 +12,7 @@ mod named;
 mod reports;
 mod router;
 mod runs;
+mod session_repairs;
 mod sessions;
 mod starts;
 mod workers;

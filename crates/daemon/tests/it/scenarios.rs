@@ -1,5 +1,6 @@
 //! The seed's failure scenarios that concern plans, end to end.
 
+use capataz_contracts::v1::session_service_client::SessionServiceClient;
 use capataz_contracts::v1::{self, event::Body};
 
 use capataz_display::error::Context;
@@ -416,17 +417,24 @@ async fn a_transition_that_a_call_asks_for_and_the_lifecycle_does_not_allow_is_r
     assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
 }
 
-/// A critical agent fails after another one's time was over. The session of the seed's scenario is not part of this one.
-// S000-SC-08
+/// The state of the session was corrupt and is repaired, another agent's time is over, and a critical agent fails.
+// S000-SC-08, S000-SC-09
 #[tokio::test]
 async fn scenario_7_several_errors_that_stop_a_run_are_told_together() {
     let time = Time::default();
     let harness = Harness::start_with(|config| time.of(config)).await;
     let mut worker = harness.worker("w1", &["elsabro-executor", "explore-codebase"]).await;
+    let request = v1::ImportSessionRequest {
+        session: "shop".to_owned(),
+        state: r#"{ "version": "1.0.0", "updated_at": "2024-01-20T15:30:00Z" }"#.to_owned(),
+        repairs: vec!["SESSION_CORRUPTED: restored from its backup".to_owned()],
+    };
+    SessionServiceClient::new(harness.channel.clone()).import_session(request).await.unwrap();
     let run = harness
         .start_run(plan(
             r#"
             name = "several"
+            session = "shop"
             policy = { kind = "critical_path" }
             [[tasks]]
             name = "elsabro-executor"

@@ -131,6 +131,18 @@ fn a_critical_task_is_named_as_such_and_the_verdict_is_no_error_of_its_own() {
     assert!(shown.contains("2. TASK_TIMEOUT: explore"), "{shown}");
 }
 
+// S000-SC-09
+#[test]
+fn a_session_that_was_repaired_counts_among_the_errors_of_a_run_that_was_stopped() {
+    let repaired = Some("SESSION_CORRUPTED".to_owned());
+    let one = v1::Run { session_repaired: repaired, ..run(vec![failed("a", "TESTS_FAILED")]) };
+    let shown = all_failures(&one, false);
+    assert!(shown.contains("|  1. SESSION_CORRUPTED (repaired) "), "{shown}");
+    assert!(shown.contains("|  2. TESTS_FAILED: a "), "{shown}");
+    let went_on = v1::Run { outcome: Some(v1::RunOutcome::SucceededWithFailures as i32), ..one };
+    assert!(!all_failures(&went_on, false).contains("SESSION_CORRUPTED"), "the run was not stopped");
+}
+
 #[test]
 fn beyond_a_few_failures_a_line_is_enough() {
     let run = run((0..30).map(|number| failed(&format!("t{number}"), "BUILD_FAILED")).collect());
