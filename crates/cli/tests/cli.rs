@@ -506,6 +506,7 @@ fn what_the_daemon_refuses_is_told() {
     let output = daemon.run(plan, &["--json"], 1, "", "");
     assert_eq!(json(&output)["error"]["code"], "AGENT_NOT_FOUND");
     daemon.check(&["agents", "check", "echo"], 0, "1 of 1 names are known", "");
+    daemon.check(&["agents", "check", "echo", "--lang", "es"], 0, "[OK] agente echo (utility)", "");
     daemon.check(&["agents", "check", "ecco", "--json"], 1, "\"can_proceed\":false", "");
     daemon.check(&["agents", "list"], 0, "echo             utility", "");
     daemon.check(&["runs", "show", "ffffffff-ffff-7fff-bfff-ffffffffffff"], 1, "", "RUN_NOT_FOUND");

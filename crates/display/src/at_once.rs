@@ -34,6 +34,7 @@ pub fn of_event(run: &Run, run_id: &str, event: &v1::Event, paint: Paint) -> Opt
             let context = Context {
                 phase: Some(state_name(settled.state())),
                 at_ms: Some(event.at_ms),
+                goes_on: goes_on(run) && !ends_the_run(run, settled, task, error),
                 ..context_of(run, run_id, task)
             };
             let text = error::error(error, &context, paint);
@@ -78,6 +79,19 @@ fn is_asked_about(run: &Run, wave: u32, error: &v1::Error) -> bool {
     let is_high = error::severity(error) == v1::Severity::High;
     let is_decided = run.waves.get(wave as usize).is_some_and(|wave| wave.decided);
     run.pauses_on_high && is_high && goes_on(run) && !is_decided
+}
+
+/// Whether nothing is left to be aborted after this failure: it ends the run, or was the last thing that the run waited for.
+fn ends_the_run(run: &Run, settled: &v1::TaskSettled, task: &Task, error: &v1::Error) -> bool {
+    let Some(wave) = run.waves.get(settled.wave as usize) else { return false };
+    let stops = match wave.policy.kind() {
+        v1::AggregationKind::FailFast => true,
+        v1::AggregationKind::CriticalPath => task.critical,
+        _ => false,
+    };
+    let goes_on = settled.evaluation.as_ref().is_none_or(|evaluation| evaluation.should_continue);
+    let is_last = settled.wave as usize + 1 == run.waves.len();
+    !flags(error).can_continue || stops || wave.active.is_empty() && (is_last || !goes_on)
 }
 
 fn goes_on(run: &Run) -> bool {
@@ -173,6 +187,20 @@ mod tests {
         ] {
             assert!(told.text.contains(part), "{part:?} in\n{}", told.text);
         }
+    }
+
+    #[test]
+    fn nobody_is_offered_to_abort_what_ends_by_itself() {
+        let high = |task| failed(task, "BUILD_FAILED", v1::Severity::High);
+        let last = told([accepted(&["a"]), started(), leased(0, 1), high(0)]).expect("a box");
+        assert!(!last.text.contains("runs cancel"), "{}", last.text);
+        let Body::RunAccepted(mut run) = accepted(&["a", "b"]) else { panic!("a run") };
+        if let Some(v1::run_accepted::Work::Plan(plan)) = &mut run.work {
+            let kind = v1::AggregationKind::FailFast.into();
+            plan.policy = Some(v1::AggregationPolicy { kind, ..v1::AggregationPolicy::default() });
+        }
+        let first = told([Body::RunAccepted(run), started(), leased(0, 1), high(0)]).expect("a box");
+        assert!(!first.text.contains("runs cancel"), "{}", first.text);
     }
 
     #[test]

@@ -302,7 +302,7 @@ pub fn failures(run: &v1::Run, told: &BTreeSet<&str>, verbose: bool, paint: Pain
     }
     let boxed: Vec<&str> = untold.take(MOST_BOXES).map(|(task, _)| task.name.as_str()).collect();
     let listed = serious.iter().filter(|(task, _)| !boxed.contains(&task.name.as_str()));
-    let lines = listed.flat_map(|(task, error)| failure_lines(&task.name, error));
+    let lines = listed.flat_map(|(task, error)| failure_lines(run, &task.name, error));
     parts.extend(titled_list(words().watch.failures_listed, lines.collect()));
     for (severity, title) in [
         (v1::Severity::Medium, words().watch.warnings_listed),
@@ -329,7 +329,7 @@ pub fn failures(run: &v1::Run, told: &BTreeSet<&str>, verbose: bool, paint: Pain
         }
         let listed = of_tasks.iter().skip(boxes);
         let mut lines: Vec<Vec<String>> =
-            listed.flat_map(|(task, error)| failure_lines(&task.name, error)).collect();
+            listed.flat_map(|(task, error)| failure_lines(run, &task.name, error)).collect();
         let notices = run.notices.iter().filter_map(|notice| notice.notice.as_ref());
         let of_run = notices.filter(|notice| self::severity(notice) == severity);
         lines.extend(of_run.map(|notice| vec![visible(&one_line(notice))]));
@@ -347,10 +347,12 @@ fn is_serious(error: &v1::Error) -> bool {
 }
 
 /// A failure in a line, with the next step in another.
-fn failure_lines(task: &str, error: &v1::Error) -> [Vec<String>; 1] {
+fn failure_lines(run: &v1::Run, task: &str, error: &v1::Error) -> [Vec<String>; 1] {
     let mut lines = vec![format!("{}: {}", visible(task), visible(&with_cause(error)))];
-    lines
-        .extend(advice(error).map(|advice| format!("  {}", fill(words().errors.next, &[&visible(&advice)]))));
+    let is_over = run.status() == v1::RunStatus::Finished && error.code == codes::TASK_TIMEOUT.as_str();
+    // Nobody can give a task of a run that has ended more time.
+    let advice = if is_over { Some(words().errors.raise_timeout.to_owned()) } else { advice(error) };
+    lines.extend(advice.map(|advice| format!("  {}", fill(words().errors.next, &[&visible(&advice)]))));
     [lines]
 }
 

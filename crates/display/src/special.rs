@@ -34,11 +34,11 @@ pub fn error(error: &v1::Error, context: &Context<'_>, paint: Paint) -> Option<S
 fn not_found(error: &v1::Error, paint: Paint) -> String {
     let texts = &words().errors;
     let agent = error.code == codes::AGENT_NOT_FOUND;
-    let message = match quoted(&error.message) {
+    let text = match quoted(&error.message) {
         Some(name) if agent => fill(texts.agent_missing, &[name]),
-        _ => error.message.clone(),
+        _ => message(&error.message).into_owned(),
     };
-    let frame = heading(error, paint).blank().text(&message).blank();
+    let frame = heading(error, paint).blank().text(&text).blank();
     let frame = if error.suggestions.is_empty() {
         frame.text(if agent { texts.no_similar_agents } else { texts.no_similar_names })
     } else {
@@ -60,9 +60,13 @@ const ARROW: &str = " -> ";
 
 fn invalid_transition(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
     let texts = &words().errors;
-    let wanted = error.message.rsplit_once(": ").map_or(error.message.as_str(), |(_, wanted)| wanted);
-    let steps = error.suggested_action.as_deref().unwrap_or_default();
-    let mut refused = wanted.to_owned();
+    // Where the lifecycle allows the step and another rule does not, the message says why.
+    let is_step = |text: &str| text.contains(ARROW);
+    let wanted = error.message.rsplit_once(": ").map(|(_, wanted)| wanted).filter(|wanted| is_step(wanted));
+    let wanted = wanted.map_or_else(|| message(&error.message), Into::into);
+    // Of a refusal without steps, its code's advice is told in their place.
+    let steps = error.suggested_action.as_deref().filter(|steps| is_step(steps)).unwrap_or_default();
+    let mut refused = wanted.into_owned();
     let states: Vec<&str> = steps.split(ARROW).collect();
     if let [_, skipped @ .., _] = states.as_slice()
         && !skipped.is_empty()
@@ -82,8 +86,11 @@ fn invalid_transition(error: &v1::Error, context: &Context<'_>, paint: Paint) ->
         }
         frame = frame.blank();
     }
-    let ways: Ways =
-        correcting(&states, error, context).into_iter().chain(ways(error, context, common_option)).collect();
+    let ways: Ways = correcting(&states, error, context)
+        .into_iter()
+        .chain(cascading(error, context))
+        .chain(ways(error, context, common_option))
+        .collect();
     match ways {
         ways if ways.is_empty() => frame.finish(),
         ways => options(frame.rule(), &ways).finish(),
@@ -99,6 +106,13 @@ fn correcting(steps: &[&str], error: &v1::Error, context: &Context<'_>) -> Optio
     Some(("[c] ".to_owned(), fill(words().options.correct, &[run, task])))
 }
 
+/// The command that takes back what was built on a task as well, where it was refused without that.
+fn cascading(error: &v1::Error, context: &Context<'_>) -> Option<(String, String)> {
+    let is_offered = context.goes_on && error.options.iter().any(|option| option == "cascade");
+    let (run, task) = context.run.zip(context.task).filter(|_| is_offered)?;
+    Some(("[c] ".to_owned(), fill(words().options.cascade, &[run, task])))
+}
+
 fn task_timeout(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
     let texts = &words().errors;
     let task = context.task.or_else(|| quoted(&error.message));
@@ -107,7 +121,11 @@ fn task_timeout(error: &v1::Error, context: &Context<'_>, paint: Paint) -> Strin
     let mut partial = None;
     if let Some(timeout) = &error.timeout {
         let checked = match (timeout.last_health_check_ms, context.at_ms) {
-            (Some(last), Some(at)) => fill(texts.last_health_check, &[&format::in_words(at - last)]),
+            // Of more than a second, its parts do not matter.
+            (Some(last), Some(at)) => {
+                let ago = if at - last < 1_000 { at - last } else { (at - last) / 1_000 * 1_000 };
+                fill(texts.last_health_check, &[&format::in_words(ago)])
+            }
             (Some(last), None) => format::utc(last),
             (None, _) => texts.no_health_check.to_owned(),
         };

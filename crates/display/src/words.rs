@@ -161,10 +161,12 @@ macro_rules! texts {
 
 mod actions;
 pub mod advice;
+mod browser;
 mod doctor;
 mod explain;
 pub mod messages;
 mod refusals;
+pub mod routing;
 
 pub use actions::{Act, ActError, Browser, Page, ScriptLines};
 pub use doctor::Doctor;
@@ -314,9 +316,9 @@ texts! {
         reason: "Reason: {0}" / "Motivo: {0}",
         multiple: "MULTIPLE CRITICAL ERRORS" / "MÚLTIPLES ERRORES CRÍTICOS",
         found: "Errors found:" / "Errores encontrados:",
+        repaired: "{0} (repaired)" / "{0} (reparado)",
         aborted: "The run was stopped by critical errors" / "La operación fue abortada por errores críticos",
         saved: "State saved for recovery:" / "Estado guardado para recuperación:",
-        repaired: "{0} (repaired)" / "{0} (reparado)",
         look_at: "`{0}` to look at it" / "`{0}` para examinarlo",
         recovery: "Ways to recover:" / "Opciones de recuperación:",
         next: "next: {0}" / "siguiente paso: {0}",
@@ -341,6 +343,8 @@ texts! {
         fix_manual: "Fix it by hand" / "Corregir a mano",
         succeeded: "It has happened: count it as a success" / "Ocurrió: contarlo como éxito",
         failed: "It has not happened: count it as a failure" / "No ocurrió: contarlo como fallo",
+        cascade: "Take them back, too: `capataz runs rollback {0} {1} --cascade`"
+            / "Revertirlas también: `capataz runs rollback {0} {1} --cascade`",
         correct: "Correct the flow automatically: `capataz runs rollback {0} {1}`"
             / "Corregir el flujo automáticamente: `capataz runs rollback {0} {1}`",
         abort: "Abort" / "Abortar",
@@ -416,6 +420,7 @@ texts! {
         answer_typed: "its value has to pass the JSON Schema that `capataz runs show {0} --json` shows"
             / "su valor debe cumplir el JSON Schema que muestra `capataz runs show {0} --json`",
         answered: "question {0} answered: {1}" / "pregunta {0} respondida: {1}",
+        question_withdrawn: "question {0} needs no answer any more" / "la pregunta {0} ya no necesita respuesta",
         paused: "paused" / "en pausa",
         resumed: "resumed" / "reanudada",
         cancel_run: "cancelled: {0}" / "cancelada: {0}",
@@ -526,6 +531,9 @@ texts! {
         head: "AGENT\tCATEGORY\tKIND\tSERVED BY\tWORKERS\tRUNNING\tQUEUED\tLAST SEEN"
             / "AGENTE\tCATEGORÍA\tCLASE\tSERVIDO POR\tWORKERS\tEN MARCHA\tEN COLA\tVISTO",
         checked: "{0} of {1} names are known" / "{0} de {1} nombres son conocidos",
+        an_agent: "agent" / "agente",
+        a_command: "command" / "comando",
+        a_resource: "resource" / "recurso",
         process: "process" / "proceso",
         worker: "worker" / "worker",
         declared: "declared" / "declarado",
@@ -667,7 +675,7 @@ texts! {
         files_many: "{0} files" / "{0} archivos",
         markers_one: "{0} open marker" / "{0} marca abierta",
         markers_many: "{0} open markers" / "{0} marcas abiertas",
-        log: "log:          {0}" / "log:           {0}",
+        log: "log:          {0}" / "log:            {0}",
         again: "see it again: capataz serve --data-dir {0} &"
             / "verlo de nuevo: capataz serve --data-dir {0} &",
         again_show: "              capataz runs show {0}" / "                capataz runs show {0}",
@@ -683,7 +691,7 @@ texts! {
             / "Un navegador rellena un formulario en la página del propio daemon, con evidencia de cada acción ({0}):",
         no_browser: "No browser was found, so no form is filled in. The reason, and how to get a browser:"
             / "No se encontró un navegador, así que no se rellena ningún formulario. El motivo, y cómo conseguir uno:",
-        browser_report: "report:       {0}" / "informe:       {0}",
+        browser_report: "report:       {0}" / "informe:        {0}",
         next: "What to try next:" / "Qué probar después:",
         next_plans: "  capataz contract check examples/plans/quorum-review.toml"
             / "  capataz contract check examples/plans/quorum-review.toml",

@@ -13,7 +13,7 @@ use capataz_display::paint::{Paint, Tone};
 use capataz_display::run::{outcome_name, outcome_tone, size_of};
 use capataz_display::wave::policy_name;
 use capataz_display::words::messages::message;
-use capataz_display::words::{counted, fill, words};
+use capataz_display::words::{counted, fill, routing, words};
 use capataz_policy::retry;
 
 /// The amount of detail.
@@ -41,6 +41,8 @@ pub struct Line {
 const MOST_NAME_WIDTH: usize = 28;
 /// Tasks that a line names beside its own.
 const MOST_NAMED: usize = 5;
+/// The engine's own answer to a question that nobody has to answer any more.
+const WITHDRAWN: &str = "withdrawn";
 /// The placeholder for a task's name where a line is about the run.
 const NO_TASK: &str = "-";
 
@@ -117,8 +119,8 @@ fn line(run: &Run, run_id: &str, event: &v1::Event, detail: Detail) -> Option<Li
         Body::PlanBegun(_) | Body::AskBegun(_) => of_run(texts.ask_begun.to_owned(), Tone::Faint, Everything),
         Body::AskRouted(routed) => {
             let confidence = routed.routing.as_ref().map_or(0.0, |routing| routing.confidence);
-            let why = routed.routing.as_ref().map_or("", |routing| routing.reason.as_str());
-            let values = [&routed.spec, call_reason(routed.reason()), &answer::sure(confidence), why];
+            let why = routed.routing.as_ref().map_or("".into(), |routing| routing::reason(&routing.reason));
+            let values = [&routed.spec, call_reason(routed.reason()), &answer::sure(confidence), &why];
             of_run(fill(texts.ask_routed, &values), Tone::Strong, Results)
         }
         Body::TransitionConsidered(considered) => {
@@ -248,6 +250,10 @@ fn line(run: &Run, run_id: &str, event: &v1::Event, detail: Detail) -> Option<Li
         }
         Body::QuestionAsked(asked) => open_question(asked.question.as_ref()?),
         Body::QuestionRevised(revised) => open_question(revised.question.as_ref()?),
+        // What was asked needs no answer any more.
+        Body::QuestionAnswered(answered) if answered.answer == WITHDRAWN => {
+            of_run(fill(texts.question_withdrawn, &[&answered.question_id]), Tone::Plain, Results)
+        }
         Body::QuestionAnswered(answered) => {
             of_run(fill(texts.answered, &[&answered.question_id, &answered.answer]), Tone::Plain, Results)
         }
@@ -561,6 +567,22 @@ mod tests {
             shown.ends_with(
                 "question q1: Did it happen?; answer with `capataz runs resolve 0199 q1 retry|skip`"
             ),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn a_question_that_was_withdrawn_was_answered_by_nobody() {
+        let answered = |answer: &str| {
+            Body::QuestionAnswered(v1::QuestionAnswered {
+                question_id: "q1".to_owned(),
+                answer: answer.to_owned(),
+                ..v1::QuestionAnswered::default()
+            })
+        };
+        let shown = log([accepted(&["a"]), answered("skip"), answered("withdrawn")], Detail::Results);
+        assert!(
+            shown.ends_with("question q1 answered: skip\n+  2.000s  -  question q1 needs no answer any more"),
             "{shown}"
         );
     }

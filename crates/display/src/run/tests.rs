@@ -235,6 +235,18 @@ fn the_failure_that_ended_the_run_is_shown_once() {
     assert_eq!(shown.matches("LINT_WARNINGS").count(), 1, "{shown}");
 }
 
+/// Whoever reads the report of a run that has ended cannot extend its tasks.
+#[test]
+fn a_task_of_a_run_that_has_ended_is_not_said_to_get_more_time() {
+    let timeout = failed("a", "TASK_TIMEOUT");
+    let told = BTreeSet::from(["a"]);
+    let ended = failures(&run(vec![timeout.clone()]), &told, false, Paint::OFF);
+    assert!(ended.contains("next: Give the task more time: `timeouts.timeout` in the plan"), "{ended}");
+    let running = v1::Run { status: v1::RunStatus::Running.into(), ..run(vec![timeout]) };
+    let running = failures(&running, &told, false, Paint::OFF);
+    assert!(running.contains("next: Extend the timeout"), "{running}");
+}
+
 #[test]
 fn notices_that_are_left_out_are_counted() {
     let run = v1::Run { notices_omitted: 7, ..run(Vec::new()) };

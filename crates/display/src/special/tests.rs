@@ -190,6 +190,54 @@ fn a_timeout() {
     assert!(unasked.contains("|  -> Give the task more time: `timeouts.timeout` in   |"), "{unasked}");
 }
 
+#[test]
+fn when_a_worker_was_heard_last_is_told_in_whole_seconds_from_the_first_on() {
+    let told = |ago_ms: i64| {
+        let timeout =
+            v1::TimeoutDetail { last_health_check_ms: Some(10_000), ..v1::TimeoutDetail::default() };
+        let shown = v1::Error { timeout: Some(timeout), ..failure("TASK_TIMEOUT", "over") };
+        let context = Context { at_ms: Some(10_000 + ago_ms), ..Context::default() };
+        error(&shown, &context, Paint::OFF).unwrap_or_default()
+    };
+    for (ago_ms, words) in [(250, "250ms"), (1_000, "1 second"), (2_960, "2 seconds"), (61_500, "61 seconds")]
+    {
+        let told = told(ago_ms);
+        assert!(told.contains(&format!("|  Last health check: {words} ago ")), "{words} in\n{told}");
+    }
+}
+
+/// What is refused although the lifecycle allows it is told with its reason, and without advice in the place of steps.
+#[test]
+fn a_refusal_by_another_rule_says_why_and_what_can_be_done() {
+    let why = "tasks of later waves have begun, and go back with \"a\" only on demand: \"b\"";
+    let shown = v1::Error {
+        options: listed(&["cascade", "abort"]),
+        suggested_action: Some("Take the steps that the suggested action lists.".to_owned()),
+        ..failure("INVALID_STATE_TRANSITION", why)
+    };
+    let about = Context { run: Some("0199"), task: Some("a"), goes_on: true, ..Context::default() };
+    check(
+        &shown,
+        &about,
+        "\
++======================================================+
+|  ERROR: INVALID_STATE_TRANSITION                     |
+|  Severity: HIGH                                      |
++======================================================+
+|                                                      |
+|  Invalid transition detected:                        |
+|    tasks of later waves have begun, and go back      |
+|    with \"a\" only on demand: \"b\"                      |
+|                                                      |
++------------------------------------------------------+
+|  Options:                                            |
+|  [c] Take them back, too: `capataz runs rollback     |
+|      0199 a --cascade`                               |
+|  [a] Abort the run: `capataz runs cancel 0199`       |
++======================================================+",
+    );
+}
+
 // S000-C4-13, S000-C4-23
 #[test]
 fn exhausted_retries() {
