@@ -11,6 +11,8 @@ pub(crate) enum Command {
     Resume,
     Cancel,
     Extend,
+    /// Take the first task back, and all that was built on it.
+    TakeBack,
     Resolve {
         question_id: String,
         answer: &'static str,
@@ -29,6 +31,7 @@ impl Command {
             Self::Resume => Call::Resume,
             Self::Cancel => Call::Cancel,
             Self::Extend => Call::Extend,
+            Self::TakeBack => Call::TakeBack,
             Self::Resolve { .. } => Call::Resolve,
             Self::Accept { .. } => Call::Accept,
         }
@@ -71,6 +74,12 @@ impl Command {
                 let (task, by_ms) = ("a".to_owned(), Some(60_000));
                 let request = v1::ExtendTaskRequest { run_id, task, request_id, if_seq: None, by_ms };
                 client.extend_task(request).await.map(|response| response.seq)
+            }
+            Self::TakeBack => {
+                let task = "a".to_owned();
+                let request =
+                    v1::RollbackTaskRequest { run_id, task, request_id, if_seq: None, cascade: true };
+                client.rollback_task(request).await.map(|response| response.seq)
             }
             Self::Resolve { question_id, answer } => {
                 let (question_id, answer) = (question_id.clone(), (*answer).to_owned());

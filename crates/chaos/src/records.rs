@@ -15,6 +15,9 @@ pub(crate) enum Call {
     Resume,
     Cancel,
     Extend,
+    TakeBack,
+    /// A run that goes on where another one has ended.
+    Continue,
     /// The answer to a question.
     Resolve,
     /// The acceptance of a suggestion.

@@ -20,7 +20,8 @@ pub use data::{BackupArgs, MachineArgs, RebuildArgs, RestoreArgs, VerifyArgs};
 pub use errors::ErrorsCommand;
 pub use router::{AskArgs, EvalArgs, LintArgs, RouterCommand};
 pub use runs::{
-    AgentsCommand, CancelArgs, ExtendArgs, ListArgs, ReportArgs, ResolveArgs, RunsCommand, WatchArgs,
+    AgentsCommand, CancelArgs, ContinueArgs, ExtendArgs, ListArgs, ReportArgs, ResolveArgs, RunsCommand,
+    WatchArgs,
 };
 pub use sessions::{RepairArgs, STATE, SessionsArgs, SessionsCommand, StateArgs};
 
@@ -259,6 +260,13 @@ pub struct RunArgs {
     /// State file that the session begins with, and that follows the plan [default: .elsabro/state.json, where the folder is]
     #[arg(long, value_name = "FILE", requires = "session")]
     pub state: Option<PathBuf>,
+    #[command(flatten)]
+    pub following: Following,
+}
+
+/// Whether and how a run is followed that was just started.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct Following {
     /// Show events as they happen
     #[arg(long, short = 'w', conflicts_with = "detach")]
     pub watch: bool,

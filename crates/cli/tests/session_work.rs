@@ -248,3 +248,52 @@ fn sessions_are_exported_and_imported_by_commands() {
     let none = project.does(&["sessions", "export", "nobody"]);
     assert_eq!(none.status.code(), Some(1), "{}", String::from_utf8_lossy(&none.stderr));
 }
+
+#[test]
+fn a_run_that_has_failed_goes_on_and_what_had_succeeded_is_not_done_again() {
+    let (folder, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let agents = format!(
+        "{AGENTS}
+[[agents]]
+name = \"counted\"
+category = \"utility\"
+command = [\"/bin/sh\", \"-c\", \"echo once >> {}; cat\"]
+[[agents]]
+name = \"gate\"
+category = \"utility\"
+command = [\"/bin/sh\", \"-c\", \"test -e {} && cat\"]
+",
+        path("count"),
+        path("mended")
+    );
+    let plan = "
+name = \"shop\"
+policy = { kind = \"fail_fast\" }
+[[waves]]
+tasks = [{ name = \"build\", agent = \"counted\", input = 7 }]
+[[waves]]
+tasks = [{ name = \"gate\", agent = \"gate\", input = { built = \"${tasks.build.output}\" } }]
+";
+    fs::write(folder.path().join("plan.toml"), plan).unwrap();
+    let project = Project { served: Served::start(data.path(), &agents), folder, _data: data };
+    project.has("state.json", &valid().to_string());
+    let failed = project.does(&["run", "plan.toml", "--session", "shop"]);
+    assert_eq!(failed.status.code(), Some(1), "{}", String::from_utf8_lossy(&failed.stderr));
+    let told = String::from_utf8_lossy(&failed.stdout).into_owned();
+    assert!(told.contains("capataz runs continue"), "the way on is named: {told}");
+
+    fs::write(project.folder.path().join("mended"), "").unwrap();
+    let went_on = project.does(&["runs", "continue", "latest", "--key", "again", "--watch"]);
+    let told = String::from_utf8_lossy(&went_on.stdout).into_owned();
+    assert!(went_on.status.success(), "{told}{}", String::from_utf8_lossy(&went_on.stderr));
+    assert!(told.contains("taken over") && !told.contains("runs continue"), "{told}");
+    assert_eq!(fs::read_to_string(project.folder.path().join("count")).unwrap(), "once\n");
+    let state = project.state();
+    let results: Vec<&Value> =
+        state["history"].as_array().unwrap().iter().map(|entry| &entry["result"]).collect();
+    assert_eq!(results.len(), 3, "the state file follows the new run, too: {state}");
+    let shown = project.does(&["runs", "show", "latest", "--outputs", "--json"]);
+    let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!(shown["waves"][1]["tasks"][0]["output"]["built"], 7);
+}

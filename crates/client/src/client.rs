@@ -90,6 +90,20 @@ impl Client {
         self.run_call(keyed, request, |mut runs, request| async move { runs.start_run(request).await }).await
     }
 
+    /// Starts a run that takes over what succeeded in the run of a plan that has ended, and does the rest. Repeated only with
+    /// an idempotency key.
+    ///
+    /// # Errors
+    /// The run is not one that can be continued, or the daemon is not reached.
+    pub async fn continue_run(
+        &self,
+        request: v1::ContinueRunRequest,
+    ) -> Result<v1::ContinueRunResponse, ClientError> {
+        let keyed = request.idempotency_key.is_some();
+        self.run_call(keyed, request, |mut runs, request| async move { runs.continue_run(request).await })
+            .await
+    }
+
     /// Starts a run and waits for its end, without limit where `timeout` is `None`. The response has no result where the
     /// run has not ended in time; the run goes on.
     ///

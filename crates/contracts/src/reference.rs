@@ -4,6 +4,7 @@
 //! index from 0. NAME ends at the first `.output`, so a task whose own name holds `.output` cannot be referred to.
 //! Every `${` begins a reference; `$${` stands for the characters `${`. Only strings are looked at, not keys.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::rc::Rc;
 
@@ -105,6 +106,27 @@ fn parse_inner(inner: &str) -> Result<Segment<'_>, &'static str> {
 pub(crate) fn is_task_name(name: &str) -> bool {
     (1..=128).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
+}
+
+/// The names of the tasks that the template refers to.
+#[must_use]
+pub fn tasks(template: &Value) -> BTreeSet<String> {
+    let (mut tasks, mut open) = (BTreeSet::new(), vec![template]);
+    while let Some(value) = open.pop() {
+        match value {
+            Value::String(text) => {
+                let named = scan(text).into_iter().flatten().filter_map(|segment| match segment {
+                    Segment::Ref { task, .. } => Some(task.to_owned()),
+                    Segment::Text(_) => None,
+                });
+                tasks.extend(named);
+            }
+            Value::Array(items) => open.extend(items),
+            Value::Object(object) => open.extend(object.values()),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    tasks
 }
 
 /// Returns whether [`resolve`] would change the value: it holds a reference, an escape, or a malformed reference.

@@ -48,6 +48,8 @@ pub struct AgentSnapshot {
     pub workers: u32,
     pub running: u32,
     pub queued: u32,
+    /// For how long a rate limit still holds it; `None` where none does. Milliseconds.
+    pub held_for_ms: Option<i64>,
 }
 
 #[derive(Default)]

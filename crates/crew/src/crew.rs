@@ -16,6 +16,7 @@ use crate::agents::Agents;
 use crate::clock::{Mono, Now, stood_still};
 use crate::connections::Connections;
 use crate::door::Reserved;
+use crate::limits::Limits;
 use crate::link::{End, Packet};
 use crate::protocol::{ConnectionId, Departure, Lease, OfferId, ToCrew, ToShard, home};
 use crate::queues::Queues;
@@ -143,6 +144,7 @@ pub struct Crew {
     pub(crate) queues: Queues,
     pub(crate) slots: Slots,
     pub(crate) standings: Standings,
+    pub(crate) limits: Limits,
     pub(crate) reserved: Reserved,
     /// Connections of the daemon's own hosts.
     pub(crate) hosts: BTreeSet<ConnectionId>,
@@ -178,6 +180,7 @@ impl Crew {
             queues: Queues::default(),
             slots: Slots::default(),
             standings: Standings::default(),
+            limits: Limits::default(),
             reserved: Reserved::default(),
             hosts: BTreeSet::new(),
             send_away: BTreeSet::new(),
@@ -232,7 +235,8 @@ impl Crew {
     /// When [`Input::Wake`] is due.
     #[must_use]
     pub fn next_wake(&self) -> Option<Mono> {
-        self.timers.first().map(|(at, _)| *at)
+        let timer = self.timers.first().map(|(at, _)| *at);
+        timer.into_iter().chain(self.limits.next_end()).min()
     }
 
     /// Known agents, by name: at most so many of those after the name, and of so many bytes, but one at least; and whether
@@ -252,6 +256,7 @@ impl Crew {
                 workers: u32::try_from(workers).unwrap_or(u32::MAX),
                 running: running.get(name).copied().unwrap_or(0),
                 queued: self.queues.waiting(name),
+                held_for_ms: self.limits.until(name, self.now.mono).map(|until| until.since(self.now.mono)),
             });
         }
         (page, false)
@@ -343,6 +348,9 @@ impl Crew {
                 Timer::Again(connection) => self.refresh_readiness(connection),
                 Timer::Beat => self.beat(),
             }
+        }
+        while let Some(agent) = self.limits.pop_over(self.now.mono) {
+            self.changed.insert(agent);
         }
     }
 

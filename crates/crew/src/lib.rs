@@ -16,6 +16,7 @@ mod clock;
 mod connections;
 mod crew;
 mod door;
+mod limits;
 pub mod link;
 pub mod protocol;
 mod queues;

@@ -172,6 +172,8 @@ pub enum ToCrew {
     Taken { offer: OfferId, tasks: u32 },
     /// The slot's worker has not taken what it was given: a later slot is better another worker's.
     Spurned { offer: OfferId, how: Spurned },
+    /// A worker has failed at a task of the agent, and says that the agent takes nothing for so long. Milliseconds.
+    Limited { agent: Arc<str>, for_ms: i64 },
     /// The slot is free again. What had occupied it is over, durably.
     Returned { offer: OfferId },
     /// Which of the leases of [`ToShard::Present`] go on, with their agents. The slots of the others are free.

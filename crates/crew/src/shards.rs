@@ -30,6 +30,7 @@ impl Crew {
             }
             ToCrew::Taken { offer, tasks } => self.taken(offer, tasks),
             ToCrew::Spurned { offer, how } => self.spurned(offer, how),
+            ToCrew::Limited { agent, for_ms } => self.limits.hold(&agent, for_ms, self.now.mono),
             ToCrew::Returned { offer } => {
                 if !planted::is(Fault::ReturnedSlotLost) {
                     self.vacate(offer);
@@ -135,6 +136,9 @@ impl Crew {
 
     /// The run whose turn it is, and the worker whose slot it gets.
     fn next_turn(&mut self, agent: &str) -> Option<(ConnectionId, Place)> {
+        if self.limits.until(agent, self.now.mono).is_some() && !planted::is(Fault::HeldAgentIsOffered) {
+            return None;
+        }
         let (agents, connections) = (&self.agents, &self.connections);
         let is_ready = |worker: &str| {
             let connection = connections.of_worker(worker);

@@ -385,8 +385,11 @@ impl Fold {
             "duration_ms": settled.duration_ms,
         });
         let took = format::took(settled.duration_ms);
-        let text = fill(texts.settled, &[state, &settled.attempts.to_string(), &took]);
-        self.tell(Contract::Lifecycle, subject, "settled", numbers, text);
+        let (verdict, text) = match settled.taken_over {
+            true => ("taken_over", fill(texts.taken_over, &[self.plan.continues()])),
+            false => ("settled", fill(texts.settled, &[state, &settled.attempts.to_string(), &took])),
+        };
+        self.tell(Contract::Lifecycle, subject, verdict, numbers, text);
         if let Some(evaluation) = &settled.evaluation {
             let wave = self.wave(settled.wave);
             self.evaluated(wave, evaluation, "so_far", texts.so_far);

@@ -191,6 +191,7 @@ fn task_row(task: &v1::TaskView, now_ms: i64) -> [(String, Tone); 6] {
         (Some(error), ..) => truncated(&with_cause(error), DETAIL_WIDTH),
         (None, Some(at), _) => fill(words().watch.retry_in, &[&format::took(at - now_ms)]),
         (None, None, Some(health)) => at_work(health, now_ms),
+        (None, None, None) if task.taken_over => words().watch.taken_over.to_owned(),
         (None, None, None) if task.critical => words().runs.critical.to_owned(),
         (None, None, None) => String::new(),
     };
@@ -289,7 +290,11 @@ pub fn failures(run: &v1::Run, told: &BTreeSet<&str>, verbose: bool, paint: Pain
     let is_finished = run.status() == v1::RunStatus::Finished;
     let went_on = !is_finished || outcome_tone(run.outcome()) != Tone::Bad;
     if !went_on && found.len() > 1 {
-        parts.push(special::multiple_critical(&found, &format!("capataz runs show {}", run.run_id), paint));
+        parts.push(special::multiple_critical(
+            &found,
+            &format!("capataz runs continue {}", run.run_id),
+            paint,
+        ));
     } else if let Some(error) = own {
         let context = Context { run: Some(&run.run_id), goes_on: !is_finished, ..Context::default() };
         parts.push(error::error(error, &context, paint));

@@ -233,8 +233,8 @@ fn session(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
     frame.finish()
 }
 
-/// The box MULTIPLE CRITICAL ERRORS. Each error is given as `CODE: subject`; `recovery` is the command that shows the
-/// state of the run.
+/// The box MULTIPLE CRITICAL ERRORS. Each error is given as `CODE: subject`; `recovery` is the command that goes on with
+/// what the run has left.
 pub fn multiple_critical(errors: &[String], recovery: &str, paint: Paint) -> String {
     let texts = &words().errors;
     let mut frame = Frame::heavy(paint)
@@ -252,7 +252,7 @@ pub fn multiple_critical(errors: &[String], recovery: &str, paint: Paint) -> Str
         .blank()
         .rule()
         .text(texts.saved)
-        .item("-> ", &fill(texts.look_at, &[recovery]))
+        .item("-> ", &fill(texts.go_on, &[recovery]))
         .finish()
 }
 

@@ -101,6 +101,13 @@ impl RunState {
         self.known(task).map_or(0, |activity| activity.activation)
     }
 
+    /// What the task of this name has given, where it has succeeded; `Some(None)` where that is nothing.
+    #[must_use]
+    pub fn success_of(&self, name: &str) -> Option<Option<&v1::Payload>> {
+        let end = self.known(self.plan.find(name)?)?.end.as_ref()?;
+        (end.status == ResultStatus::Success).then_some(end.output.as_ref())
+    }
+
     /// The run as a read model.
     #[must_use]
     pub fn view(&self, run_id: String, options: ViewOptions) -> v1::Run {
@@ -135,6 +142,7 @@ impl RunState {
             state_counts: self.state_counts(),
             // Its session's log has it, which a run knows nothing of.
             session_repaired: None,
+            continues: self.plan.continues.clone(),
         }
     }
 
@@ -312,6 +320,7 @@ fn task_view(run: &RunState, place: TaskRef, task: &Task, outputs: bool) -> v1::
         view.output = end.output.clone().filter(|_| outputs);
         view.partial = end.is_partial();
         view.usage.clone_from(&end.usage);
+        view.taken_over = end.taken_over;
     }
     view
 }

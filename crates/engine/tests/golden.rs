@@ -69,6 +69,7 @@ const STORIES_SINCE_FORMAT_3: &[&str] = &[
     "plan-of-a-session",
     "plan-of-runs",
     "plan-taken-back",
+    "plan-that-goes-on",
     "plan-vouched-for",
     "script-put-away",
     "session-of-any-json",

@@ -72,10 +72,14 @@ pub enum Fault {
     WarnedWithAMinuteLeft,
     /// That a state was repaired is not recorded where the session has that state already.
     RepairUntold,
+    /// What succeeded before is taken over although its input refers to what is done again.
+    TakenOverWithNewInput,
+    /// Slots are offered for an agent that a rate limit holds.
+    HeldAgentIsOffered,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 54] = [
+    pub const ALL: [Fault; 56] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -130,6 +134,8 @@ impl Fault {
         Fault::SkippedIsNotDeleted,
         Fault::WarnedWithAMinuteLeft,
         Fault::RepairUntold,
+        Fault::TakenOverWithNewInput,
+        Fault::HeldAgentIsOffered,
     ];
 }
 

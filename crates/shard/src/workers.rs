@@ -11,6 +11,7 @@ use capataz_crew::{
 };
 use capataz_engine::planted::{self, Fault};
 use capataz_engine::{self as engine, Effect, Moment, Report, TaskRef};
+use capataz_policy::codes;
 use capataz_store::RunId;
 
 use crate::leases::Seat;
@@ -240,6 +241,9 @@ impl Shard {
             let named = slot.state.blobs_of(output);
             self.outbox.batch(lease.run).blobs.extend(named.iter().filter_map(blob_hash));
         }
+        if let Report::Failed(error) = &report {
+            self.tell_limited(connection, &lease, error);
+        }
         self.hear(
             connection,
             worker,
@@ -249,6 +253,17 @@ impl Shard {
         let worker = worker.to_owned();
         let input = engine::Input::Report { task, lease: lease.token, worker, report, log, usage };
         self.input(lease.run, input, Origin::Worker(connection));
+    }
+
+    /// A rate limit is one of the agent: its other tasks wait as well, whatever run they are of.
+    fn tell_limited(&mut self, connection: ConnectionId, lease: &Lease, error: &v1::Error) {
+        let task = task_of(lease);
+        let is_holder = self.leases.connection_of(lease.run, task, lease.token) == Some(connection);
+        let for_ms = error.retry_after_ms.filter(|for_ms| *for_ms > 0);
+        if let Some(for_ms) = for_ms.filter(|_| is_holder && error.code == codes::RATE_LIMIT) {
+            let agent = self.agent_of(lease.run, task);
+            self.tell(ToCrew::Limited { agent, for_ms });
+        }
     }
 
     /// A heartbeat interval has passed: did the worker acknowledge what it was given?

@@ -2,11 +2,13 @@
 //! Between the shards and the crew messages come late, twice, or never.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use capataz_contracts::v1::{self, connect_response::Frame as Told};
+use capataz_crew::link::Packet;
 use capataz_crew::protocol;
-use capataz_crew::{CloseReason, Mono, Now};
+use capataz_crew::{CloseReason, Mono, Now, ToCrew, ToShard};
 use capataz_shard::driver::{Carried, Wire};
 use capataz_shard::feed::{self, Ring};
 use capataz_shard::journal::{Errand, Work, errands};
@@ -25,6 +27,9 @@ use crate::schedule::Action;
 use crate::trace::Fact;
 use crate::world::World;
 
+/// The longest time for which one word of a worker holds an agent: an hour. Milliseconds.
+const HELD_AT_MOST: i64 = 3_600_000;
+
 pub struct Daemon {
     /// `None` while no daemon runs.
     pub core: Option<Driver>,
@@ -42,6 +47,8 @@ pub struct Daemon {
     arrives_at: BTreeMap<(ShardId, bool), i64>,
     /// The newest session between a shard and the crew, and the newest of which a message was lost.
     sessions: BTreeMap<ShardId, (u64, u64)>,
+    /// Agents that a rate limit holds, as both ends of a wire know that lets nothing wait.
+    held: BTreeMap<Arc<str>, Mono>,
     wake_at: Option<i64>,
     /// The time that was due after the last input all the same.
     still_due: Option<Mono>,
@@ -66,6 +73,7 @@ impl Daemon {
             on_the_way: 0,
             arrives_at: BTreeMap::new(),
             sessions: BTreeMap::new(),
+            held: BTreeMap::new(),
             wake_at: None,
             still_due: None,
             in_flight: BTreeMap::new(),
@@ -99,11 +107,35 @@ struct Unreliable<'a> {
     /// With the delays of messages that do not arrive at once; and whether they may overtake others.
     kept: Vec<(i64, bool, Carried)>,
     sessions: &'a mut BTreeMap<ShardId, (u64, u64)>,
+    now: Mono,
+    /// Agents that a rate limit holds, until when.
+    held: &'a mut BTreeMap<Arc<str>, Mono>,
+    /// An agent for which a slot was offered while it was held.
+    offered: Option<Arc<str>>,
+}
+
+impl Unreliable<'_> {
+    /// What arrives at once is known to both ends.
+    fn look_at_limits(&mut self, carried: &Carried) {
+        match carried {
+            Carried::ToCrew { packet: Packet { body: ToCrew::Limited { agent, for_ms }, .. }, .. } => {
+                let until = self.now.plus((*for_ms).min(HELD_AT_MOST));
+                let held = self.held.entry(Arc::clone(agent)).or_default();
+                *held = until.max(*held);
+            }
+            Carried::ToShard { packet: Packet { body: ToShard::Offered { agent, .. }, .. }, .. } => {
+                let is_held = self.held.get(agent).is_some_and(|until| *until > self.now);
+                self.offered = self.offered.take().or_else(|| is_held.then(|| Arc::clone(agent)));
+            }
+            _ => {}
+        }
+    }
 }
 
 impl Wire for Unreliable<'_> {
     fn carry(&mut self, carried: Carried) -> Option<Carried> {
         if self.faults == 0 && self.usual == 0 {
+            self.look_at_limits(&carried);
             return Some(carried);
         }
         let session = match &carried {
@@ -153,7 +185,8 @@ impl World {
         self.line(|| "daemon: starts".to_owned());
         self.unwatched_jumps.push((self.now, std::mem::take(&mut self.set_unwatched)));
         self.daemon.core = Some(Driver::new(&self.scenario.core, self.scenario.shards()));
-        self.handle(self.clocks(), Input::Learn(self.scenario.known()));
+        self.daemon.held.clear();
+        self.handle(self.clocks(), Input::Learn(self.scenario.known()))?;
         for shard in self.scenario.shards() {
             self.give(Work::Claim { shard, touched: None });
         }
@@ -198,7 +231,7 @@ impl World {
             _ => {}
         }
         let before = self.daemon.outputs.len();
-        self.handle(now, input);
+        self.handle(now, input)?;
         let mut unknown = self.daemon.unknown.clone();
         let mut clocks = Vec::new();
         let mut streams = Vec::new();
@@ -306,9 +339,9 @@ impl World {
     }
 
     /// One turn of the driver, over a wire that need not be true.
-    fn handle(&mut self, now: Now, input: Input) {
+    fn handle(&mut self, now: Now, input: Input) -> Result<(), Violation> {
         let calm = self.is_calm();
-        let Some(core) = &mut self.daemon.core else { return };
+        let Some(core) = &mut self.daemon.core else { return Ok(()) };
         let faults = if calm { 0 } else { self.scenario.wire_faults };
         let mut wire = Unreliable {
             rng: &mut self.rng,
@@ -316,8 +349,16 @@ impl World {
             usual: self.scenario.wire_usual,
             kept: Vec::new(),
             sessions: &mut self.daemon.sessions,
+            now: now.mono,
+            held: &mut self.daemon.held,
+            offered: None,
         };
         core.handle_over(now, input, &mut wire, &mut self.daemon.outputs);
+        if let Some(agent) = wire.offered {
+            let until = self.daemon.held.get(&agent);
+            return Invariant::HeldAgentsRest
+                .broken(format!("{agent} is held until {until:?}, and offered at {now:?}"));
+        }
         for (delay, overtakes, carried) in wire.kept {
             let direction = match &carried {
                 Carried::ToCrew { shard, .. } => Some((*shard, true)),
@@ -333,6 +374,7 @@ impl World {
             self.daemon.on_the_way += 1;
             self.at(at, Action::Carried(Box::new(carried)));
         }
+        Ok(())
     }
 
     /// A message between a shard and the crew arrives.

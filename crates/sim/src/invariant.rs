@@ -41,6 +41,7 @@ invariants! {
     OneSeverity: "A failure has one severity, that of the plan, of whoever failed or of the table, wherever it is told or counted.";
     CriticalAborts: "A CRITICAL failure of a plan's task is not tried again, and ends the run at once.";
     LifecycleIsKept: "A task enters only states that the lifecycle allows after the one before.";
+    TakenOver: "What succeeded in the run that is continued is not done again, and its result is what it was, unless it was taken back or its input refers to what is done again.";
     SettledByLiveLease: "A result counts only under the live lease of its holder; without a lease only for a listed reason.";
     OneLiveLease: "A task has at most one live lease.";
     NoLeaseWhileHeld: "Nothing is leased while the run is paused, waits for an answer, or ends.";
@@ -70,6 +71,7 @@ invariants! {
     AttemptsCounted: "Attempts are numbered without gaps and never exceed the retry policy.";
     ClockKeepsTime: "A run's own clock goes as fast as time while a process has the run, and while none has, no further than the clock on the wall.";
     HandedBackWaits: "A task that workers hand back again and again is offered again only after a pause, longer each time.";
+    HeldAgentsRest: "No slot is offered for an agent while a rate limit holds it.";
     NoEarlyTimeout: "A task times out at its deadline or later.";
     WarnedInTime: "A task is warned of each of its deadlines once at most, and when less than a minute is left.";
     SnapshotFaithful: "A snapshot with the events after it equals the fold of the whole log.";

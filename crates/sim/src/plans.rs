@@ -105,12 +105,28 @@ impl Template {
 
 fn any_plan(rng: &mut Rng, scenario: &Scenario) -> (Work, BTreeSet<String>) {
     let mut plan = plan(rng, scenario, 0);
+    if rng.percent(12) {
+        continue_another(rng, &mut plan);
+    }
     if Plan::materialise(&mut plan).is_err() {
         plan = smallest();
     }
     let start = StartRun { work: Work::Plan(plan), labels: BTreeMap::new(), parent: None, lineage: None };
     let request = StartRequest::new(RunId::MIN, start);
     (request.start.work, request.agents)
+}
+
+/// The plan goes on where another run has ended, in which some of its tasks have succeeded.
+fn continue_another(rng: &mut Rng, plan: &mut v1::Plan) {
+    plan.continues = Some(RunId(uuid::Uuid::from_u128(0x7 << 76 | 0x8 << 60)).to_string());
+    for task in plan.waves.iter_mut().flat_map(|wave| &mut wave.tasks) {
+        let output = v1::Payload {
+            media_type: "application/json".to_owned(),
+            data: Some(v1::payload::Data::Inline(format!("{{\"lease\":{}}}", rng.below(9)).into())),
+        };
+        task.taken_over =
+            rng.percent(60).then(|| v1::TakenOver { output: rng.percent(85).then_some(output) });
+    }
 }
 
 /// Some plans are work of one of the sessions.
@@ -216,6 +232,7 @@ fn task(
         retry: rng.percent(30).then(|| retry(rng)),
         severity: rng.percent(10).then(|| i32::try_from(1 + rng.below(4)).unwrap_or(1)),
         run,
+        taken_over: None,
     }
 }
 

@@ -48,6 +48,8 @@ pub struct Holding {
     work: Work,
     /// Sent and not confirmed.
     result: Option<Said>,
+    /// It was done, as the worker has said by the way: whoever has heard that need not confirm it first.
+    was_told: bool,
     cancelled: bool,
     deadline_ms: i64,
 }
@@ -88,7 +90,7 @@ impl Worker {
 
     /// Assignments that take a slot: those whose result was not sent.
     fn in_work(&self) -> usize {
-        self.holdings.values().filter(|holding| holding.result.is_none()).count()
+        self.holdings.values().filter(|holding| holding.result.is_none() && !holding.was_told).count()
     }
 }
 
@@ -175,6 +177,10 @@ impl World {
             }
             Job::Stale(key) => {
                 let output = Some(output(key, &worker.id, false));
+                if let Some(holding) = self.workers.get_mut(index).and_then(|own| own.holdings.get_mut(&key))
+                {
+                    holding.was_told = true;
+                }
                 self.say(
                     index,
                     Said::Completed(v1::Completed {
@@ -342,6 +348,7 @@ impl World {
                 conduct,
                 work: Work::of(assignment),
                 result: None,
+                was_told: false,
                 cancelled: false,
                 deadline_ms: assignment.deadline_ms,
             },

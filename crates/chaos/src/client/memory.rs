@@ -29,7 +29,8 @@ pub(super) fn remember(path: &Path) -> Outcome<BTreeMap<u64, Known>> {
             }
             ClientRecord::Started { key, run, .. } => {
                 if let Some(index) = of_key.get(&key) {
-                    known.entry(*index).or_default().run = Some(run);
+                    // One that goes on with it comes later.
+                    known.entry(*index).or_default().run.get_or_insert(run);
                 }
             }
             ClientRecord::Done { key, .. }

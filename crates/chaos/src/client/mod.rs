@@ -21,7 +21,7 @@ use crate::children::{Unanswered, told_on_stdin};
 use crate::commands::Command;
 use crate::journal::{Journal, now_us};
 use crate::records::{Call, ClientRecord};
-use crate::workloads::{Kind, Mix, Piece, RETRY, Steering};
+use crate::workloads::{CLIENT_LABEL, KEY_LABEL, Kind, Mix, Piece, RETRY, Steering};
 use memory::{Known, remember};
 
 /// What a client is told to do.
@@ -160,12 +160,54 @@ impl Context {
         self.steer(&piece, &run, &known).await?;
         let Some(result) = self.wait(&piece, &run, &known).await? else { return Ok(()) };
         self.accept_suggestion(&piece, &run, &result, &known).await?;
+        if result.outcome() != v1::RunOutcome::Succeeded
+            && let Some(again) = piece.of_continued()
+        {
+            self.go_on(&again, &run, &known).await?;
+        }
         let outcome = result.outcome;
         if outcome == v1::RunOutcome::Succeeded as i32 {
             let kind = self.mix.kind_of(&self.options.id, index);
             self.missing().retain(|missing| Some(*missing) != kind);
         }
         self.journal.write(&ClientRecord::Ended { at: now_us(), index, run, outcome }).await
+    }
+
+    /// Goes on where the run has ended, and takes that to its end, too.
+    async fn go_on(&self, again: &Piece, before: &str, known: &Known) -> Outcome<()> {
+        if known.answered.contains(&again.key) {
+            return Ok(());
+        }
+        let label = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let request = v1::ContinueRunRequest {
+            run_id: before.to_owned(),
+            labels: [label(CLIENT_LABEL, &self.options.id), label(KEY_LABEL, &again.key)].into(),
+            idempotency_key: Some(again.key.clone()),
+        };
+        let mut attempt = 0;
+        let run = loop {
+            attempt += 1;
+            self.sent(Call::Continue, again.index, &again.key, attempt).await?;
+            let answer = {
+                let _unanswered = Unanswered::begin();
+                self.client.continue_run(request.clone()).await
+            };
+            match answer {
+                Ok(response) => {
+                    self.started(&again.key, attempt, &response.run_id, response.created).await?;
+                    break response.run_id;
+                }
+                // All of its tasks may have succeeded, or retention was faster.
+                Err(error) if [Code::FailedPrecondition, Code::NotFound].contains(&error.grpc_code()) => {
+                    let code = error.code().unwrap_or_default().to_owned();
+                    let (at, key, run) = (now_us(), again.key.clone(), Some(before.to_owned()));
+                    return self.journal.write(&ClientRecord::Refused { at, key, run, code }).await;
+                }
+                Err(error) if self.is_final(&again.key, attempt, &error).await? => return Ok(()),
+                Err(_) => a_moment().await,
+            }
+        };
+        self.wait(again, &run, known).await.map(|_| ())
     }
 
     /// The run, or nothing where the daemon refuses what it must accept; the verdict reads of it in the journal.
@@ -269,6 +311,10 @@ impl Context {
             Steering::Extend(milliseconds) => {
                 tokio::time::sleep(pause(milliseconds)).await;
                 self.command(&Command::Extend, piece.index, run, id("extend"), known).await?;
+            }
+            Steering::TakeBack(milliseconds) => {
+                tokio::time::sleep(pause(milliseconds)).await;
+                self.command(&Command::TakeBack, piece.index, run, id("take back"), known).await?;
             }
         }
         Ok(())

@@ -18,14 +18,16 @@ pub(super) fn judge(
 ) {
     let mut runs_of_key: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut starts = BTreeSet::new();
+    // One of these may be refused.
+    let mut continued = BTreeSet::new();
     let mut found_again = BTreeSet::new();
     for record in journal {
         match record {
-            ClientRecord::Sent { call, key, .. } => {
-                if matches!(call, Call::Start | Call::StartBatch | Call::Execute) {
-                    starts.insert(key.as_str());
-                }
-            }
+            ClientRecord::Sent { call, key, .. } => match call {
+                Call::Start | Call::StartBatch | Call::Execute => _ = starts.insert(key.as_str()),
+                Call::Continue => _ = continued.insert(key.as_str()),
+                _ => {}
+            },
             ClientRecord::Broken { .. } => verdict.broken_calls += 1,
             ClientRecord::Started { key, run, created, .. } => {
                 let runs = runs_of_key.entry(key).or_default();
@@ -51,7 +53,7 @@ pub(super) fn judge(
     }
     verdict.found_again += found_again.len() as u64;
     for (run, log) in logs.iter().filter(|(_, log)| log.client() == name) {
-        if !starts.contains(log.key()) {
+        if !starts.contains(log.key()) && !continued.contains(log.key()) {
             verdict.wrong.push(format!("run {run} has the key {}, which nobody sent", log.key()));
         }
     }

@@ -76,6 +76,9 @@ pub(crate) struct Verdict {
     pub(crate) removed: u64,
     /// Ends of children that their parents have heard.
     children: u64,
+    /// Tasks that were taken back, and runs that went on where others had ended.
+    taken_back: u64,
+    continued: u64,
     sessions: u64,
     /// Asks of sessions that have ended.
     turns: u64,

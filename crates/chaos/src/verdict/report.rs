@@ -150,6 +150,11 @@ impl fmt::Display for Verdict {
                 self.turns, self.transitions, self.accepted_transitions
             ),
         )?;
+        row(
+            "taken back",
+            self.taken_back,
+            format!("and {} runs that went on where others had ended", self.continued),
+        )?;
         row("children", self.children, "whose ends their parents have heard, each once".to_owned())?;
         row("lost", self.lost.len() as u64, String::new())?;
         row("doubled", self.doubled.len() as u64, String::new())?;

@@ -19,6 +19,7 @@ pub(super) fn judge(logs: &BTreeMap<String, Log>, verdict: &mut Verdict) {
         leases(run, log, verdict);
         outputs(run, log, verdict);
         children(run, log, logs, verdict);
+        taken_over(run, log, logs, verdict);
     }
     for (key, runs) in runs_of_key {
         if runs.len() > 1 {
@@ -57,6 +58,43 @@ fn children(run: &str, log: &Log, logs: &BTreeMap<String, Log>, verdict: &mut Ve
                 verdict.doubled.push(format!("run {run}: the end of {child} counts {times} times"))
             }
             None => verdict.wrong.push(format!("run {run} heard of {child}, which it never named")),
+        }
+    }
+}
+
+/// What a run has taken over is what the one that it continues has; and nothing of it was at work again in the same life.
+fn taken_over(run: &str, log: &Log, logs: &BTreeMap<String, Log>, verdict: &mut Verdict) {
+    let Some(before) = log.view.continues.as_ref() else { return };
+    verdict.continued += 1;
+    let mut taken = BTreeSet::new();
+    for event in &log.events {
+        match &event.body {
+            Some(Body::TaskSettled(body)) if body.taken_over => {
+                taken.insert((body.wave, body.task));
+                let task = log.task_name(body.wave, body.task);
+                let is_so = |before: &Log| {
+                    before.bodies().any(|was| match was {
+                        Body::TaskSettled(was) => {
+                            before.task_name(was.wave, was.task) == task
+                                && was.status == v1::ResultStatus::Success as i32
+                                && was.output == body.output
+                        }
+                        _ => false,
+                    })
+                };
+                // What retention has removed, nobody can look at.
+                if logs.get(before).is_some_and(|before| !is_so(before)) {
+                    verdict.wrong.push(format!("run {run}: task {task} has not given that in run {before}"));
+                }
+            }
+            Some(Body::TaskRolledBack(body)) => {
+                body.taken_back.iter().for_each(|back| _ = taken.remove(&(back.wave, back.task)));
+            }
+            Some(Body::TaskLeased(body)) if taken.contains(&(body.wave, body.task)) => {
+                let task = log.task_name(body.wave, body.task);
+                verdict.doubled.push(format!("run {run}: task {task} was taken over, and is done again"));
+            }
+            _ => {}
         }
     }
 }
@@ -123,6 +161,7 @@ pub(super) fn request_of(body: &Body) -> Option<&str> {
         Body::RunResumed(body) => &body.request_id,
         Body::RunCancelRequested(body) => &body.request_id,
         Body::TaskExtended(body) => &body.request_id,
+        Body::TaskRolledBack(body) => &body.request_id,
         Body::QuestionAnswered(body) => &body.request_id,
         _ => return None,
     };
@@ -178,6 +217,12 @@ fn leases(run: &str, log: &Log, verdict: &mut Verdict) {
                         tally.questions += 1;
                     }
                 }
+            }
+            Some(Body::TaskRolledBack(body)) => {
+                verdict.taken_back += 1;
+                live.retain(|(wave, task), _| {
+                    !body.taken_back.iter().any(|taken| (taken.wave, taken.task) == (*wave, *task))
+                });
             }
             Some(Body::TaskAttemptFailed(body)) => _ = live.remove(&(body.wave, body.task)),
             Some(Body::TaskSettled(body)) => {

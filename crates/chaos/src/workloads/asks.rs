@@ -68,7 +68,7 @@ impl Workload for Asks {
         }
         let custom = custom.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
         let ask = v1::Ask { text, session: session.flatten(), spec, custom, ..v1::Ask::default() };
-        Ok(Draft { request: v1::StartRunRequest::of_ask(ask), may_extend: false })
+        Ok(Draft { request: v1::StartRunRequest::of_ask(ask), has_tasks: false })
     }
 
     fn is_own_output(&self, log: &Log, settled: &v1::TaskSettled) -> bool {

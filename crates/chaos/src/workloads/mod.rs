@@ -66,8 +66,8 @@ pub(crate) struct Occasion<'a> {
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) request: v1::StartRunRequest,
-    /// It has a task that may get more time.
-    pub(crate) may_extend: bool,
+    /// It has tasks of its own, which may get more time, and may be taken back.
+    pub(crate) has_tasks: bool,
 }
 
 /// A kind of run that takes part.
@@ -120,6 +120,9 @@ impl FromStr for Kind {
     }
 }
 
+/// What the key of a run has behind that of the one that it continues.
+pub(crate) const CONTINUED: &str = "/continued";
+
 /// How a run is steered once it is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Steering {
@@ -130,6 +133,8 @@ pub(crate) enum Steering {
     Cancel(u64),
     /// Give the first task more time after so many milliseconds.
     Extend(u64),
+    /// Take the first task back after so many milliseconds.
+    TakeBack(u64),
 }
 
 /// One client's run.
@@ -143,6 +148,19 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
+    /// The label and key of the run that goes on where this one's has ended; `None` where what was done for it would be
+    /// taken for that of this one.
+    pub(crate) fn of_continued(&self) -> Option<Self> {
+        let Some(v1::start_run_request::Work::Plan(plan)) = &self.request.work else { return None };
+        let mut tasks = plan.waves.iter().flat_map(|wave| &wave.tasks);
+        tasks.all(|task| task.agent == plans::AGENT).then(|| Self {
+            key: format!("{}{CONTINUED}", self.key),
+            steering: Steering::None,
+            executes: false,
+            ..self.clone()
+        })
+    }
+
     /// The session of an ask.
     pub(crate) fn session(&self) -> Option<&str> {
         match self.request.work.as_ref()? {
@@ -182,7 +200,7 @@ impl Mix {
         let mut rng = fastrand::Rng::with_seed(salt);
         let kind = self.kind_of(client, index).ok_or("no kind takes part")?;
         let occasion = Occasion { index, key: &key, site: &self.site };
-        let Draft { mut request, may_extend } = kind.workload().draft(&mut rng, &occasion)?;
+        let Draft { mut request, has_tasks } = kind.workload().draft(&mut rng, &occasion)?;
         let labels = [(CLIENT_LABEL, client), (KEY_LABEL, key.as_str())];
         request.labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         request.idempotency_key = Some(key.clone());
@@ -191,7 +209,8 @@ impl Mix {
             _ if executes => Steering::None,
             0..=9 => Steering::Pause(rng.u64(100..1_500)),
             10..=16 => Steering::Cancel(rng.u64(0..1_500)),
-            17..=22 if may_extend => Steering::Extend(rng.u64(0..400)),
+            17..=22 if has_tasks => Steering::Extend(rng.u64(0..400)),
+            23..=32 if has_tasks => Steering::TakeBack(rng.u64(0..1_500)),
             _ => Steering::None,
         };
         Ok(Piece { index, key, request, steering, executes })

@@ -8,7 +8,7 @@ use capataz_contracts::v1;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Draft, KEY_LABEL, Occasion, Workload};
+use super::{CONTINUED, Draft, KEY_LABEL, Occasion, Workload};
 use crate::Outcome;
 use crate::children::Programs;
 use crate::journal::{Journal, now_us};
@@ -96,7 +96,7 @@ impl Workload for Plans {
             timeouts: Some(timeouts),
             ..v1::Plan::default()
         };
-        Ok(Draft { request: v1::StartRunRequest::of_plan(plan), may_extend: true })
+        Ok(Draft { request: v1::StartRunRequest::of_plan(plan), has_tasks: true })
     }
 
     fn is_own_output(&self, log: &Log, settled: &v1::TaskSettled) -> bool {
@@ -106,7 +106,7 @@ impl Workload for Plans {
         }
         let output: Result<TaskOutput, _> = serde_json::from_slice(verdict::inline(settled));
         output.is_ok_and(|output| {
-            output.key == log.key()
+            output.key == log.key().trim_end_matches(CONTINUED)
                 && output.task == log.task_name(settled.wave, settled.task)
                 && output.lease.is_none_or(|lease| settled.lease == Some(lease))
         })

@@ -83,7 +83,7 @@ impl Workload for Scripts {
         let toml = [head.as_str(), actions[0], actions[1]].concat();
         let toml = toml.replace("SITE", occasion.site).replace("KEY", occasion.key);
         let script = script_file::parse(&toml, Format::Toml).map_err(|errors| format!("{errors:?}"))?;
-        Ok(Draft { request: v1::StartRunRequest::of_script(script), may_extend: false })
+        Ok(Draft { request: v1::StartRunRequest::of_script(script), has_tasks: false })
     }
 
     /// An activity's outcome is in events of its own.

@@ -7,7 +7,7 @@ use capataz_contracts::v1;
 use capataz_policy::lifecycle::TaskState;
 use clap::{Args, Subcommand};
 
-use super::{Patience, label, outcome, parse_duration, status};
+use super::{Following, Patience, label, outcome, parse_duration, status};
 
 #[derive(Debug, Subcommand)]
 pub enum RunsCommand {
@@ -90,6 +90,11 @@ Examples:
     },
     /// Answer a question that a run waits for
     Resolve(ResolveArgs),
+    /// Go on where the run of a plan has ended: a new run takes over what succeeded, and does the rest
+    ///
+    /// A task that succeeded is done again only where its input refers to the output of a task that is done again. Labels
+    /// and session are those of the old run, and so are the limits and policies of its plan.
+    Continue(ContinueArgs),
     /// Remove a run that has finished or is in quarantine, with all that is kept of it
     #[command(after_help = "\
 Examples:
@@ -246,6 +251,31 @@ pub struct ExtendArgs {
     pub by: Option<Duration>,
     #[command(flatten)]
     pub mutation: Mutation,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  capataz runs continue latest --watch
+  capataz runs continue 7f3a --key again-4711 --label attempt=2
+  capataz runs continue latest --detach --json
+
+The exit code is that of `capataz run`.")]
+pub struct ContinueArgs {
+    /// Id of the run, the beginning or end of it, or `latest`
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// Label of the new run, beside those of the old one; may be repeated
+    #[arg(long = "label", short = 'l', value_name = "KEY=VALUE", value_parser = label)]
+    pub labels: Vec<(String, String)>,
+    /// Idempotency key: the same key and run name the same new run
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
+    /// State file that follows the plan, where it is work of a session [default: .elsabro/state.json, where the folder is]
+    #[arg(long, value_name = "FILE")]
+    pub state: Option<PathBuf>,
+    #[command(flatten)]
+    pub following: Following,
 }
 
 #[derive(Args, Debug)]

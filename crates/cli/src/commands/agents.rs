@@ -69,7 +69,11 @@ fn row(status: &v1::AgentStatus, now_ms: i64) -> [(String, Tone); 8] {
     };
     // Queued or declared work for an agent that no worker serves deserves attention.
     let absent = status.workers == 0 && status.source() != v1::AgentSource::Process;
-    let queued = if absent && status.queued > 0 { Tone::Warning } else { Tone::Plain };
+    let (waiting, queued) = match status.held_for_ms {
+        Some(held) => (fill(texts.held, &[&status.queued.to_string(), &format::took(held)]), Tone::Warning),
+        None if absent && status.queued > 0 => (status.queued.to_string(), Tone::Warning),
+        None => (status.queued.to_string(), Tone::Plain),
+    };
     [
         (agent.name, Tone::Strong),
         (agent.category, Tone::Plain),
@@ -77,7 +81,7 @@ fn row(status: &v1::AgentStatus, now_ms: i64) -> [(String, Tone); 8] {
         (source.to_owned(), Tone::Plain),
         (status.workers.to_string(), Tone::Plain),
         (status.running.to_string(), Tone::Plain),
-        (status.queued.to_string(), queued),
+        (waiting, queued),
         (last_seen, Tone::Faint),
     ]
 }

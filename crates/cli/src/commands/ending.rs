@@ -23,6 +23,9 @@ pub async fn finished(daemon: &Daemon, run_id: &str, model: &Run, out: &mut Outp
     out.line("");
     out.line(&display::outcome_line(&run, now_ms(), out.paint));
     out.line(&fill(words().watch.show_with, &[run_id]));
+    if super::runs::may_be_continued(&run) {
+        out.line(&fill(words().watch.continue_with, &[run_id]));
+    }
     Ok(Exit::of_outcome(run.outcome()))
 }
 

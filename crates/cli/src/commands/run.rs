@@ -6,8 +6,8 @@ use capataz_contracts::v1;
 use serde_json::Value;
 
 use super::state_sync::StateSync;
-use super::{Daemon, Outcome, ending};
-use crate::args::{Global, RunArgs};
+use super::{Daemon, Outcome, ending, fetch};
+use crate::args::{ContinueArgs, Following, Global, RunArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -33,37 +33,72 @@ pub async fn run(args: RunArgs, global: &Global, out: &mut Output) -> Outcome {
         ..v1::StartRunRequest::of_plan(plan)
     };
     let started = daemon.client.start_run(request).await.map_err(|error| daemon.failure(error))?;
+    follow_started(&daemon, started, args.following, state.as_ref(), out).await
+}
+
+/// Starts a run that goes on where another one has ended.
+pub async fn continued(daemon: &Daemon, args: ContinueArgs, out: &mut Output) -> Outcome {
+    let run_id = fetch::run_id(daemon, &args.run).await?;
+    let failed = |error| daemon.failure(error).about(&run_id);
+    let summary =
+        v1::GetRunRequest { run_id: run_id.clone(), summary_only: true, ..v1::GetRunRequest::default() };
+    let before = daemon.client.get_run(summary).await.map_err(failed)?.run.unwrap_or_default();
+    let state = match &before.session {
+        Some(session) => StateSync::begin(daemon, session, args.state.as_deref(), out).await?,
+        None => None,
+    };
+    let request = v1::ContinueRunRequest {
+        run_id: run_id.clone(),
+        labels: args.labels.into_iter().collect(),
+        idempotency_key: args.key,
+    };
+    let response = daemon.client.continue_run(request).await.map_err(failed)?;
+    if !out.json {
+        out.note(&fill(words().runs.continued, &[&run_id]));
+    }
+    let started = v1::StartRunResponse { run_id: response.run_id, created: response.created };
+    follow_started(daemon, started, args.following, state.as_ref(), out).await
+}
+
+/// Follows a run that was just started, as far as that is wanted.
+async fn follow_started(
+    daemon: &Daemon,
+    started: v1::StartRunResponse,
+    following: Following,
+    state: Option<&StateSync>,
+    out: &mut Output,
+) -> Outcome {
+    let Following { watch, detach, patience, .. } = following;
     let run_id = started.run_id.clone();
-    if args.detach {
+    if detach {
         detached(&started, out);
         return Ok(Exit::Ok);
     }
     begun(&started, out);
-    let style = match (args.watch, out.json) {
+    let style = match (watch, out.json) {
         (false, _) => Style::Silent,
         (true, true) => Style::Json,
         (true, false) => style_for_people(out),
     };
-    let options =
-        Options { style, timeout: args.patience.timeout, exit_on_question: args.patience.exit_on_question };
-    let followed = follow_both(&daemon, &run_id, options, state.as_ref(), out).await;
+    let options = Options { style, timeout: patience.timeout, exit_on_question: patience.exit_on_question };
+    let followed = follow_both(daemon, &run_id, options, state, out).await;
     let (model, end) = followed.map_err(|error| daemon.failure(error))?;
     let finished = end == End::Finished && model.is_finished();
-    if args.watch || !out.json {
+    if watch || !out.json {
         return if !finished {
             Ok(ending::unfinished(&run_id, &model, end, options.timeout, out))
         } else if out.json {
             Ok(Exit::of_outcome(model.outcome))
         } else {
-            ending::finished(&daemon, &run_id, &model, out).await
+            ending::finished(daemon, &run_id, &model, out).await
         };
     }
     if !finished {
         let exit = ending::unfinished(&run_id, &model, end, options.timeout, out);
-        answer(&daemon, started, false, out).await?;
+        answer(daemon, started, false, out).await?;
         return Ok(exit);
     }
-    answer(&daemon, started, true, out).await?;
+    answer(daemon, started, true, out).await?;
     Ok(Exit::of_outcome(model.outcome))
 }
 

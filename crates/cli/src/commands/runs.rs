@@ -25,6 +25,7 @@ pub async fn runs(command: RunsCommand, global: &Global, out: &mut Output) -> Ou
     match command {
         RunsCommand::List(args) => list(daemon, args, out).await,
         RunsCommand::Show { run, outputs, states } => show(daemon, &run, outputs, &states, out).await,
+        RunsCommand::Continue(args) => super::run::continued(daemon, args, out).await,
         RunsCommand::Watch(args) => watch(daemon, args, out).await,
         RunsCommand::Logs { run, follow } => logs(daemon, &run, follow, out).await,
         RunsCommand::Report(args) => script_report::report(daemon, args, out).await,
@@ -32,6 +33,13 @@ pub async fn runs(command: RunsCommand, global: &Global, out: &mut Output) -> Ou
         RunsCommand::Export { run } => export(daemon, &run, out).await,
         steering => super::steer::steer(daemon, steering, out).await,
     }
+}
+
+/// Whether the run has ended, and another one can take over what has succeeded in it.
+pub fn may_be_continued(run: &v1::Run) -> bool {
+    let mut tasks = run.waves.iter().flat_map(|wave| &wave.tasks);
+    let is_over = run.status() == v1::RunStatus::Finished && run.kind() == v1::RunKind::Plan;
+    is_over && tasks.any(|task| task.status() != v1::ResultStatus::Success)
 }
 
 async fn list(daemon: &Daemon, args: ListArgs, out: &mut Output) -> Outcome {

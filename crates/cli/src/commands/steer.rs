@@ -127,10 +127,11 @@ pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> O
             let text = if response.released { texts.released } else { texts.not_quarantined };
             (fill(text, &[&run_id]), json::print("capataz.v1.ReleaseRunResponse", &response))
         }
-        // These commands only read; the module `runs` handles them.
+        // The module `runs` handles these.
         RunsCommand::List(_)
         | RunsCommand::Show { .. }
         | RunsCommand::Watch(_)
+        | RunsCommand::Continue(_)
         | RunsCommand::Logs { .. }
         | RunsCommand::Report(_)
         | RunsCommand::Explain { .. }

@@ -300,6 +300,7 @@ fn outcome(settled: &v1::TaskSettled, detail: Detail) -> (String, Tone) {
     let texts = &words().watch;
     let after = took(settled.duration_ms);
     match settled.status() {
+        v1::ResultStatus::Success if settled.taken_over => (texts.taken_over.to_owned(), Tone::Good),
         v1::ResultStatus::Success if settled.attempts > 1 => {
             (fill(texts.succeeded_after, &[&after, &settled.attempts.to_string()]), Tone::Good)
         }

@@ -334,6 +334,13 @@ impl RunService for Fake {
         not_faked()
     }
 
+    async fn continue_run(
+        &self,
+        _: Request<v1::ContinueRunRequest>,
+    ) -> Result<Response<v1::ContinueRunResponse>, Status> {
+        unreachable!("no test goes on with a run")
+    }
+
     async fn rollback_task(
         &self,
         _: Request<v1::RollbackTaskRequest>,

@@ -1222,6 +1222,10 @@ pub struct AgentStatus {
     /// When a worker that serves it said hello last, in Unix milliseconds; absent where none did.
     #[prost(int64, optional, tag = "6")]
     pub last_seen_ms: ::core::option::Option<i64>,
+    /// For how long a rate limit that a worker told still holds it, in milliseconds; absent where none does. None of its tasks is
+    /// given out meanwhile, whatever run they are of.
+    #[prost(int64, optional, tag = "7")]
+    pub held_for_ms: ::core::option::Option<i64>,
 }
 /// Which page of the agents is wanted.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3565,6 +3569,9 @@ pub struct Plan {
     /// at work one after the other.
     #[prost(string, optional, tag = "9")]
     pub session: ::core::option::Option<::prost::alloc::string::String>,
+    /// The run that this one continues: what succeeded there is taken over, and only the rest is done.
+    #[prost(string, optional, tag = "10")]
+    pub continues: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// Tasks that run at the same time.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3609,6 +3616,17 @@ pub struct Task {
     /// The run that the task is, instead of an agent's work.
     #[prost(message, optional, boxed, tag = "9")]
     pub run: ::core::option::Option<::prost::alloc::boxed::Box<ChildRun>>,
+    /// What the task has given in the run that this one continues; absent where it did not succeed there.
+    #[prost(message, optional, tag = "10")]
+    pub taken_over: ::core::option::Option<TakenOver>,
+}
+/// What a task has given in an earlier run. It is taken over as the task's result, unless a task that its input refers to is at
+/// work again.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TakenOver {
+    /// Absent where the task succeeded without one.
+    #[prost(message, optional, tag = "1")]
+    pub output: ::core::option::Option<Payload>,
 }
 /// A run that is the task of another one, its parent. It is created when the task begins, holds no slot of any worker while
 /// the parent waits, and its result (RunResult, as JSON) is the task's output.
@@ -3800,9 +3818,12 @@ pub struct Run {
     /// Empty in a list of runs.
     #[prost(message, repeated, tag = "24")]
     pub state_counts: ::prost::alloc::vec::Vec<StateCount>,
+    /// The run that this one continues; absent where it continues none.
+    #[prost(string, optional, tag = "25")]
+    pub continues: ::core::option::Option<::prost::alloc::string::String>,
     /// Code of the error for which the state of its session was repaired before it began, such as SESSION_CORRUPTED; absent where
     /// that state was valid. Only of a plan that has ended without success, and not in a list of runs.
-    #[prost(string, optional, tag = "30")]
+    #[prost(string, optional, tag = "26")]
     pub session_repaired: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// The tasks of a run that are in one state.
@@ -3936,6 +3957,9 @@ pub struct TaskView {
     /// The health checks of the activation, while a worker is at work on it; absent where the daemon cannot tell.
     #[prost(message, optional, tag = "22")]
     pub health_checks: ::core::option::Option<HealthChecks>,
+    /// The task has succeeded in the run that this one continues, and was not at work here.
+    #[prost(bool, tag = "23")]
+    pub taken_over: bool,
 }
 /// What is known of the work that goes on (seed 000, contract 3).
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
@@ -5036,6 +5060,10 @@ pub struct TaskSettled {
     /// What the worker says that the work used of models; absent where it says nothing.
     #[prost(message, optional, tag = "14")]
     pub usage: ::core::option::Option<Usage>,
+    /// The task has succeeded in the run that this one continues, and this is the output that it gave there. It was not at work
+    /// here: it went by ACTIVE to COMPLETE in this moment.
+    #[prost(bool, tag = "15")]
+    pub taken_over: bool,
 }
 /// The partial output of a task that has ended as timed out, which its error has, is the task's output from now on: a person
 /// has answered so (seed 000, contract 3). Later waves may refer to it; the task counts as timed out all the same.
@@ -8863,6 +8891,32 @@ pub struct StartRunResponse {
     #[prost(bool, tag = "2")]
     pub created: bool,
 }
+/// The run that is to be continued.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ContinueRunRequest {
+    /// The run of a plan that has ended, a UUID.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    /// Labels of the new run, beside those of the old one; as in StartRunRequest.
+    #[prost(btree_map = "string, string", tag = "2")]
+    pub labels: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    /// As in StartRunRequest.
+    #[prost(string, optional, tag = "3")]
+    pub idempotency_key: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// The run that goes on.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ContinueRunResponse {
+    /// The new run, a UUID.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    /// False where the idempotency key named a run that was there.
+    #[prost(bool, tag = "2")]
+    pub created: bool,
+}
 /// The run that is to be started and waited for.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ExecuteRunRequest {
@@ -9691,6 +9745,31 @@ pub mod run_service_client {
                 .insert(GrpcMethod::new("capataz.v1.RunService", "RetryTask"));
             self.inner.unary(req, path, codec).await
         }
+        /// Starts a run that goes on where a plan's run has ended: it takes over what succeeded there, and does the rest.
+        pub async fn continue_run(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ContinueRunRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ContinueRunResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SmallCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.RunService/ContinueRun",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.RunService", "ContinueRun"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Takes a task that is at work, or that has succeeded, back to its beginning, while its run is unfinished (seed 000,
         /// contract 2).
         pub async fn rollback_task(
@@ -9921,6 +10000,14 @@ pub mod run_service_server {
             request: tonic::Request<super::RetryTaskRequest>,
         ) -> std::result::Result<
             tonic::Response<super::RetryTaskResponse>,
+            tonic::Status,
+        >;
+        /// Starts a run that goes on where a plan's run has ended: it takes over what succeeded there, and does the rest.
+        async fn continue_run(
+            &self,
+            request: tonic::Request<super::ContinueRunRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ContinueRunResponse>,
             tonic::Status,
         >;
         /// Takes a task that is at work, or that has succeeded, back to its beginning, while its run is unfinished (seed 000,
@@ -10565,6 +10652,51 @@ pub mod run_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = RetryTaskSvc(inner);
+                        let codec = crate::codec::SmallCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.RunService/ContinueRun" => {
+                    #[allow(non_camel_case_types)]
+                    struct ContinueRunSvc<T: RunService>(pub Arc<T>);
+                    impl<
+                        T: RunService,
+                    > tonic::server::UnaryService<super::ContinueRunRequest>
+                    for ContinueRunSvc<T> {
+                        type Response = super::ContinueRunResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ContinueRunRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RunService>::continue_run(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ContinueRunSvc(inner);
                         let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

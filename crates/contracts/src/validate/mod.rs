@@ -22,7 +22,7 @@ pub use executor_error::executor_error;
 pub use hello::{AGENTS_BYTES_MAX, PROTOCOL, SLOTS_MAX, hello};
 pub use payload::{INLINE_MAX, payload};
 pub use plan::{PlanLimits, plan};
-pub use request::{ask, labels, session, start_run};
+pub use request::{RESERVED_LABELS, ask, continue_run, labels, session, start_run};
 pub use script::{
     ACTION_BYTES_MAX, ACTIONS_MAX, CONDITION_DEPTH_MAX, FRAMES_MAX, SCRIPT_BYTES_MAX, action, script,
 };

@@ -48,6 +48,9 @@ pub fn check(plan: &v1::Plan, limits: &PlanLimits, path: &Path<'_>, violations: 
     if let Some(session) = &plan.session {
         check_session(session, &path.key("session"), violations);
     }
+    if plan.continues.is_some() {
+        output_only(&path.key("continues"), violations);
+    }
     for (key, what, names) in [
         ("commands", "the command's name", &plan.commands),
         ("resources", "the resource's name", &plan.resources),
@@ -162,9 +165,16 @@ fn task(task: &v1::Task, limits: &PlanLimits, path: &Path<'_>, violations: &mut 
     }
     optional_enum::<v1::Effect>(task.effect, &path.key("effect"), violations);
     optional_enum::<v1::Severity>(task.severity, &path.key("severity"), violations);
+    if task.taken_over.is_some() {
+        output_only(&path.key("taken_over"), violations);
+    }
     if let Some(input) = &task.input {
         payload::check(input, payload::INLINE_MAX, &path.key("input"), violations);
     }
+}
+
+fn output_only(path: &Path<'_>, violations: &mut Violations) {
+    violations.push(path, "output_only", "only the daemon sets this field");
 }
 
 fn policy(policy: Option<&v1::AggregationPolicy>, path: &Path<'_>, violations: &mut Violations) {

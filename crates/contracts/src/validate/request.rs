@@ -13,7 +13,7 @@ const LABELS_MAX: usize = 32;
 const LABEL_KEY_MAX: usize = 63;
 const LABEL_VALUE_MAX_BYTES: usize = 256;
 /// What the labels begin with that only the daemon sets.
-const RESERVED: &str = "capataz.";
+pub const RESERVED_LABELS: &str = "capataz.";
 const IDEMPOTENCY_KEY_MAX_BYTES: usize = 256;
 
 /// Checks a request that starts a run, with the plan, ask or script that it holds.
@@ -32,6 +32,14 @@ pub fn start_run(request: &v1::StartRunRequest, limits: &PlanLimits) -> Vec<Viol
         Some(Work::Script(script)) => script::check(script, &root.key("script"), &mut violations),
         None => violations.push(&root.key("plan"), "required", "the plan is missing"),
     }
+    violations.into_vec()
+}
+
+/// Checks a request to continue a run by itself: labels and idempotency key.
+#[must_use]
+pub fn continue_run(request: &v1::ContinueRunRequest) -> Vec<Violation> {
+    let mut violations = Violations::default();
+    header(request.idempotency_key.as_deref(), &request.labels, &Path::Root, &mut violations);
     violations.into_vec()
 }
 
@@ -110,8 +118,8 @@ pub fn header(
 pub fn labels_of_others(labels: &BTreeMap<String, String>, path: &Path<'_>, violations: &mut Violations) {
     let path = &path.key("labels");
     check_labels(labels, path, violations);
-    for key in labels.keys().filter(|key| key.starts_with(RESERVED)) {
-        let message = format!("labels that begin with `{RESERVED}` are the daemon's own");
+    for key in labels.keys().filter(|key| key.starts_with(RESERVED_LABELS)) {
+        let message = format!("labels that begin with `{RESERVED_LABELS}` are the daemon's own");
         violations.push(&path.key(key), "reserved", message);
     }
 }

@@ -98,7 +98,7 @@ prop_compose! {
         severity in option::of(0..5),
         retry in option::of(any_retry()),
     ) -> v1::Task {
-        v1::Task { name, agent, input, critical, effect, severity, retry, timeouts: None, run: None }
+        v1::Task { name, agent, input, critical, effect, severity, retry, ..Default::default() }
     }
 }
 

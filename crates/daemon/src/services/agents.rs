@@ -46,6 +46,7 @@ impl AgentService for Agents {
                     running: agent.running,
                     queued: agent.queued,
                     last_seen_ms: agent.known.last_seen.map(|at| at.0),
+                    held_for_ms: agent.held_for_ms,
                 });
                 let next_page_token = last.filter(|_| more).unwrap_or_default();
                 Ok(Response::new(v1::ListAgentsResponse { agents: agents.collect(), next_page_token }))

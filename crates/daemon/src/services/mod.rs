@@ -2,6 +2,7 @@
 
 mod agents;
 mod blobs;
+mod continued;
 mod demo;
 mod events;
 mod executor;

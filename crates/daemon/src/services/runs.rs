@@ -55,7 +55,7 @@ impl Runs {
 
     /// Starts what was asked for. A request whose key names its run already is answered with that run, whatever may have
     /// changed since: whether it would still be taken is not the question.
-    async fn begin(&self, start: StartRequest) -> Result<StartReply, Status> {
+    pub(super) async fn begin(&self, start: StartRequest) -> Result<StartReply, Status> {
         let key = start.key.clone();
         let refused = match self.checked(start).await {
             Ok(start) => match self.runtime.start_run(start).await {
@@ -77,7 +77,7 @@ impl Runs {
     }
 
     /// The run that the same request has started under its key.
-    async fn named_by(&self, key: Option<IdempotencyKey>) -> Option<RunId> {
+    pub(super) async fn named_by(&self, key: Option<IdempotencyKey>) -> Option<RunId> {
         let IdempotencyKey { key, request } = key?;
         let store = Arc::clone(self.runtime.store());
         let named = self.runtime.reads().answer(move || store.key(SHARD, &key)).await;
@@ -104,6 +104,10 @@ impl Runs {
         };
         let row = self.whole(run).await?;
         starts::lineage(&*self.fold(&row).await?, parent)
+    }
+
+    pub(super) fn runtime(&self) -> &Runtime {
+        &self.runtime
     }
 
     pub(super) async fn start(&self, request: v1::StartRunRequest) -> Result<(RunId, bool), Status> {
@@ -165,7 +169,7 @@ impl Runs {
     }
 
     /// The state of a run whose row was read just now.
-    async fn fold(&self, row: &RunRow) -> Result<Held, Status> {
+    pub(super) async fn fold(&self, row: &RunRow) -> Result<Held, Status> {
         let run = row.run;
         let read = match self.folds.get(run).await {
             Ok(held) if held.seq() >= row.last_seq => return Ok(held),
@@ -597,6 +601,13 @@ impl RunService for Runs {
         let input = Input::Retry { task, request_id: request_id.clone() };
         let (seq, _, activation) = self.command(&run_id, &request_id, if_seq, input).await?;
         Ok(Response::new(v1::RetryTaskResponse { seq, activation }))
+    }
+
+    async fn continue_run(
+        &self,
+        request: Request<v1::ContinueRunRequest>,
+    ) -> Result<Response<v1::ContinueRunResponse>, Status> {
+        self.go_on(request.into_inner()).await.map(Response::new)
     }
 
     async fn rollback_task(

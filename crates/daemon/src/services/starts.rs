@@ -1,6 +1,7 @@
 //! Starts of runs: what is asked for is validated, its defaults are filled in, and its run gets an id.
 
 use capataz_contracts::v1::child_run::Work as Child;
+use capataz_contracts::v1::run_accepted::Work as Accepted;
 use capataz_contracts::v1::start_run_request::Work as Asked;
 use capataz_contracts::validate::{self, PlanLimits};
 use capataz_contracts::{Violation, canonical, free, v1};
@@ -112,6 +113,34 @@ pub(super) fn parse(mut request: v1::StartRunRequest, wait: bool) -> Result<Star
     };
     let start = StartRun { work, labels: request.labels, parent: request.parent, lineage: None };
     Ok(StartRequest { key, wait, ..StartRequest::new(run, start) })
+}
+
+/// The work of a run that takes over what succeeded in this one, which was accepted so.
+pub(super) fn going_on(run: RunId, accepted: v1::RunAccepted, before: &RunState) -> Result<Work, Status> {
+    let Some(Accepted::Plan(mut plan)) = accepted.work else {
+        return Err(not_continued(format!("run {run} is not continued: it is not the run of a plan")));
+    };
+    plan.continues = Some(run.to_string());
+    let mut is_left = false;
+    for task in plan.waves.iter_mut().flat_map(|wave| &mut wave.tasks) {
+        task.taken_over =
+            before.success_of(&task.name).map(|output| v1::TakenOver { output: output.cloned() });
+        is_left |= task.taken_over.is_none();
+    }
+    if !is_left {
+        return Err(not_continued(format!("run {run} is not continued: all of its tasks have succeeded")));
+    }
+    let bytes = plan.encoded_len();
+    if bytes > MAX_PLAN_BYTES {
+        return Err(not_continued(format!(
+            "run {run} is not continued: its plan has {bytes} bytes with the outputs of its tasks, at most {MAX_PLAN_BYTES}"
+        )));
+    }
+    Ok(Work::Plan(plan))
+}
+
+pub(super) fn not_continued(message: String) -> Status {
+    status::status(Code::FailedPrecondition, codes::RUN_NOT_CONTINUED, message)
 }
 
 fn refuse(violations: &[Violation]) -> Result<(), Status> {

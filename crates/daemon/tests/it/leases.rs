@@ -4,6 +4,7 @@ use capataz_contracts::v1::{
     self, connect_request::Frame as Say, connect_response::Frame as Hear, event::Body,
 };
 
+use crate::support::time::{SECOND, Time};
 use crate::support::{Harness, Worker, code_of, error, json, one_wave, plan};
 
 async fn refusal(worker: &mut Worker) -> v1::RefusalReason {
@@ -362,4 +363,61 @@ async fn a_repeated_extension_adds_its_time_once() {
     assert_eq!(deadlines[2], deadlines[0] + quarter);
     worker.fail(&assigned.lease, error("LOGIC_ERROR", "enough")).await;
     harness.wait(&run).await;
+}
+
+// S000-C4-24
+#[tokio::test]
+async fn a_rate_limit_holds_the_agents_other_tasks_whatever_run_they_are_of() {
+    let time = Time::default();
+    let harness = Harness::start_with(|config| time.of(config)).await;
+    let mut worker = harness.worker("w1", &["model", "linter"]).await;
+    let mut plan = one_wave(&["model"]);
+    plan.retry = Some(v1::RetryPolicy { max_attempts: Some(1), ..v1::RetryPolicy::default() });
+    let failed = harness.start_run(plan).await;
+    let first = worker.assignment().await;
+    let limit = v1::Error { retry_after_ms: Some(30 * SECOND), ..error("RATE_LIMIT", "429 of the model") };
+    worker.fail(&first.lease, limit).await;
+    assert_eq!(harness.wait(&failed).await.outcome(), v1::RunOutcome::Failed);
+
+    let waits = harness.start_run(one_wave(&["model"])).await;
+    let other = harness.start_run(one_wave(&["linter"])).await;
+    let given = worker.assignment().await;
+    assert_eq!(given.assignment.agent, "linter", "another agent of the same worker is not held");
+    worker.complete(&given.lease, json(serde_json::json!("clean"))).await;
+    harness.wait(&other).await;
+    let model = |agents: &v1::ListAgentsResponse| {
+        let of_model = |status: &&v1::AgentStatus| status.agent.as_ref().unwrap().name == "model";
+        let status = agents.agents.iter().find(of_model).unwrap();
+        (status.queued, status.running, status.held_for_ms)
+    };
+    let list = || async {
+        let request = v1::ListAgentsRequest::default();
+        harness.agents.clone().list_agents(request).await.unwrap().into_inner()
+    };
+    assert_eq!(model(&list().await), (1, 0, Some(30 * SECOND)));
+
+    time.passes(30 * SECOND);
+    // Whatever the daemon is told next, it looks at the clock.
+    harness.start_run(one_wave(&["linter"])).await;
+    let given = worker.assignments(2).await;
+    let model_again = given.values().find(|given| given.assignment.agent == "model").unwrap();
+    assert_eq!(model_again.assignment.lease.as_ref().unwrap().run_id, waits);
+    assert_eq!(model(&list().await).2, None);
+}
+
+#[tokio::test]
+async fn a_rate_limit_that_its_teller_has_no_lease_for_holds_nothing() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["model"]).await;
+    let run = harness.start_run(one_wave(&["model"])).await;
+    let first = worker.assignment().await;
+    let unknown = v1::LeaseRef { lease: first.lease.lease + 1, ..first.lease.clone() };
+    let limit = v1::Error { retry_after_ms: Some(i64::MAX), ..error("RATE_LIMIT", "never again") };
+    worker.fail(&unknown, limit.clone()).await;
+    assert_eq!(refusal(&mut worker).await, v1::RefusalReason::OtherHistory);
+    worker.complete(&first.lease, json(serde_json::json!(1))).await;
+    harness.wait(&run).await;
+    worker.fail(&first.lease, limit).await;
+    harness.start_run(one_wave(&["model"])).await;
+    worker.assignment().await;
 }

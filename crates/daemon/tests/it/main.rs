@@ -8,6 +8,7 @@ mod bad_input;
 mod browsers;
 mod children;
 mod clock;
+mod continued;
 mod copies;
 mod crowd;
 mod damaged;

@@ -370,7 +370,7 @@ fn several_critical_errors() {
         "TASK_TIMEOUT: explore-codebase",
     ]);
     assert_eq!(
-        multiple_critical(&errors, "capataz runs show 0199", Paint::OFF),
+        multiple_critical(&errors, "capataz runs continue 0199", Paint::OFF),
         "\
 +======================================================+
 |  MULTIPLE CRITICAL ERRORS                            |
@@ -386,7 +386,7 @@ fn several_critical_errors() {
 |                                                      |
 +------------------------------------------------------+
 |  State saved for recovery:                           |
-|  -> `capataz runs show 0199` to look at it           |
+|  -> `capataz runs continue 0199` to go on            |
 +======================================================+"
     );
 }

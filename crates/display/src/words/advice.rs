@@ -156,7 +156,11 @@ const SPANISH: &[(&str, &str)] = &[
         "RUN_IN_USE",
         "Deje terminar antes la ejecución, y cada ejecución sin terminar que la necesita; cancele lo que no se quiere.",
     ),
-    ("RUN_FINISHED", "Inicie una ejecución nueva; una terminada ya no se puede cambiar."),
+    (
+        "RUN_FINISHED",
+        "Inicie una ejecución nueva, o continúe esta con `capataz runs continue`; una terminada ya no se puede cambiar.",
+    ),
+    ("RUN_NOT_CONTINUED", "Espere el final de la ejecución, o inicie una nueva."),
     ("QUESTION_NOT_FOUND", "Use el id de una pregunta abierta; `capataz runs show` las lista."),
     ("TRANSITION_NOT_FOUND", "Use el id de solicitud de una respuesta con una sugerencia abierta."),
     ("QUESTION_ANSWERED", "No hay que hacer nada; cuenta la primera respuesta."),

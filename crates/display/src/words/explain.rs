@@ -67,6 +67,8 @@ texts! {
         reactivated: "FAILED -> ACTIVE: activation {0}" / "FAILED -> ACTIVE: activación {0}",
         given_up: "FAILED -> DELETED: given up" / "FAILED -> DELETED: abandonada",
         rolled_back: "{0}: activation {1}" / "{0}: activación {1}",
+        taken_over: "INIT -> ACTIVE -> COMPLETE: it succeeded in run {0}"
+            / "INIT -> ACTIVE -> COMPLETE: tuvo éxito en la ejecución {0}",
         settled: "-> {0}, attempts: {1}, took {2}" / "-> {0}, intentos: {1}, duró {2}",
         deadline: "has {0} for all attempts" / "tiene {0} para todos los intentos",
         exceeded: "the time is over: told to end, {0} of grace"

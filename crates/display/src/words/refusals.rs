@@ -372,6 +372,19 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
         "run {0} has not finished, and is not in quarantine",
         "la ejecución {0} no ha terminado, y no está en cuarentena",
     ),
+    ("run {0} is not continued: it has not ended", "la ejecución {0} no se continúa: no ha terminado"),
+    (
+        "run {0} is not continued: it is not the run of a plan",
+        "la ejecución {0} no se continúa: no es la ejecución de un plan",
+    ),
+    (
+        "run {0} is not continued: all of its tasks have succeeded",
+        "la ejecución {0} no se continúa: todas sus tareas tuvieron éxito",
+    ),
+    (
+        "run {0} is not continued: its plan has {1} bytes with the outputs of its tasks, at most {2}",
+        "la ejecución {0} no se continúa: su plan tiene {1} bytes con las salidas de sus tareas, como máximo {2}",
+    ),
     ("an unfinished run needs run {0}", "una ejecución sin terminar necesita la ejecución {0}"),
     ("there is no blob {0}", "no hay ningún blob {0}"),
     ("there is no such session", "no existe esa sesión"),

@@ -4,7 +4,7 @@ use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::ResultStatus;
 
 use super::turn::Turn;
-use super::{Refusal, cancel, child, references, settle};
+use super::{Refusal, cancel, child, references, settle, take_over};
 use crate::effect::Effect;
 use crate::fold::state::Phase;
 use crate::input::TaskRef;
@@ -84,6 +84,7 @@ pub(super) fn carry_out(turn: &mut Turn<'_>, steps: Vec<Step>) -> Result<bool, R
 /// failed at this has ended; the machine notices that when it is asked next.
 fn begin_wave(turn: &mut Turn<'_>, wave: u32) -> Result<(), Refusal> {
     turn.emit(Body::WaveStarted(v1::WaveStarted { wave }));
+    take_over::of_wave(turn, wave)?;
     let tasks = turn.state.plan.wave(wave).map_or(0, |declared| declared.tasks.len());
     let mut references = references::References::default();
     let mut unresolved = Vec::new();

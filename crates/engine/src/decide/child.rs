@@ -78,7 +78,7 @@ fn begin(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refusal> {
             settle::Questioning::WhenHigh,
         );
     }
-    turn.enters(task, TaskState::Active)?;
+    turn.enters(task, &[TaskState::Active])?;
     let place = turn.declared(task)?.child.as_ref().and_then(|child| child.place);
     let run_id = drawn(turn.state.seed, turn.next_seq(), turn.now.wall, place);
     let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;

@@ -18,6 +18,7 @@ mod retry;
 mod rollback;
 mod settle;
 mod start;
+mod take_over;
 #[cfg(test)]
 mod tests;
 mod tick;

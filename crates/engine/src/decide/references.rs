@@ -1,6 +1,6 @@
 //! References between tasks: what a task is given is resolved when its wave begins.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use capataz_contracts::json::is_json;
@@ -126,6 +126,22 @@ fn count(value: &Value) -> usize {
     count
 }
 
+/// The names of the tasks to whose outputs the task's input refers.
+pub(super) fn of(turn: &Turn<'_>, task: TaskRef) -> BTreeSet<String> {
+    let input = turn.state.plan.task(task).and_then(|declared| declared.input.as_ref());
+    let Some(template) = input.and_then(template_of).and_then(|bytes| serde_json::from_slice(bytes).ok())
+    else {
+        return BTreeSet::new();
+    };
+    reference::tasks(&template)
+}
+
+/// The JSON of an input that may hold references.
+fn template_of(input: &v1::Payload) -> Option<&[u8]> {
+    let Some(v1::payload::Data::Inline(bytes)) = &input.data else { return None };
+    (is_json(&input.media_type) && may_hold_references(bytes)).then_some(bytes)
+}
+
 /// Records the task's input with its references resolved, if it contains any.
 pub(super) fn resolve(turn: &mut Turn<'_>, task: TaskRef, references: &mut References) -> Result<(), String> {
     if let Some(input) = resolve_input(turn, task, references)? {
@@ -144,10 +160,7 @@ fn resolve_input(
     let Some(input) = turn.state.plan.task(task).and_then(|declared| declared.input.as_ref()) else {
         return Ok(None);
     };
-    let Some(v1::payload::Data::Inline(bytes)) = &input.data else { return Ok(None) };
-    if !is_json(&input.media_type) || !may_hold_references(bytes) {
-        return Ok(None);
-    }
+    let Some(bytes) = template_of(input) else { return Ok(None) };
     if references.is_spent {
         return Err(too_much());
     }

@@ -30,15 +30,16 @@ pub(super) fn complete(
         let notice = retry::retry_success_notice(&name, failed_attempts);
         turn.notice(v1::NoticeKind::RetrySuccess, notice, Some(task));
     }
-    let ending = Ending {
-        state: TaskState::Complete,
-        status: ResultStatus::Success,
-        output,
-        error: None,
-        severity: None,
-        lease,
-    };
-    settle(turn, task, ending)
+    settle(turn, task, Ending { lease, ..Ending::success(output) })
+}
+
+/// The task succeeded in the run that this one continues.
+pub(super) fn take_over(
+    turn: &mut Turn<'_>,
+    task: TaskRef,
+    output: Option<v1::Payload>,
+) -> Result<(), Refusal> {
+    settle_without_advance(turn, task, Ending { taken_over: true, ..Ending::success(output) })
 }
 
 /// The condition under which a failure becomes a question.
@@ -157,6 +158,7 @@ fn settle_failure(
         error: Some(error.clone()),
         severity: Some(severity),
         lease,
+        taken_over: false,
     };
     settle_without_advance(turn, task, ending)?;
     let notices = [
@@ -271,6 +273,7 @@ pub(super) fn cancelled(turn: &Turn<'_>, task: TaskRef, reason: v1::CancelReason
         error: Some(cancelled_error(reason)),
         severity: Some(Severity::Medium),
         lease: None,
+        taken_over: false,
     })
 }
 
@@ -300,6 +303,22 @@ pub(crate) struct Ending {
     pub(crate) severity: Option<Severity>,
     /// The lease whose answer this is.
     pub(crate) lease: Option<u64>,
+    /// The task was at work in the run that this one continues, and not here.
+    pub(crate) taken_over: bool,
+}
+
+impl Ending {
+    fn success(output: Option<v1::Payload>) -> Self {
+        Self {
+            state: TaskState::Complete,
+            status: ResultStatus::Success,
+            output,
+            error: None,
+            severity: None,
+            lease: None,
+            taken_over: false,
+        }
+    }
 }
 
 fn settle(turn: &mut Turn<'_>, task: TaskRef, ending: Ending) -> Result<(), Refusal> {
@@ -316,14 +335,17 @@ pub(super) fn settle_without_advance(
     if activity.is_settled() {
         return Err(Refusal::Outdated);
     }
-    let state = turn.enters(task, ending.state)?;
+    let state = match ending.taken_over {
+        true => turn.enters(task, &[TaskState::Active, ending.state])?,
+        false => turn.enters(task, &[ending.state])?,
+    };
     let was_queued = turn.state.is_queued(task);
     let activation = activity.activation;
     let attempts = activity.attempt;
     let duration_ms = activity.elapsed_ms(turn.now.clock);
     let live = activity.lease().map(|held| held.token);
     let evaluation = evaluation_with(turn, task, &ending)?;
-    if was_queued {
+    if was_queued && !ending.taken_over {
         turn.effect(Effect::Dequeue { task });
     }
     if let Some(token) = live.filter(|_| ending.lease.is_none()) {
@@ -346,6 +368,7 @@ pub(super) fn settle_without_advance(
         severity: ending.severity.map_or(v1::Severity::Unspecified, Severity::to_proto).into(),
         log,
         usage,
+        taken_over: ending.taken_over,
     })));
     deadline::over(turn, task);
     Ok(())

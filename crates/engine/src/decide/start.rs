@@ -131,6 +131,10 @@ impl Needs {
             {
                 self.blobs.push(blob.clone());
             }
+            let before = task.taken_over.as_ref().and_then(|before| before.output.as_ref());
+            if let Some(v1::payload::Data::Blob(blob)) = before.and_then(|output| output.data.as_ref()) {
+                self.blobs.push(blob.clone());
+            }
             let Some(run) = &task.run else {
                 self.agents.insert(task.agent.clone());
                 continue;

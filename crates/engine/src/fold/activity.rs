@@ -131,6 +131,8 @@ pub struct End {
     /// What the work used of models, as its worker says.
     #[serde(with = "as_bytes::option")]
     pub(crate) usage: Option<v1::Usage>,
+    /// It ended so in the run that this one continues.
+    pub(crate) taken_over: bool,
 }
 
 impl End {

@@ -131,7 +131,8 @@ impl Phase {
 
 impl Plan {
     fn bytes(&self) -> u64 {
-        text(&self.name).saturating_add(self.waves.iter().map(Wave::bytes).sum())
+        let names = text(&self.name).saturating_add(self.continues.as_deref().map_or(0, text));
+        names.saturating_add(self.waves.iter().map(Wave::bytes).sum())
     }
 }
 
@@ -145,8 +146,8 @@ impl Task {
     fn bytes(&self) -> u64 {
         // The name is also the key by which the task is found.
         let names = text(&self.name).saturating_mul(2).saturating_add(text(&self.agent));
-        let policies = self.policies_bytes().saturating_add(optional(self.input.as_ref()));
-        TASK.saturating_add(names).saturating_add(policies)
+        let inputs = optional(self.input.as_ref()).saturating_add(optional(self.taken_over.as_deref()));
+        TASK.saturating_add(names).saturating_add(self.policies_bytes()).saturating_add(inputs)
     }
 }
 

@@ -518,6 +518,9 @@ impl RunState {
             let holder = activity.lease().filter(|held| Some(held.token) == event.lease);
             let worker = holder.map(|held| held.worker.clone());
             let (output, error, usage) = (event.output, event.error, event.usage);
+            if event.taken_over {
+                activity.enter(TaskState::Active, at.wall);
+            }
             activity.enter(state, at.wall);
             activity.step = Step::Settled;
             activity.end = Some(End {
@@ -530,6 +533,7 @@ impl RunState {
                 lease: event.lease,
                 worker,
                 usage,
+                taken_over: event.taken_over,
             });
         })?;
         self.settled = self.settled.saturating_add(1);

@@ -21,6 +21,8 @@ pub const CHILD_AGENT: &str = "capataz.run";
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     pub name: String,
+    /// The run whose work it goes on with.
+    pub(crate) continues: Option<String>,
     pub waves: Vec<Wave>,
     policy: AggregationPolicy,
     timeouts: TimeoutPolicy,
@@ -45,6 +47,8 @@ pub struct Task {
     pub severity: Option<Severity>,
     /// The run that the task is, instead of an agent's work.
     pub child: Option<Box<v1::ChildRun>>,
+    /// What it has given in the run that this one continues.
+    pub(crate) taken_over: Option<Box<v1::TakenOver>>,
     timeouts: Option<TimeoutPolicy>,
     retry: Option<RetryPolicy>,
 }
@@ -55,6 +59,7 @@ impl Plan {
         let waves: Option<Vec<Wave>> = plan.waves.into_iter().map(Wave::recorded).collect();
         let mut recorded = Self {
             name: plan.name,
+            continues: plan.continues,
             policy: AggregationPolicy::recorded(&plan.policy?)?,
             timeouts: TimeoutPolicy::recorded(&plan.timeouts?)?,
             retry: RetryPolicy::recorded(plan.retry?)?,
@@ -74,6 +79,7 @@ impl Plan {
     pub(crate) fn undeclared(name: String) -> Self {
         Self {
             name,
+            continues: None,
             waves: Vec::new(),
             policy: AggregationPolicy::of_one_task(),
             timeouts: TimeoutPolicy::default(),
@@ -96,6 +102,7 @@ impl Plan {
             commands: Vec::new(),
             resources: Vec::new(),
             session: None,
+            continues: self.continues.clone(),
         }
     }
 
@@ -223,6 +230,7 @@ impl Task {
             input: task.input,
             critical: task.critical,
             child: task.run,
+            taken_over: task.taken_over.map(Box::new),
             timeouts,
             retry,
         })
@@ -240,6 +248,7 @@ impl Task {
             retry: self.retry.as_ref().map(RetryPolicy::to_proto),
             severity: self.severity.map(|severity| severity.to_proto().into()),
             run: self.child.clone(),
+            taken_over: self.taken_over.as_deref().cloned(),
         }
     }
 }

@@ -45,6 +45,7 @@ pub const STORIES: &[(&str, Story)] = &[
     ("plan-vouched-for", plan::log_of_one_that_is_vouched_for),
     ("plan-at-its-deadlines", plan::log_of_one_at_its_deadlines),
     ("plan-taken-back", plan::log_of_one_that_is_taken_back),
+    ("plan-that-goes-on", plan::log_of_one_that_goes_on),
     ("plan-of-runs", plan::log_of_runs),
     ("plan-of-a-session", plan::log_of_one_of_a_session),
     ("ask", ask::log),

@@ -219,6 +219,41 @@ pub fn log_of_one_that_is_taken_back(seed: u64, before: &Log, decisions: usize) 
     run.ends(v1::RunOutcome::Succeeded)
 }
 
+/// A run that goes on where another one has ended: of its tasks one stands, one failed before, and what refers to that one
+/// is done again, as is what is taken back.
+pub fn log_of_one_that_goes_on(seed: u64, before: &Log, decisions: usize) -> Log {
+    let stands = |name: &str| v1::Task {
+        taken_over: Some(v1::TakenOver { output: Some(json(&format!("\"{name} before\""))) }),
+        ..task(name)
+    };
+    let refers = |name: &str, to: &str| v1::Task {
+        input: Some(json(&format!(r#"{{"from":"${{tasks.{to}.output}}"}}"#))),
+        ..stands(name)
+    };
+    let waves = [
+        vec![stands("kept"), task("failed")],
+        vec![refers("of-kept", "kept"), refers("of-failed", "failed")],
+        vec![refers("last", "of-kept")],
+        vec![task("end")],
+    ];
+    let waves = waves.map(|tasks| v1::Wave { tasks, ..v1::Wave::default() }).to_vec();
+    let mut plan = v1::Plan { name: "goes on".to_owned(), waves, ..v1::Plan::default() };
+    Plan::materialise(&mut plan).expect("the plan is valid");
+    plan.continues = Some("0199a3c8-5b1e-7c4d-9a52-0d6f3c1b7e10".to_owned());
+    let mut run = Run::start(seed, Work::Plan(plan), before, decisions);
+    run.after(SECOND);
+    for name in ["failed", "of-failed"] {
+        let lease = run.lease(name);
+        run.completes(name, lease, "\"now\"");
+    }
+    run.takes_back("of-kept", true);
+    for name in ["of-kept", "last", "end"] {
+        let lease = run.lease(name);
+        run.completes(name, lease, "\"again\"");
+    }
+    run.ends(v1::RunOutcome::Succeeded)
+}
+
 fn taking_back(name: &str, cascade: bool) -> Input {
     let request_id = format!("take back {name} {cascade}");
     Input::Rollback { task: name.to_owned(), cascade, request_id }

@@ -25,6 +25,7 @@ impl RunModel {
         let held = self.is_held() || self.ending.is_some();
         Invariant::NoLeaseWhileHeld
             .check(!held, || self.at(format!("the run of {task} begins while this one is held")))?;
+        self.is_not_done_before(task)?;
         let most = self.max_attempts(task);
         let text = self.at(format!("the run of {task} is named as attempt {} of {most}", event.attempt));
         let declared = self.declared(task).and_then(|task| task.run.as_ref());

@@ -78,7 +78,8 @@ impl Model {
         let live = run.live(task).is_some_and(|(live, lease)| live == token && lease.worker == worker);
         let by_reason = match v1::RefusalReason::try_from(refused.reason).unwrap_or_default() {
             v1::RefusalReason::AlreadySettled => {
-                run.finished.is_some() || run.task(task).is_some_and(|task| task.was_settled)
+                let known = run.task(task).or_else(|| run.taken_back.get(&task));
+                run.finished.is_some() || known.is_some_and(|task| task.was_settled)
             }
             v1::RefusalReason::UnknownTask => run.leases.get(&token).is_none_or(|lease| lease.task != task),
             v1::RefusalReason::StaleLease | v1::RefusalReason::NotYours => true,

@@ -85,6 +85,8 @@ pub struct TaskModel {
     pub(super) at_deadline: DeadlineModel,
     /// How severe its run, which has failed, says that its failure is.
     pub(super) told: Option<i32>,
+    /// It has succeeded in the run that is continued, and was not at work here.
+    pub(super) taken_over: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -20,6 +20,7 @@ pub mod session;
 mod session_work;
 pub mod settle;
 pub(crate) mod severity;
+mod take_over;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet};

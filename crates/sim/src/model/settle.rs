@@ -26,6 +26,7 @@ impl RunModel {
         let task = place(event.wave, event.task);
         let text = self.at(format!("{task} settles by lease {:?} with status {}", event.lease, event.status));
         let elapsed = self.elapsed;
+        self.settled_as_before(event)?;
         let declared = self.declared(task).and_then(|task| task.effect);
         let once_only = declared == Some(v1::Effect::AtMostOnce as i32);
         let model = self.in_work(task)?;
@@ -55,6 +56,9 @@ impl RunModel {
                             format!("{text}: {:?} is not from {}", event.output, lease.worker)
                         })?;
                 }
+            }
+            None if event.taken_over => {
+                Invariant::SettledByLiveLease.check(step == Step::Queued, || format!("{text}, {step:?}"))?;
             }
             None => {
                 let live = match step {

@@ -17,6 +17,7 @@ impl RunModel {
         let held = self.is_held() || self.ending.is_some();
         Invariant::NoLeaseWhileHeld
             .check(!held, || self.at(format!("{task} is leased while the run is held")))?;
+        self.is_not_done_before(task)?;
         self.taken_by(&event.worker)?;
         let newest = self.leases.last_key_value().map_or(0, |(token, _)| *token);
         Invariant::TokensIncrease

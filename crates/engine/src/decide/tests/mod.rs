@@ -19,6 +19,7 @@ mod rollback;
 mod scripts;
 mod sessions;
 mod stopping;
+mod take_over;
 mod timeouts;
 mod users;
 mod waves;

@@ -178,6 +178,7 @@ fn failed(
         severity: Severity::from_proto(message.severity),
         error: Some(message),
         lease: None,
+        taken_over: false,
     };
     Verdict { record, meaning: Meaning::Settled(Box::new(ending)) }
 }
