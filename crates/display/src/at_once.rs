@@ -16,11 +16,11 @@ pub struct Told {
     pub failed: Option<(u32, u32)>,
 }
 
-/// The box of an event of a plan, where it is one that a person is told at once. The event was already applied to `run`. A
+/// The box of an event of a run whose tasks its user has named, where it is one that a person is told at once. The event was already applied to `run`. A
 /// failure that a person is asked about is told with the question, which follows it.
 #[must_use]
 pub fn of_event(run: &Run, run_id: &str, event: &v1::Event, paint: Paint) -> Option<Told> {
-    if !run.is_plan {
+    if !run.names_tasks {
         return None;
     }
     match event.body.as_ref()? {
@@ -53,7 +53,7 @@ pub fn of_event(run: &Run, run_id: &str, event: &v1::Event, paint: Paint) -> Opt
 /// The box of an open question about an error, with the answers and the command that gives them.
 #[must_use]
 pub fn of_question(run: &Run, run_id: &str, question: &v1::Question, paint: Paint) -> Option<Told> {
-    let error = question.error.as_ref().filter(|_| run.is_plan)?;
+    let error = question.error.as_ref().filter(|_| run.names_tasks)?;
     let Some(v1::question_subject::About::Task(about)) = question.about.as_ref()?.about.as_ref() else {
         return None;
     };
@@ -112,7 +112,7 @@ fn context_of<'a>(run: &Run, run_id: &'a str, task: &'a Task) -> Context<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::tests::{accepted, events, leased, started};
+    use crate::model::tests::{accepted, accepted_with, events, leased, started};
 
     fn failed(task: u32, code: &str, severity: v1::Severity) -> Body {
         Body::TaskSettled(Box::new(v1::TaskSettled {
@@ -144,11 +144,7 @@ mod tests {
     }
 
     fn pausing() -> Body {
-        let Body::RunAccepted(mut run) = accepted(&["a", "b"]) else { panic!("a run") };
-        if let Some(v1::run_accepted::Work::Plan(plan)) = &mut run.work {
-            plan.set_on_high(v1::OnHigh::Pause);
-        }
-        Body::RunAccepted(run)
+        accepted_with(&["a", "b"], |plan| plan.set_on_high(v1::OnHigh::Pause))
     }
 
     fn asked(of: v1::QuestionPurpose) -> Body {
@@ -194,12 +190,11 @@ mod tests {
         let high = |task| failed(task, "BUILD_FAILED", v1::Severity::High);
         let last = told([accepted(&["a"]), started(), leased(0, 1), high(0)]).expect("a box");
         assert!(!last.text.contains("runs cancel"), "{}", last.text);
-        let Body::RunAccepted(mut run) = accepted(&["a", "b"]) else { panic!("a run") };
-        if let Some(v1::run_accepted::Work::Plan(plan)) = &mut run.work {
+        let fail_fast = accepted_with(&["a", "b"], |plan| {
             let kind = v1::AggregationKind::FailFast.into();
             plan.policy = Some(v1::AggregationPolicy { kind, ..v1::AggregationPolicy::default() });
-        }
-        let first = told([Body::RunAccepted(run), started(), leased(0, 1), high(0)]).expect("a box");
+        });
+        let first = told([fail_fast, started(), leased(0, 1), high(0)]).expect("a box");
         assert!(!first.text.contains("runs cancel"), "{}", first.text);
     }
 

@@ -102,7 +102,8 @@ pub struct Run {
     pub outcome: v1::RunOutcome,
     /// The fold of the browser's activities, if the run is a script.
     pub script: Option<Box<ScriptRun>>,
-    pub is_plan: bool,
+    /// Its tasks are those that its user has named, whose failures are told as they come about.
+    pub names_tasks: bool,
     /// A HIGH failure holds the run, and a person is asked.
     pub pauses_on_high: bool,
 }
@@ -118,7 +119,7 @@ impl Run {
                 accepted.name().clone_into(&mut self.name);
                 self.script = accepted.script().map(|_| Box::default());
                 self.waves = accepted.plan().map(waves).unwrap_or_default();
-                self.is_plan = accepted.plan().is_some();
+                self.names_tasks = !self.waves.is_empty();
                 self.pauses_on_high = accepted.plan().is_some_and(|plan| plan.on_high() == v1::OnHigh::Pause);
             }
             Body::WaveStarted(started) => self.wave_started(started.wave),

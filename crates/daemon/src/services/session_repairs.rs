@@ -16,9 +16,7 @@ pub(super) fn add(store: &dyn Store, view: &mut v1::Run) -> Result<(), LoadError
     use v1::RunOutcome::{Succeeded, SucceededWithFailures};
     let has_ended = view.status() == v1::RunStatus::Finished;
     let is_told = has_ended && !matches!(view.outcome(), Succeeded | SucceededWithFailures);
-    let Some(name) = view.session.clone().filter(|_| is_told && view.kind() == v1::RunKind::Plan) else {
-        return Ok(());
-    };
+    let Some(name) = view.session.clone().filter(|_| is_told) else { return Ok(()) };
     let (stream, mut after) = (session_stream(&name), 0);
     let mut mended = None;
     loop {
