@@ -25,7 +25,7 @@ pub enum Failure {
     /// An error of a session's state that this program has found itself, and the ways to recover from it.
     State { error: Box<v1::Error>, recovery: Vec<(&'static str, String)> },
     /// The daemon's answer, or that the daemon gave none.
-    Answer { error: ClientError, addr: String, run: Option<String> },
+    Answer { error: ClientError, addr: String, run: Option<String>, task: Option<String> },
 }
 
 impl Failure {
@@ -41,6 +41,14 @@ impl Failure {
     pub fn about(mut self, run_id: &str) -> Self {
         if let Self::Answer { run, .. } = &mut self {
             *run = Some(run_id.to_owned());
+        }
+        self
+    }
+
+    /// The same failure of a call that was about this task of it.
+    pub fn about_task(mut self, name: &str) -> Self {
+        if let Self::Answer { task, .. } = &mut self {
+            *task = Some(name.to_owned());
         }
         self
     }
@@ -140,10 +148,11 @@ impl Failure {
                 });
                 [head].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
             }
-            Self::Answer { error, run, .. } => {
+            Self::Answer { error, run, task, .. } => {
                 // A run that has ended refuses with RUN_FINISHED.
                 let goes_on = error.code() == Some(codes::INVALID_STATE_TRANSITION.as_str());
-                let context = Context { run: run.as_deref(), goes_on, ..Context::default() };
+                let task = task.as_deref().filter(|_| goes_on);
+                let context = Context { run: run.as_deref(), task, goes_on, ..Context::default() };
                 let told = in_words(to_contract(error));
                 error::error(&told, &context, paint)
             }

@@ -435,8 +435,16 @@ fn the_decisions_of_a_run_and_the_record_of_its_agents_are_told() {
     assert!(echo["suggested_timeout_ms"].as_i64() >= Some(1_000), "{answer}");
 }
 
+/// The command between back quotes in the option of a box that has this mark.
+fn command_in(shown: &str, mark: &str) -> String {
+    let lines = shown.lines().map(|line| line.trim_matches(|edge| edge == '|' || edge == ' '));
+    let text = lines.collect::<Vec<_>>().join(" ");
+    let (_, option) = text.split_once(mark).unwrap_or_default();
+    option.split('`').nth(1).unwrap_or_default().to_owned()
+}
+
 /// What is offered can be done from where it is read: as an answer to a question that is open, or as a command.
-// S000-C2-13
+// S000-C2-13, S000-C2-14
 #[test]
 fn a_box_offers_what_can_be_done_and_the_command_that_does_it() {
     let daemon = Daemon::start(CREW);
@@ -446,11 +454,14 @@ fn a_box_offers_what_can_be_done_and_the_command_that_does_it() {
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.contains("|  -> `capataz runs resolve "), "{shown}");
     assert!(shown.contains("|  [s] Skip (not recommended) "), "{shown}");
-    // A task that is done is not retried. There is no command that takes the steps for a person.
+    // A task that is done is not retried: it is taken back, and begins anew.
     let refused = daemon.check(&["runs", "retry", "latest", "one"], 1, "", "ERROR: INVALID_STATE_TRANSITION");
     let refused = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(refused.contains("|  [a] Abort the run: `capataz runs cancel "), "{refused}");
-    assert!(!refused.contains("[c]") && !refused.contains("[f]"), "{refused}");
+    assert!(!refused.contains("[f]"), "{refused}");
+    let command = command_in(&refused, "[c] ");
+    let arguments: Vec<&str> = command.split_whitespace().skip(1).collect();
+    daemon.check(&arguments, 0, "[OK] one was taken back and begins anew (activation 2)", "");
     let question = json(&daemon.check(&["runs", "show", "latest", "--json"], 0, "", ""));
     let question = question["questions"][0]["question_id"].as_str().unwrap_or_default().to_owned();
     daemon.check(&["runs", "resolve", "latest", &question, "skip"], 0, "[OK]", "");
@@ -458,6 +469,32 @@ fn a_box_offers_what_can_be_done_and_the_command_that_does_it() {
     let ended = daemon.check(&["runs", "show", "latest"], 0, "NON_RETRYABLE_ERROR", "");
     let ended = String::from_utf8_lossy(&ended.stdout).into_owned();
     assert!(!ended.contains("Options:"), "{ended}");
+}
+
+/// Whoever waits for a run is told of what is HIGH while it goes on; what is milder is told by the report.
+// S000-C6-21
+#[test]
+fn a_serious_failure_is_told_while_the_run_goes_on_and_a_warning_at_its_end() {
+    let daemon = Daemon::start(CREW);
+    let task = |name: &str, agent: &str, severity: &str| {
+        format!("[[tasks]]\nname = \"{name}\"\nagent = \"{agent}\"\nseverity = \"{severity}\"\n")
+    };
+    let plan = format!(
+        "name = \"levels\"\non_high = \"pause\"\npolicy = {{ kind = \"continue_all\" }}\n{}{}",
+        task("milder", "broken", "MEDIUM"),
+        task("serious", "broken", "HIGH"),
+    );
+    // It waits for an answer, and says to what: nobody asked for the events to be shown.
+    let waits = daemon.run(&plan, &["--exit-on-question"], 5, "|  ERROR: NON_RETRYABLE_ERROR ", "");
+    let told = String::from_utf8_lossy(&waits.stdout).into_owned();
+    assert!(told.contains("|  -> `capataz runs resolve ") && !told.contains("WARNING"), "{told}");
+    let question = json(&daemon.check(&["runs", "show", "latest", "--json"], 0, "", ""));
+    let question = question["questions"][0]["question_id"].as_str().unwrap_or_default().to_owned();
+    daemon.check(&["runs", "resolve", "latest", &question, "skip"], 0, "[OK]", "");
+    let report = daemon.check(&["runs", "watch", "latest"], 0, "|  WARNING: ", "");
+    let report = String::from_utf8_lossy(&report.stdout).into_owned();
+    let (end, warning) = (report.find("PARALLEL EXECUTION COMPLETE"), report.find("|  WARNING: "));
+    assert!(end.is_some() && end < warning, "{report}");
 }
 
 #[test]
@@ -469,6 +506,7 @@ fn what_the_daemon_refuses_is_told() {
     let output = daemon.run(plan, &["--json"], 1, "", "");
     assert_eq!(json(&output)["error"]["code"], "AGENT_NOT_FOUND");
     daemon.check(&["agents", "check", "echo"], 0, "1 of 1 names are known", "");
+    daemon.check(&["agents", "check", "echo", "--lang", "es"], 0, "[OK] agente echo (utility)", "");
     daemon.check(&["agents", "check", "ecco", "--json"], 1, "\"can_proceed\":false", "");
     daemon.check(&["agents", "list"], 0, "echo             utility", "");
     daemon.check(&["runs", "show", "ffffffff-ffff-7fff-bfff-ffffffffffff"], 1, "", "RUN_NOT_FOUND");

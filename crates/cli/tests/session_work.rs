@@ -19,6 +19,9 @@ const AGENTS: &str = "
 name = \"echo\"
 category = \"utility\"
 command = [\"/bin/cat\"]
+[[agents]]
+name = \"broken\"
+command = [\"/bin/sh\", \"-c\", \"echo no paper >&2; exit 3\"]
 ";
 const PLAN: &str = "
 name = \"shop\"
@@ -121,6 +124,46 @@ fn scenario_1_a_state_that_is_no_json_comes_from_its_backup_and_the_plan_goes_on
         .collect();
     let [aside] = aside.as_slice() else { panic!("{aside:?}") };
     assert_eq!(fs::read_to_string(aside).unwrap(), "{ \"version\": ", "the corrupt bytes are kept");
+}
+
+/// Scenario 7: the state is corrupt, is repaired, and then what the plan cannot do without fails.
+// S000-SC-09
+#[test]
+fn scenario_7_the_session_that_was_repaired_is_among_the_errors_that_stopped_the_plan() {
+    let project = Project::new();
+    let plan = "
+name = \"shop\"
+policy = { kind = \"critical_path\" }
+[[tasks]]
+name = \"build\"
+agent = \"broken\"
+critical = true
+";
+    fs::write(project.folder.path().join("critical.toml"), plan).unwrap();
+    let run = |language: &str| {
+        let run = ["run", "critical.toml", "--session", "shop", "--lang", language];
+        let output = project.does(&run);
+        assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let check = |shown: &str, listed: [&str; 3]| {
+        for part in listed {
+            assert!(shown.contains(part), "{part:?} in\n{shown}");
+        }
+    };
+    let critical = "|  2. CRITICAL_AGENT_FAILED: build ";
+    project.has("state.json", "{ \"version\": ");
+    project.has("state.backup.json", &valid().to_string());
+    let english = ["|  MULTIPLE CRITICAL ERRORS ", "|  1. SESSION_CORRUPTED (repaired) ", critical];
+    check(&run("en"), english);
+    let later = project.does(&["runs", "show", "latest"]);
+    check(&String::from_utf8_lossy(&later.stdout), english);
+    // The session's own state is newer than the backup by now, and stays.
+    project.has("state.json", "{ \"version\": ");
+    let spanish = ["|  MÚLTIPLES ERRORES CRÍTICOS ", "|  1. SESSION_CORRUPTED (reparado) ", critical];
+    check(&run("es"), spanish);
+    assert_eq!(commands(&project.state()), ["plan", "execute", "execute"]);
+    assert!(!run("en").contains("SESSION_CORRUPTED"), "the next plan found a valid state");
 }
 
 // S000-SC-02

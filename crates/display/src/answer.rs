@@ -7,6 +7,7 @@ use crate::frame::visible;
 use crate::paint::{Paint, Tone};
 use crate::table::Table;
 use crate::words::messages::message;
+use crate::words::routing::reason;
 use crate::words::{fill, words};
 
 /// Maximum number of specs whose terms are all shown.
@@ -144,9 +145,9 @@ pub fn explanation(explained: &v1::ExplainResponse, paint: Paint) -> String {
     if let Some(routing) = &explained.routing {
         let confidence = sure(routing.confidence);
         let spec = paint.text(Tone::Strong, &routing.spec);
-        let mut line = format!("{spec}  {confidence}  {}", visible(&routing.reason));
+        let mut line = format!("{spec}  {confidence}  {}", visible(&reason(&routing.reason)));
         if let Some(alone) = &routing.alone {
-            let values = [alone.spec.as_str(), &sure(alone.confidence), &visible(&alone.reason)];
+            let values = [alone.spec.as_str(), &sure(alone.confidence), &visible(&reason(&alone.reason))];
             line = format!("{line}\n{}\n{}", texts.held, fill(texts.alone, &values));
         }
         parts.push(line);
@@ -176,7 +177,7 @@ pub fn explanation(explained: &v1::ExplainResponse, paint: Paint) -> String {
         parts.push(table.render(paint));
     }
     if !explained.counterfactuals.is_empty() {
-        let lines = explained.counterfactuals.iter().map(|line| format!("  {}", visible(line)));
+        let lines = explained.counterfactuals.iter().map(|line| format!("  {}", visible(&reason(line))));
         let lines: Vec<String> = std::iter::once(texts.counterfactuals.to_owned()).chain(lines).collect();
         parts.push(lines.join("\n"));
     }

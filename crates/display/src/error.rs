@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use capataz_contracts::v1;
+use capataz_policy::severity::{Flags, Severity};
 use capataz_policy::{codes, retry};
 
 use crate::frame::{Frame, visible};
@@ -41,12 +42,19 @@ pub fn error(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
     if let Some(shown) = special::error(error, context, paint) {
         return shown;
     }
-    match severity(error) {
-        v1::Severity::Critical => critical(error, context, paint),
-        v1::Severity::High | v1::Severity::Unspecified => high(error, context, paint),
-        v1::Severity::Medium => warning(error, context, paint),
-        v1::Severity::Low => info(error, paint),
+    let flags = flags(error);
+    match (flags.requires_user_action, flags.can_continue) {
+        (true, false) => critical(error, context, paint),
+        (true, true) => high(error, context, paint),
+        (false, _) if flags.icon == Severity::Low.flags().icon => info(error, paint),
+        (false, _) => warning(error, context, paint),
     }
+}
+
+/// The flags of the error's severity.
+#[must_use]
+pub fn flags(error: &v1::Error) -> Flags {
+    Severity::from_proto(severity(error).into()).unwrap_or(Severity::UNKNOWN).flags()
 }
 
 /// The declared severity, else that of the code, else HIGH.

@@ -7,6 +7,7 @@
 pub mod actions;
 pub mod agent_stats;
 pub mod answer;
+pub mod at_once;
 pub mod classified;
 pub mod error;
 pub mod explain;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use capataz_contracts::v1;
 use capataz_contracts::v1::event::Body;
-use capataz_policy::codes;
+use capataz_policy::codes::{self, Code};
 
 use crate::retry::Attempt;
 use crate::script::fold::ScriptRun;
@@ -57,6 +57,10 @@ pub struct Task {
     pub deadline_ms: Option<i64>,
     /// TIMEOUT_IMMINENT was told of this deadline.
     pub imminent: bool,
+    /// No worker that serves its agent was connected when it was queued.
+    pub absent: bool,
+    /// Its failure was told in a box when it came about, so that the report need not draw it again.
+    pub told: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -66,6 +70,8 @@ pub struct Wave {
     pub tasks: Vec<Task>,
     pub settled: u32,
     pub succeeded: u32,
+    /// Its policy has decided, and what is still at work is being stopped.
+    pub decided: bool,
     /// The indices of the tasks that are running, queued, retrying or stopping.
     pub active: BTreeSet<u32>,
 }
@@ -96,6 +102,10 @@ pub struct Run {
     pub outcome: v1::RunOutcome,
     /// The fold of the browser's activities, if the run is a script.
     pub script: Option<Box<ScriptRun>>,
+    /// Its tasks are those that its user has named, whose failures are told as they come about.
+    pub names_tasks: bool,
+    /// A HIGH failure holds the run, and a person is asked.
+    pub pauses_on_high: bool,
 }
 
 impl Run {
@@ -109,6 +119,8 @@ impl Run {
                 accepted.name().clone_into(&mut self.name);
                 self.script = accepted.script().map(|_| Box::default());
                 self.waves = accepted.plan().map(waves).unwrap_or_default();
+                self.names_tasks = !self.waves.is_empty();
+                self.pauses_on_high = accepted.plan().is_some_and(|plan| plan.on_high() == v1::OnHigh::Pause);
             }
             Body::WaveStarted(started) => self.wave_started(started.wave),
             Body::TaskLeased(leased) => self.update(leased.wave, leased.task, |task| {
@@ -116,6 +128,7 @@ impl Run {
                 task.attempt = leased.attempt;
                 task.step = Step::Running { since_ms: event.at_ms };
                 task.progress = (None, None);
+                task.absent = false;
                 // Only the first lease of an activation sets it.
                 if let Some(deadline) = deadline(event.at_ms, leased.deadline_in_ms, leased.deadline_ms) {
                     (task.deadline_ms, task.imminent) = (Some(deadline), false);
@@ -153,7 +166,7 @@ impl Run {
             Body::TaskExtended(extended) => self.update(extended.wave, extended.task, |task| {
                 let until = Some(extended.deadline_in_ms).filter(|until| *until != 0);
                 task.deadline_ms = deadline(event.at_ms, until, Some(extended.deadline_ms));
-                task.imminent = false;
+                (task.imminent, task.told) = (false, false);
                 if let Step::Stopping { since_ms } = task.step
                     && extended.cancel_withdrawn
                 {
@@ -212,14 +225,22 @@ impl Run {
             | Body::TaskInputResolved(_)
             | Body::PartialOutputKept(_)
             | Body::ResultRefused(_)
-            | Body::WaveDecided(_)
             | Body::WaveFinished(_) => {}
+            Body::WaveDecided(decided) => {
+                if let Some(wave) = self.waves.get_mut(decided.wave as usize) {
+                    wave.decided = true;
+                }
+            }
             Body::Notice(told) => {
-                let code = told.notice.as_ref().map(|notice| notice.code.as_str());
-                if let (Some(wave), Some(task)) = (told.wave, told.task)
-                    && code == Some(codes::TIMEOUT_IMMINENT.as_str())
-                {
-                    self.update(wave, task, |task| task.imminent = true);
+                let code = told.notice.as_ref().and_then(|notice| Code::named(&notice.code));
+                match (told.wave, told.task, code) {
+                    (Some(wave), Some(task), Some(codes::TIMEOUT_IMMINENT)) => {
+                        self.update(wave, task, |task| task.imminent = true);
+                    }
+                    (Some(wave), Some(task), Some(codes::AGENT_ABSENT)) => {
+                        self.update(wave, task, |task| task.absent = true);
+                    }
+                    _ => {}
                 }
             }
         }
@@ -237,6 +258,11 @@ impl Run {
                 task.deadline_ms = task.deadline_ms.map(|_| frame.at_ms.saturating_add(frame.remaining_ms));
             }
         });
+    }
+
+    /// Remembers that the task's failure was told in a box.
+    pub fn tell(&mut self, wave: u32, task: u32) {
+        self.update(wave, task, |task| task.told = true);
     }
 
     /// Whether the run waits for an answer: a question about a deadline is open, and holds nothing.
@@ -283,6 +309,7 @@ impl Run {
         }
         for wave in self.waves.iter_mut().skip(back.wave as usize + 1) {
             wave.active.clear();
+            wave.decided = false;
         }
     }
 
@@ -325,6 +352,7 @@ impl Task {
         self.attempts.clear();
         self.progress = (None, None);
         (self.deadline_ms, self.imminent) = (None, false);
+        (self.absent, self.told) = (false, false);
     }
 
     /// Returns whether the task has settled, and whether it succeeded.

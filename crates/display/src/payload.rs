@@ -15,6 +15,15 @@ pub fn size(payload: &v1::Payload) -> u64 {
     }
 }
 
+/// How many bytes of text a token is taken for. Models' tokens of prose and code are about as long.
+const BYTES_OF_A_TOKEN: u64 = 4;
+
+/// About how many tokens the payload has, by its size alone; `None` where it is not text. Nobody has counted them.
+pub fn about_tokens(payload: &v1::Payload) -> Option<u64> {
+    let is_text = payload.media_type.starts_with("text/") || is_json(&payload.media_type);
+    is_text.then(|| size(payload).div_ceil(BYTES_OF_A_TOKEN))
+}
+
 /// Maximum number of lines of a payload that is shown.
 const MOST_LINES: usize = 24;
 /// Maximum number of columns of each such line.
@@ -63,5 +72,20 @@ mod tests {
         check("application/json", "null", None);
         check("text/plain", "a\u{7}\n\tb\n", Some("a\\u{7}\n    b"));
         check("application/octet-stream", "", None);
+    }
+
+    // S000-C3-25
+    #[test]
+    fn the_tokens_of_a_text_follow_from_its_size() {
+        #[track_caller]
+        fn check(media_type: &str, size: u64, expected: Option<u64>) {
+            let blob = v1::BlobRef { size, ..v1::BlobRef::default() };
+            let payload = v1::Payload { media_type: media_type.to_owned(), data: Some(Data::Blob(blob)) };
+            assert_eq!(about_tokens(&payload), expected, "{media_type} {size}");
+        }
+        check("text/plain", 4_936, Some(1_234));
+        check("application/json", 6, Some(2));
+        check("text/markdown", 0, Some(0));
+        check("image/png", 4_936, None);
     }
 }

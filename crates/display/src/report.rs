@@ -67,13 +67,15 @@ impl Report<'_> {
     }
 
     fn of_tasks(&self, paint: Paint) -> Vec<String> {
-        let tried_again = self.events.tasks().filter(|task| task.attempts.len() > 1);
-        let mut parts: Vec<String> = tried_again
+        let tried_again = || self.events.tasks().filter(|task| task.attempts.len() > 1);
+        let mut parts: Vec<String> = tried_again()
             .take(MOST_RETRIES)
             .map(|task| retry::retry(&task.name, &task.attempts, task.max_attempts, paint))
             .collect();
+        parts.push(display::retried(tried_again().skip(MOST_RETRIES)));
         parts.push(display::wave_boxes(self.run, paint));
-        parts.push(display::failures(self.run, self.verbose, paint));
+        let told = self.events.tasks().filter(|task| task.told).map(|task| task.name.as_str()).collect();
+        parts.push(display::failures(self.run, &told, self.verbose, paint));
         parts.extend(outputs(self.run, paint));
         parts
     }

@@ -1,14 +1,14 @@
 //! A run as a whole: its line in a list, its page, and its final messages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use capataz_contracts::v1;
-use capataz_policy::severity::Severity;
 use capataz_policy::{codes, retry};
 
 use crate::error::{self, Context, advice, one_line, severity, with_cause};
 use crate::format;
 use crate::frame::{truncated, visible};
+use crate::model::Task;
 use crate::paint::{Paint, Tone};
 use crate::table::Table;
 use crate::words::messages::message;
@@ -130,7 +130,7 @@ pub fn show(run: &v1::Run, now_ms: i64, paint: Paint) -> String {
     if !open.is_empty() {
         parts.push(open);
     }
-    let failures = failures(run, true, paint);
+    let failures = failures(run, &BTreeSet::new(), true, paint);
     if !failures.is_empty() {
         parts.push(failures);
     }
@@ -272,8 +272,9 @@ pub fn wave_boxes(run: &v1::Run, paint: Paint) -> String {
 }
 
 /// The errors of a run: boxes for the few most important ones, a line and the next step for each of the others; then what
-/// is MEDIUM, and in the verbose form what is LOW (seed 000, contract 6).
-pub fn failures(run: &v1::Run, verbose: bool, paint: Paint) -> String {
+/// is MEDIUM, and in the verbose form what is LOW (seed 000, contract 6). The failures of the tasks in `told` had their
+/// boxes when they came about.
+pub fn failures(run: &v1::Run, told: &BTreeSet<&str>, verbose: bool, paint: Paint) -> String {
     let failed = || {
         let tasks = run.waves.iter().flat_map(|wave| &wave.tasks);
         tasks
@@ -297,11 +298,14 @@ pub fn failures(run: &v1::Run, verbose: bool, paint: Paint) -> String {
         parts.push(error::error(error, &context, paint));
     }
     parts.extend(exceeded(run, paint));
-    let (boxed, listed) = serious.split_at(serious.len().min(MOST_BOXES));
-    for (task, error) in boxed {
+    let is_told = |task: &v1::TaskView| told.contains(task.name.as_str());
+    let untold = serious.iter().filter(|(task, _)| !is_told(task));
+    for (task, error) in untold.clone().take(MOST_BOXES) {
         parts.push(error::error(error, &context_of(run, task), paint));
     }
-    let lines = listed.iter().flat_map(|(task, error)| failure_lines(&task.name, error));
+    let boxed: Vec<&str> = untold.take(MOST_BOXES).map(|(task, _)| task.name.as_str()).collect();
+    let listed = serious.iter().filter(|(task, _)| !boxed.contains(&task.name.as_str()));
+    let lines = listed.flat_map(|(task, error)| failure_lines(run, &task.name, error));
     parts.extend(titled_list(words().watch.failures_listed, lines.collect()));
     for (severity, title) in [
         (v1::Severity::Medium, words().watch.warnings_listed),
@@ -314,7 +318,12 @@ pub fn failures(run: &v1::Run, verbose: bool, paint: Paint) -> String {
         let is_own = |task: &v1::TaskView, error| own.is_some_and(|own| ended_by(run, own, task, error));
         let of_tasks =
             failed().filter(|(task, error)| self::severity(error) == severity && !is_own(task, error));
-        let of_tasks: Vec<_> = of_tasks.map(|(task, error)| (task, retry::original(error))).collect();
+        // The failure itself, which is as severe as its task's failure is.
+        let own_words = |error: &v1::Error| v1::Error {
+            severity: self::severity(error).into(),
+            ..retry::original(error).clone()
+        };
+        let of_tasks: Vec<_> = of_tasks.map(|(task, error)| (task, own_words(error))).collect();
         // A warning says that the run went on, where it did.
         let boxes = if went_on && severity == v1::Severity::Medium { MOST_BOXES } else { 0 };
         for (task, error) in of_tasks.iter().take(boxes) {
@@ -323,7 +332,7 @@ pub fn failures(run: &v1::Run, verbose: bool, paint: Paint) -> String {
         }
         let listed = of_tasks.iter().skip(boxes);
         let mut lines: Vec<Vec<String>> =
-            listed.flat_map(|(task, error)| failure_lines(&task.name, error)).collect();
+            listed.flat_map(|(task, error)| failure_lines(run, &task.name, error)).collect();
         let notices = run.notices.iter().filter_map(|notice| notice.notice.as_ref());
         let of_run = notices.filter(|notice| self::severity(notice) == severity);
         lines.extend(of_run.map(|notice| vec![visible(&one_line(notice))]));
@@ -337,15 +346,30 @@ pub fn failures(run: &v1::Run, verbose: bool, paint: Paint) -> String {
 }
 
 fn is_serious(error: &v1::Error) -> bool {
-    Severity::from_proto(severity(error).into()).unwrap_or(Severity::UNKNOWN).flags().notify_immediately
+    error::flags(error).notify_immediately
 }
 
 /// A failure in a line, with the next step in another.
-fn failure_lines(task: &str, error: &v1::Error) -> [Vec<String>; 1] {
+fn failure_lines(run: &v1::Run, task: &str, error: &v1::Error) -> [Vec<String>; 1] {
     let mut lines = vec![format!("{}: {}", visible(task), visible(&with_cause(error)))];
-    lines
-        .extend(advice(error).map(|advice| format!("  {}", fill(words().errors.next, &[&visible(&advice)]))));
+    let is_over = run.status() == v1::RunStatus::Finished && error.code == codes::TASK_TIMEOUT.as_str();
+    // Nobody can give a task of a run that has ended more time.
+    let advice = if is_over { Some(words().errors.raise_timeout.to_owned()) } else { advice(error) };
+    lines.extend(advice.map(|advice| format!("  {}", fill(words().errors.next, &[&visible(&advice)]))));
     [lines]
+}
+
+/// The failed attempts of tasks that were tried again, a line for each task; empty where there are none.
+pub fn retried<'a>(tasks: impl Iterator<Item = &'a Task>) -> String {
+    let of_task = |task: &Task| {
+        let failed = task.attempts.iter().filter_map(|attempt| {
+            let failure = attempt.failure.as_deref()?;
+            Some(fill(words().retry.failed, &[&attempt.number.to_string(), &visible(failure)]))
+        });
+        let failed: Vec<String> = failed.collect();
+        vec![format!("{}: {}", visible(&task.name), failed.join(", "))]
+    };
+    titled_list(words().watch.retries_listed, tasks.map(of_task).collect()).unwrap_or_default()
 }
 
 /// The entries under their title, up to a number of them; `None` where there are none.
@@ -399,7 +423,8 @@ fn exceeded(run: &v1::Run, paint: Paint) -> Vec<String> {
 }
 
 /// The errors that stopped a run, each by its code and its task. A critical task's failure is told as what it is to the
-/// policy that ended the run; a verdict over tasks is not another error beside theirs.
+/// policy that ended the run; a verdict over tasks is not another error beside theirs. What was repaired of the session before
+/// is the first of them.
 fn found(run: &v1::Run, serious: &[(&v1::TaskView, &v1::Error)]) -> Vec<String> {
     let verdicts = [codes::QUORUM_NOT_MET, codes::CRITICAL_AGENT_FAILED];
     let own =
@@ -417,7 +442,8 @@ fn found(run: &v1::Run, serious: &[(&v1::TaskView, &v1::Error)]) -> Vec<String> 
         };
         format!("{code}: {}", task.name)
     });
-    of_run.into_iter().chain(of_tasks).collect()
+    let repaired = run.session_repaired.as_ref().map(|code| fill(words().errors.repaired, &[code]));
+    repaired.into_iter().chain(of_run).chain(of_tasks).collect()
 }
 
 /// Whether the run's error is this failure of a task: as it is, or as it was told to the person who ended the run when the

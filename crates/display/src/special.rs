@@ -3,12 +3,14 @@
 use capataz_contracts::v1;
 use capataz_policy::codes::{self, Code};
 
-use crate::error::{Context, advice, common_option, details_of, heading, one_line, options, titled, ways};
-use crate::format;
+use crate::error::{
+    Context, Ways, advice, common_option, details_of, heading, one_line, options, titled, ways,
+};
 use crate::frame::Frame;
 use crate::paint::{Paint, Tone};
 use crate::words::messages::message;
 use crate::words::{fill, words};
+use crate::{format, payload};
 
 /// The box for the error's code; `None` if the severity decides the form.
 pub fn error(error: &v1::Error, context: &Context<'_>, paint: Paint) -> Option<String> {
@@ -32,11 +34,11 @@ pub fn error(error: &v1::Error, context: &Context<'_>, paint: Paint) -> Option<S
 fn not_found(error: &v1::Error, paint: Paint) -> String {
     let texts = &words().errors;
     let agent = error.code == codes::AGENT_NOT_FOUND;
-    let message = match quoted(&error.message) {
+    let text = match quoted(&error.message) {
         Some(name) if agent => fill(texts.agent_missing, &[name]),
-        _ => error.message.clone(),
+        _ => message(&error.message).into_owned(),
     };
-    let frame = heading(error, paint).blank().text(&message).blank();
+    let frame = heading(error, paint).blank().text(&text).blank();
     let frame = if error.suggestions.is_empty() {
         frame.text(if agent { texts.no_similar_agents } else { texts.no_similar_names })
     } else {
@@ -58,9 +60,13 @@ const ARROW: &str = " -> ";
 
 fn invalid_transition(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
     let texts = &words().errors;
-    let wanted = error.message.rsplit_once(": ").map_or(error.message.as_str(), |(_, wanted)| wanted);
-    let steps = error.suggested_action.as_deref().unwrap_or_default();
-    let mut refused = wanted.to_owned();
+    // Where the lifecycle allows the step and another rule does not, the message says why.
+    let is_step = |text: &str| text.contains(ARROW);
+    let wanted = error.message.rsplit_once(": ").map(|(_, wanted)| wanted).filter(|wanted| is_step(wanted));
+    let wanted = wanted.map_or_else(|| message(&error.message), Into::into);
+    // Of a refusal without steps, its code's advice is told in their place.
+    let steps = error.suggested_action.as_deref().filter(|steps| is_step(steps)).unwrap_or_default();
+    let mut refused = wanted.into_owned();
     let states: Vec<&str> = steps.split(ARROW).collect();
     if let [_, skipped @ .., _] = states.as_slice()
         && !skipped.is_empty()
@@ -80,10 +86,31 @@ fn invalid_transition(error: &v1::Error, context: &Context<'_>, paint: Paint) ->
         }
         frame = frame.blank();
     }
-    match ways(error, context, common_option) {
+    let ways: Ways = correcting(&states, error, context)
+        .into_iter()
+        .chain(cascading(error, context))
+        .chain(ways(error, context, common_option))
+        .collect();
+    match ways {
         ways if ways.is_empty() => frame.finish(),
         ways => options(frame.rule(), &ways).finish(),
     }
+}
+
+/// The command that takes these steps, where there is one: a task that is done, or at work, is taken back and begins anew.
+fn correcting(steps: &[&str], error: &v1::Error, context: &Context<'_>) -> Option<(String, String)> {
+    let is_offered = error.options.iter().any(|option| option == "correct");
+    let begins_anew =
+        matches!(steps, ["ACTIVE" | "COMPLETE", "ROLLED_BACK", .., "INIT" | "ACTIVE"]) && is_offered;
+    let (run, task) = context.run.zip(context.task).filter(|_| begins_anew && context.goes_on)?;
+    Some(("[c] ".to_owned(), fill(words().options.correct, &[run, task])))
+}
+
+/// The command that takes back what was built on a task as well, where it was refused without that.
+fn cascading(error: &v1::Error, context: &Context<'_>) -> Option<(String, String)> {
+    let is_offered = context.goes_on && error.options.iter().any(|option| option == "cascade");
+    let (run, task) = context.run.zip(context.task).filter(|_| is_offered)?;
+    Some(("[c] ".to_owned(), fill(words().options.cascade, &[run, task])))
 }
 
 fn task_timeout(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
@@ -94,7 +121,11 @@ fn task_timeout(error: &v1::Error, context: &Context<'_>, paint: Paint) -> Strin
     let mut partial = None;
     if let Some(timeout) = &error.timeout {
         let checked = match (timeout.last_health_check_ms, context.at_ms) {
-            (Some(last), Some(at)) => fill(texts.last_health_check, &[&format::in_words(at - last)]),
+            // Of more than a second, its parts do not matter.
+            (Some(last), Some(at)) => {
+                let ago = if at - last < 1_000 { at - last } else { (at - last) / 1_000 * 1_000 };
+                fill(texts.last_health_check, &[&format::in_words(ago)])
+            }
             (Some(last), None) => format::utc(last),
             (None, _) => texts.no_health_check.to_owned(),
         };
@@ -103,12 +134,12 @@ fn task_timeout(error: &v1::Error, context: &Context<'_>, paint: Paint) -> Strin
             .text(&fill(texts.configured, &[&format::in_words(timeout.configured_timeout_ms)]))
             .text(&fill(texts.elapsed, &[&format::clock(timeout.elapsed_ms)]))
             .text(&checked);
-        partial = timeout.partial_output.as_ref().map(super::payload::size);
+        partial = timeout.partial_output.as_ref().map(partial_output);
     }
     let state: Vec<String> = [
         context.agent.map(|agent| fill(texts.state_agent, &[agent])),
         context.phase.map(|phase| fill(texts.state_phase, &[phase])),
-        partial.map(|bytes| fill(texts.state_output, &[&format::thousands(bytes)])),
+        partial,
     ]
     .into_iter()
     .flatten()
@@ -120,6 +151,16 @@ fn task_timeout(error: &v1::Error, context: &Context<'_>, paint: Paint) -> Strin
     match ways(error, context, timeout_option) {
         ways if ways.is_empty() => frame.rule().item("-> ", texts.raise_timeout).finish(),
         ways => options(frame.rule(), &ways).finish(),
+    }
+}
+
+/// How much there is of the output: a text in tokens, as it would be if they were of the usual length.
+fn partial_output(output: &v1::Payload) -> String {
+    let texts = &words().errors;
+    let bytes = format::thousands(payload::size(output));
+    match payload::about_tokens(output) {
+        Some(tokens) => fill(texts.state_tokens, &[&format::thousands(tokens), &bytes]),
+        None => fill(texts.state_output, &[&bytes]),
     }
 }
 

@@ -161,10 +161,12 @@ macro_rules! texts {
 
 mod actions;
 pub mod advice;
+mod browser;
 mod doctor;
 mod explain;
 pub mod messages;
 mod refusals;
+pub mod routing;
 
 pub use actions::{Act, ActError, Browser, Page, ScriptLines};
 pub use doctor::Doctor;
@@ -305,6 +307,7 @@ texts! {
         state_agent: "Agent: {0}" / "Agente: {0}",
         state_phase: "Phase: {0}" / "Fase: {0}",
         state_output: "Partial output: {0} bytes" / "Salida parcial: {0} bytes",
+        state_tokens: "Partial output: ~{0} tokens ({1} bytes)" / "Salida parcial: ~{0} tokens ({1} bytes)",
         attempts: "Attempts: {0} exhausted" / "Intentos: {0} agotados",
         total_time: "Total time: {0}" / "Tiempo total: {0}",
         last_error: "Last error:" / "Último error:",
@@ -313,6 +316,7 @@ texts! {
         reason: "Reason: {0}" / "Motivo: {0}",
         multiple: "MULTIPLE CRITICAL ERRORS" / "MÚLTIPLES ERRORES CRÍTICOS",
         found: "Errors found:" / "Errores encontrados:",
+        repaired: "{0} (repaired)" / "{0} (reparado)",
         aborted: "The run was stopped by critical errors" / "La operación fue abortada por errores críticos",
         saved: "State saved for recovery:" / "Estado guardado para recuperación:",
         go_on: "`{0}` to go on" / "`{0}` para continuar",
@@ -339,6 +343,10 @@ texts! {
         fix_manual: "Fix it by hand" / "Corregir a mano",
         succeeded: "It has happened: count it as a success" / "Ocurrió: contarlo como éxito",
         failed: "It has not happened: count it as a failure" / "No ocurrió: contarlo como fallo",
+        cascade: "Take them back, too: `capataz runs rollback {0} {1} --cascade`"
+            / "Revertirlas también: `capataz runs rollback {0} {1} --cascade`",
+        correct: "Correct the flow automatically: `capataz runs rollback {0} {1}`"
+            / "Corregir el flujo automáticamente: `capataz runs rollback {0} {1}`",
         abort: "Abort" / "Abortar",
         abort_with: "Abort the run: `capataz runs cancel {0}`" / "Abortar la ejecución: `capataz runs cancel {0}`",
         abort_all: "Abort the whole operation" / "Abortar toda la operación",
@@ -354,6 +362,7 @@ texts! {
         title: "RETRY: {0}" / "REINTENTO: {0}",
         attempt: "Attempt {0}/{1}: {2}" / "Intento {0}/{1}: {2}",
         waiting: "Waiting {0} before retry..." / "Esperando {0} antes de reintentar...",
+        failed: "attempt {0} failed ({1})" / "falló el intento {0} ({1})",
         exhausted: "All attempts exhausted" / "Todos los intentos agotados",
         escalated: "Error escalated to user" / "Error escalado al usuario",
     }
@@ -393,6 +402,8 @@ texts! {
         taken_over: "taken over: it succeeded before" / "retomada: ya tuvo éxito antes",
         succeeded_after: "succeeded in {0}, attempt {1}" / "éxito en {0}, intento {1}",
         failed: "failed after {0}: {1}" / "falló después de {0}: {1}",
+        failed_listed: "failed after {0} ({1}; listed at the end)"
+            / "falló después de {0} ({1}; se lista al final)",
         timed_out: "timed out after {0}" / "se agotó su tiempo después de {0}",
         cancelled: "cancelled after {0}" / "cancelada después de {0}",
         never_started: "never started" / "nunca empezó",
@@ -410,6 +421,7 @@ texts! {
         answer_typed: "its value has to pass the JSON Schema that `capataz runs show {0} --json` shows"
             / "su valor debe cumplir el JSON Schema que muestra `capataz runs show {0} --json`",
         answered: "question {0} answered: {1}" / "pregunta {0} respondida: {1}",
+        question_withdrawn: "question {0} needs no answer any more" / "la pregunta {0} ya no necesita respuesta",
         paused: "paused" / "en pausa",
         resumed: "resumed" / "reanudada",
         cancel_run: "cancelled: {0}" / "cancelada: {0}",
@@ -426,6 +438,7 @@ texts! {
         stopping: "stopping" / "parando",
         more_running: "… and {0} more" / "… y {0} más",
         queued: "{0} queued" / "{0} en cola",
+        queued_absent: "{0} queued; no worker serves {1}" / "{0} en cola; ningún worker sirve a {1}",
         policy: "{0}: {1}" / "{0}: {1}",
         so_far: "{0} of {1} settled, {2} succeeded" / "{0} de {1} terminadas, {2} con éxito",
         need: "needs {0}" / "necesita {0}",
@@ -445,6 +458,7 @@ texts! {
         continue_with: "go on:      capataz runs continue {0}" / "continuarla: capataz runs continue {0}",
         outcome: "{0}: {1} in {2}" / "{0}: {1} en {2}",
         failures_listed: "Failures:" / "Fallos:",
+        retries_listed: "Tried again:" / "Reintentadas:",
         warnings_listed: "Warnings:" / "Advertencias:",
         notes_listed: "Notes:" / "Notas:",
         notices_omitted: "{0} more notices are in the run's events: capataz runs logs {1}"
@@ -522,6 +536,9 @@ texts! {
         head: "AGENT\tCATEGORY\tKIND\tSERVED BY\tWORKERS\tRUNNING\tQUEUED\tLAST SEEN"
             / "AGENTE\tCATEGORÍA\tCLASE\tSERVIDO POR\tWORKERS\tEN MARCHA\tEN COLA\tVISTO",
         checked: "{0} of {1} names are known" / "{0} de {1} nombres son conocidos",
+        an_agent: "agent" / "agente",
+        a_command: "command" / "comando",
+        a_resource: "resource" / "recurso",
         held: "{0} (held for {1})" / "{0} (retenidas {1})",
         process: "process" / "proceso",
         worker: "worker" / "worker",
@@ -664,7 +681,7 @@ texts! {
         files_many: "{0} files" / "{0} archivos",
         markers_one: "{0} open marker" / "{0} marca abierta",
         markers_many: "{0} open markers" / "{0} marcas abiertas",
-        log: "log:          {0}" / "log:           {0}",
+        log: "log:          {0}" / "log:            {0}",
         again: "see it again: capataz serve --data-dir {0} &"
             / "verlo de nuevo: capataz serve --data-dir {0} &",
         again_show: "              capataz runs show {0}" / "                capataz runs show {0}",
@@ -680,7 +697,7 @@ texts! {
             / "Un navegador rellena un formulario en la página del propio daemon, con evidencia de cada acción ({0}):",
         no_browser: "No browser was found, so no form is filled in. The reason, and how to get a browser:"
             / "No se encontró un navegador, así que no se rellena ningún formulario. El motivo, y cómo conseguir uno:",
-        browser_report: "report:       {0}" / "informe:       {0}",
+        browser_report: "report:       {0}" / "informe:        {0}",
         next: "What to try next:" / "Qué probar después:",
         next_plans: "  capataz contract check examples/plans/quorum-review.toml"
             / "  capataz contract check examples/plans/quorum-review.toml",

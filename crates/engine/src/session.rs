@@ -218,11 +218,12 @@ fn stages<'a>(
 pub struct Imported {
     /// Number of the session's newest event.
     pub seq: u64,
-    /// `None` where the session had this state already.
+    /// `None` where the session had this state already, and nothing was repaired.
     pub decision: Option<SessionDecision>,
 }
 
 /// Gives a session in which no plan is at work the state of a file, validated; a session that is not there yet begins with it.
+/// That something was repaired is recorded even where the session has this state already.
 #[must_use]
 pub fn import(
     session: &mut Option<Box<SessionState>>,
@@ -231,7 +232,8 @@ pub fn import(
     repairs: Vec<String>,
     now: Wall,
 ) -> Option<Imported> {
-    if session.as_ref().is_some_and(|state| object(&state.work) == object(fields.as_bytes())) {
+    let has_it = session.as_ref().is_some_and(|state| object(&state.work) == object(fields.as_bytes()));
+    if has_it && (repairs.is_empty() || planted::is(Fault::RepairUntold)) {
         let seq = session.as_ref().map_or(0, |state| state.seq);
         return Some(Imported { seq, decision: None });
     }

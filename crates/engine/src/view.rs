@@ -156,6 +156,8 @@ impl RunState {
             notices: if options.tasks { self.notices.clone() } else { Vec::new() },
             notices_omitted: if options.tasks { self.notices_omitted } else { 0 },
             state_counts: self.state_counts(),
+            // Its session's log has it, which a run knows nothing of.
+            session_repaired: None,
             continues: self.plan.continues.clone(),
             may_be_continued: self.may_be_continued(),
         }

@@ -71,6 +71,10 @@ pub enum Fault {
     /// What a large answer asks to be kept is not kept.
     LargeAnswerLeavesNothing,
     IdleSessionsWithoutBound,
+    /// A task is warned of its deadline when a whole minute is left.
+    WarnedWithAMinuteLeft,
+    /// That a state was repaired is not recorded where the session has that state already.
+    RepairUntold,
     /// What succeeded before is taken over although its input refers to what is done again.
     TakenOverWithNewInput,
     /// Slots are offered for an agent that a rate limit holds.
@@ -78,7 +82,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 56] = [
+    pub const ALL: [Fault; 58] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -133,6 +137,8 @@ impl Fault {
         Fault::SkippedIsNotDeleted,
         Fault::LargeAnswerLeavesNothing,
         Fault::IdleSessionsWithoutBound,
+        Fault::WarnedWithAMinuteLeft,
+        Fault::RepairUntold,
         Fault::TakenOverWithNewInput,
         Fault::HeldAgentIsOffered,
     ];

@@ -7,10 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::{Fields, LONGEST_LIMIT, MILLISECOND, milliseconds, recorded_duration};
 use crate::codes::{self, owned};
+use crate::planted::{self, Fault};
 use crate::text;
 
-/// The remaining time below which TIMEOUT_IMMINENT is given.
+/// The remaining time below which TIMEOUT_IMMINENT is given, and not yet when just so much is left.
 pub const IMMINENT: Duration = Duration::from_secs(60);
+/// How long before the deadline the notice is given: in the first millisecond in which less is left.
+const WARNED: Duration = IMMINENT.saturating_sub(Duration::from_millis(1));
 /// The time that one answer "extend" adds.
 pub const EXTENSION: Duration = Duration::from_secs(15 * 60);
 
@@ -111,7 +114,8 @@ impl TimeoutPolicy {
 /// at the start, and is omitted.
 #[must_use]
 pub fn warning(time: Duration) -> Option<Duration> {
-    (time > IMMINENT).then_some(IMMINENT)
+    let before = if planted::is(Fault::WarnedWithAMinuteLeft) { IMMINENT } else { WARNED };
+    (time > IMMINENT).then_some(before)
 }
 
 /// The error of a task that did not end within its timeout (HIGH). `last_health_check_ms` is the Unix time of the
@@ -140,14 +144,12 @@ pub fn task_timeout_error(
     }
 }
 
-/// The notice that a task has little time left (MEDIUM).
+/// The notice that a task has little time left (MEDIUM): less than so many whole seconds.
 #[must_use]
 pub fn timeout_imminent_notice(task: &str, remaining: Duration) -> v1::Error {
-    let left = text::duration(remaining);
-    v1::Error {
-        options: owned(&["extend"]),
-        ..codes::error(codes::TIMEOUT_IMMINENT, format!("task {task:?} has {left} left before its timeout"))
-    }
+    let left = text::duration(Duration::from_secs(remaining.as_secs().saturating_add(1)));
+    let message = format!("task {task:?} has less than {left} left before its timeout");
+    v1::Error { options: owned(&["extend"]), ..codes::error(codes::TIMEOUT_IMMINENT, message) }
 }
 
 #[cfg(test)]
@@ -204,10 +206,12 @@ mod tests {
         );
     }
 
+    /// The seed compares what remains: `remaining < 60000`.
+    // S000-C3-09
     #[test]
-    fn the_warning_comes_a_minute_before_the_deadline_of_longer_timeouts() {
+    fn the_warning_of_longer_timeouts_comes_when_less_than_a_minute_is_left() {
         assert_eq!(read(of(MINUTE_MS), &[]).warning(), None);
-        assert_eq!(read(of(MINUTE_MS + 1), &[]).warning(), Some(Duration::from_secs(60)));
+        assert_eq!(read(of(MINUTE_MS + 1), &[]).warning(), Some(Duration::from_millis(59_999)));
     }
 
     // S000-C3-13, S000-C3-16
@@ -231,8 +235,10 @@ mod tests {
     // S000-C3-09
     #[test]
     fn the_warning_is_medium() {
-        let notice = timeout_imminent_notice("build", IMMINENT);
-        assert_eq!(notice.message, "task \"build\" has 1m left before its timeout");
+        let notice = timeout_imminent_notice("build", Duration::from_millis(59_999));
+        assert_eq!(notice.message, "task \"build\" has less than 1m left before its timeout");
+        let late = timeout_imminent_notice("build", Duration::from_millis(30_500));
+        assert_eq!(late.message, "task \"build\" has less than 31s left before its timeout");
         assert_eq!(notice.severity, v1::Severity::Medium as i32);
         assert_eq!(notice.can_continue, Some(true));
     }

@@ -23,7 +23,7 @@ pub enum Wish {
     Wait { run: RunId },
     Command { run: RunId, if_seq: Option<u64>, input: Box<Command> },
     Accept { session: String, request_id: String },
-    Import { session: String, state: String },
+    Import { session: String, state: String, repairs: Vec<String> },
     Health { run: RunId },
     List,
     Check { agents: Vec<String> },
@@ -150,8 +150,8 @@ impl World {
             Wish::Wait { run } => Request::Wait { run },
             Wish::Command { run, if_seq, input } => Request::Command { run, if_seq, input },
             Wish::Accept { session, request_id } => Request::AcceptTransition { session, request_id },
-            Wish::Import { session, state } => {
-                Request::ImportSession(Box::new(ImportSession { session, state, repairs: Vec::new() }))
+            Wish::Import { session, state, repairs } => {
+                Request::ImportSession(Box::new(ImportSession { session, state, repairs }))
             }
             Wish::Health { run } => Request::Health { run },
             Wish::List => Request::ListAgents { after: None, most: 500 },

@@ -73,6 +73,7 @@ invariants! {
     HandedBackWaits: "A task that workers hand back again and again is offered again only after a pause, longer each time.";
     HeldAgentsRest: "No slot is offered for an agent while a rate limit holds it.";
     NoEarlyTimeout: "A task times out at its deadline or later.";
+    WarnedInTime: "A task is warned of each of its deadlines once at most, and when less than a minute is left.";
     SnapshotFaithful: "A snapshot with the events after it equals the fold of the whole log.";
     StateMatchesLog: "With nothing in flight, a shard's state equals the fold of the log.";
     ListMatchesLog: "The list of runs says of a run whether it has finished, when it changed last, and how many tasks have settled, as its log does.";

@@ -148,7 +148,9 @@ impl World {
             "context": { "project_type": format!("project {number}") },
             "history": [{ "command": "plan", "completed_at": "2024-01-20T14:50:00Z", "result": "created" }],
         });
-        self.want(Wish::Import { session, state: state.to_string() }, false);
+        let mended = || vec![format!("SESSION_CORRUPTED: restored to project {number}")];
+        let repairs = if self.rng.percent(40) { mended() } else { Vec::new() };
+        self.want(Wish::Import { session, state: state.to_string(), repairs }, false);
     }
 
     /// Somebody proposes an action to an interactive script, or closes it.

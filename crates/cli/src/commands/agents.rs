@@ -137,9 +137,15 @@ async fn check(daemon: &Daemon, request: v1::CheckAgentsRequest, out: &mut Outpu
 fn shown(check: &v1::NameCheck, out: &Output) -> String {
     let category = check.category.as_deref().filter(|category| !category.is_empty());
     if check.valid {
+        let texts = &words().agents;
+        let kind = match check.kind.as_str() {
+            "command" => texts.a_command,
+            "resource" => texts.a_resource,
+            _ => texts.an_agent,
+        };
         let name = match category {
-            Some(category) => format!("{} {} ({category})", check.kind, check.name),
-            None => format!("{} {}", check.kind, check.name),
+            Some(category) => format!("{kind} {} ({category})", check.name),
+            None => format!("{kind} {}", check.name),
         };
         return error::ok(&name, out.paint);
     }

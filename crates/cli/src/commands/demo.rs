@@ -19,7 +19,7 @@ use crate::watch::follow::{self, End, Options, Style};
 use crate::watch::lines::Detail;
 use capataz_display::answer;
 use capataz_display::paint::Tone;
-use capataz_display::words::{fill, words};
+use capataz_display::words::{fill, routing, words};
 
 /// The project's own specs, which also serve as examples.
 const SPECS: [(&str, &str); 2] = [
@@ -135,7 +135,7 @@ async fn route(addr: &str, out: &mut Output) -> Outcome {
             out.line("");
             out.line(&fill(texts.asked, &[text]));
             let confidence = answer::sure(routing.confidence);
-            out.line(&fill(texts.routed, &[&asked.spec, &confidence, &routing.reason]));
+            out.line(&fill(texts.routed, &[&asked.spec, &confidence, &routing::reason(&routing.reason)]));
             for line in answer.lines().filter(|line| !line.is_empty()) {
                 out.line(&fill(texts.answered, &[line]));
             }

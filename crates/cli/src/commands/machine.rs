@@ -231,22 +231,27 @@ fn to_json(finding: &Finding) -> Value {
     document
 }
 
+/// Columns of the widest title, in either language.
+const TITLE: usize = 17;
+
 fn tell(finding: &Finding, texts: &Doctor, out: &mut Output) {
     let (word, tone) = match finding.verdict {
         Verdict::Ok => (texts.ok, Tone::Good),
         Verdict::Warning => (texts.warning, Tone::Warning),
         Verdict::Failure => (texts.failure, Tone::Bad),
     };
-    let (word, title) = (format!("{word:<8}"), format!("{:<15}", finding.title));
+    let (word, title) = (format!("{word:<8}"), format!("{:<TITLE$}", finding.title));
     out.line(&format!("{} {title} {}", out.paint.text(tone, &word), visible_block(&finding.found)));
     if let Some(next) = &finding.next {
         let next = fill(texts.next, &[&visible_block(next)]);
-        out.line(&out.paint.text(Tone::Faint, &format!("{:25}{next}", "")));
+        out.line(&out.paint.text(Tone::Faint, &format!("{:27}{next}", "")));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use capataz_display::words::Language;
+
     use super::*;
 
     #[track_caller]
@@ -255,6 +260,25 @@ mod tests {
         let finding = clock(at(now), written.map(at), &words().doctor);
         assert_eq!(finding.verdict, expected, "{finding:?}");
         assert_eq!(finding.next.is_some(), expected != Verdict::Ok);
+    }
+
+    #[test]
+    fn every_title_fits_into_its_column_in_both_languages() {
+        for language in [Language::English, Language::Spanish] {
+            let texts = language.within(|| &words().doctor);
+            let titles = [
+                texts.configuration,
+                texts.data_folder,
+                texts.free_space,
+                texts.clock,
+                texts.browser,
+                texts.descriptors,
+                texts.supervision,
+                texts.control_groups,
+                texts.daemon,
+            ];
+            assert!(titles.iter().all(|title| title.chars().count() <= TITLE), "{titles:?}");
+        }
     }
 
     #[test]

@@ -51,12 +51,12 @@ impl Daemon {
     pub async fn connect_to(addr: &str) -> Result<Self, Failure> {
         match Client::connect(addr).await {
             Ok(client) => Ok(Self { client, addr: addr.to_owned() }),
-            Err(error) => Err(Failure::Answer { error, addr: addr.to_owned(), run: None }),
+            Err(error) => Err(Failure::Answer { error, addr: addr.to_owned(), run: None, task: None }),
         }
     }
 
     /// Converts a refused or failed call to a failure of the command.
     pub fn failure(&self, error: ClientError) -> Failure {
-        Failure::Answer { error, addr: self.addr.clone(), run: None }
+        Failure::Answer { error, addr: self.addr.clone(), run: None, task: None }
     }
 }

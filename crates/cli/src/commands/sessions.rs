@@ -275,7 +275,7 @@ pub(super) fn mend(path: &Path, file: &StateFile) -> Result<Mended, Failure> {
         "new" => texts.begun,
         _ => texts.repaired,
     };
-    let repairs = repaired.repairs.iter().map(in_words).take(100).collect();
+    let repairs = repaired.repairs.iter().map(in_words).take(99).collect();
     Ok(Mended { state: repaired.state, outcome, repairs })
 }
 

@@ -1,6 +1,7 @@
 //! The state file of a project and the state of a session that the daemon keeps: the file is checked and imported before a plan
 //! begins, and written again with each step of the plan (seed 000, contract 7).
 
+use std::future::pending;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::codes;
 use capataz_policy::session;
 use serde_json::{Map, Value};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::Daemon;
 use super::sessions::{Found, Mended, failed, look, mend, open_or_new};
@@ -56,9 +57,13 @@ impl StateSync {
             Found::Valid(state) => (state, Vec::new()),
             found => sync.mended(found, out)?,
         };
-        match sync.session_is_newer(daemon, &state).await? {
-            true => out.note(&fill(words().sessions.newer, &[&sync.session, &path.display().to_string()])),
-            false => sync.import(daemon, &state, repairs, out).await?,
+        let newer = sync.newer(daemon, &state).await?;
+        if newer.is_some() {
+            out.note(&fill(words().sessions.newer, &[&sync.session, &path.display().to_string()]));
+        }
+        // What was mended is told to the session, also where its own state stays.
+        if newer.is_none() || !repairs.is_empty() {
+            sync.import(daemon, newer.unwrap_or(state), repairs, out).await?;
         }
         Ok(Some(sync))
     }
@@ -71,38 +76,49 @@ impl StateSync {
             Found::Valid(_) => None,
         };
         let mended = mend(&self.path, &self.file);
-        if let Some(error) = error.filter(|_| !out.json) {
-            let done = |mended: &Mended| fill(mended.outcome, &[&self.path.display().to_string()]);
-            let recovered = mended.as_ref().ok().map(done);
+        let done = |mended: &Mended| fill(mended.outcome, &[&self.path.display().to_string()]);
+        let recovered = mended.as_ref().ok().map(done);
+        if let Some(error) = error.as_ref().filter(|_| !out.json) {
             let context = Context { recovered: recovered.as_deref(), ..Context::default() };
-            out.note(&error::error(&error, &context, out.error_paint()));
+            out.note(&error::error(error, &context, out.error_paint()));
         }
         let Mended { state, repairs, .. } = mended?;
-        Ok((state, repairs))
+        let told = match (error, recovered) {
+            (Some(error), Some(recovered)) => session::told(&error.code, &recovered, repairs),
+            _ => repairs,
+        };
+        Ok((state, told))
     }
 
-    /// Whether the session has another state, written after that of the file: by a plan that nobody waited for.
-    async fn session_is_newer(&self, daemon: &Daemon, state: &Map<String, Value>) -> Result<bool, Failure> {
+    /// The state of the session, where it is another one and was written after that of the file: by a plan that nobody waited
+    /// for.
+    async fn newer(
+        &self,
+        daemon: &Daemon,
+        state: &Map<String, Value>,
+    ) -> Result<Option<Map<String, Value>>, Failure> {
         let session = match daemon.client.get_session(&self.session).await {
             Ok(session) => session,
-            Err(error) if error.code() == Some(codes::SESSION_NOT_FOUND.as_str()) => return Ok(false),
+            Err(error) if error.code() == Some(codes::SESSION_NOT_FOUND.as_str()) => return Ok(None),
             Err(error) => return Err(daemon.failure(error)),
         };
         let known = session.state.and_then(|known| session::parse(known.as_bytes()).ok());
-        Ok(known
-            .is_some_and(|known| known != *state && session::updated_at(&known) > session::updated_at(state)))
+        let is_newer = |known: &Map<String, Value>| {
+            known != state && session::updated_at(known) > session::updated_at(state)
+        };
+        Ok(known.filter(is_newer))
     }
 
     async fn import(
         &self,
         daemon: &Daemon,
-        state: &Map<String, Value>,
+        state: Map<String, Value>,
         repairs: Vec<String>,
         out: &mut Output,
     ) -> Result<(), Failure> {
         let request = v1::ImportSessionRequest {
             session: self.session.clone(),
-            state: Value::Object(state.clone()).to_string(),
+            state: Value::Object(state).to_string(),
             repairs,
         };
         match daemon.client.import_session(request).await {
@@ -122,20 +138,29 @@ impl StateSync {
             until_finished: true,
             ..v1::SubscribeRequest::default()
         });
-        let mut looks = interval(LOOKED_AT);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        looks.reset();
+        let steps = async || loop {
+            match stream.next().await {
+                Some(Ok(Delivery::Event { event, .. })) if is_step(&event) => return,
+                Some(Ok(_)) => {}
+                // The end of the run is written by whoever waits for it.
+                Some(Err(_)) | None => pending().await,
+            }
+        };
+        let mut looks = every(LOOKED_AT);
+        self.follow_at(client, steps, async || {
+            looks.tick().await;
+        })
+        .await;
+    }
+
+    /// Looks at the file, and writes it, after each of `steps` and of `looks`.
+    async fn follow_at(&self, client: &Client, mut steps: impl AsyncFnMut(), mut looks: impl AsyncFnMut()) {
         loop {
-            let writes = tokio::select! {
-                delivery = stream.next() => match delivery {
-                    Some(Ok(Delivery::Event { event, .. })) => is_step(&event),
-                    Some(Ok(_)) => false,
-                    // The end of the run is written by whoever waits for it.
-                    Some(Err(_)) | None => std::future::pending().await,
-                },
-                _ = looks.tick() => true,
-            };
-            if writes && let Err(error) = self.write(client).await {
+            tokio::select! {
+                () = steps() => {}
+                () = looks() => {}
+            }
+            if let Err(error) = self.write(client).await {
                 tracing::debug!(%error, "the state file is written with the next step");
             }
         }
@@ -170,6 +195,14 @@ impl StateSync {
         }
         locked.write(&text).map_err(told)
     }
+}
+
+/// Ticks at the end of each period, and not for each one that was missed.
+fn every(period: Duration) -> Interval {
+    let mut ticks = interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    ticks.reset();
+    ticks
 }
 
 /// Whether the state of a session follows this event of its plan.
@@ -223,4 +256,89 @@ pub async fn export(session: &str, path: &Path, daemon: &Daemon) -> Result<bool,
     let written = sync.write(&daemon.client).await;
     written.map_err(|error| failed(path, &std::io::Error::other(error)))?;
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use capataz_daemon::{Config, DeclaredAgent};
+    use serde_json::json;
+    use tokio::sync::mpsc;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::args::Color;
+
+    /// The seed's "periodicamente" has no number; CONTRACTS §1.7 says 60 s.
+    // S000-C7-31
+    #[tokio::test(start_paused = true)]
+    async fn the_file_is_looked_at_every_minute_and_no_sooner() {
+        let begun = Instant::now();
+        let mut looks = every(LOOKED_AT);
+        for minutes in 1..=3 {
+            looks.tick().await;
+            assert_eq!(begun.elapsed(), Duration::from_secs(60 * minutes));
+        }
+    }
+
+    /// A plan waits in its first wave for an agent that nobody serves, so that no step of it comes to the file.
+    // S000-C7-31
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_file_that_somebody_breaks_within_a_wave_is_mended_with_the_next_look() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::embedded(folder.path().join("data"));
+        config.declared_agents.push(DeclaredAgent {
+            name: "later".to_owned(),
+            category: String::new(),
+            contract_version: "1.0.0".to_owned(),
+        });
+        let served = capataz_daemon::Daemon::start(config).await.unwrap();
+        let daemon = Daemon::connect_to(&format!("http://{}", served.address())).await.unwrap();
+        let path = folder.path().join("state.json");
+        let mut out = Output::new(true, Color::Never);
+        let sync = StateSync::begin(&daemon, "shop", Some(&path), &mut out).await.unwrap().unwrap();
+        let task = v1::Task { name: "t".to_owned(), agent: "later".to_owned(), ..v1::Task::default() };
+        let wave = v1::Wave { tasks: vec![task], ..v1::Wave::default() };
+        let plan = v1::Plan {
+            name: "p".to_owned(),
+            session: Some("shop".to_owned()),
+            waves: vec![wave],
+            ..v1::Plan::default()
+        };
+        let request = v1::StartRunRequest::of_plan(plan);
+        daemon.client.start_run(request).await.unwrap();
+
+        let (look, mut looks) = mpsc::channel(1);
+        let phase = || {
+            let state: Value =
+                serde_json::from_slice(&fs::read(&path).unwrap_or_default()).unwrap_or_default();
+            state["current_flow"]["phase"].clone()
+        };
+        let looked = async || {
+            // The third fits in when the second was taken, which is after the first was answered.
+            for _ in 0..3 {
+                look.send(()).await.unwrap();
+            }
+        };
+        let story = async {
+            while phase() != json!("executing_wave_1") {
+                looked().await;
+            }
+            fs::write(&path, "{ broken").unwrap();
+            looked().await;
+            assert_eq!(phase(), json!("executing_wave_1"));
+        };
+        tokio::select! {
+            () = story => {}
+            () = sync.follow_at(&daemon.client, async || pending().await, async || looks.recv().await.unwrap()) => {}
+        }
+        let kept = fs::read_dir(folder.path())
+            .unwrap()
+            .filter_map(Result::ok)
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with("state.corrupt-"));
+        let kept: Vec<String> = kept.map(|entry| fs::read_to_string(entry.path()).unwrap()).collect();
+        assert_eq!(kept, ["{ broken"]);
+        served.shutdown().await;
+    }
 }

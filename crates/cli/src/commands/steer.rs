@@ -18,6 +18,10 @@ pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> O
         let run_id = run_id.to_owned();
         move |error| daemon.failure(error).about(&run_id)
     };
+    let failed_with = |run_id: &str, task: &str| {
+        let (of_run, task) = (failed(run_id), task.to_owned());
+        move |error| of_run(error).about_task(&task)
+    };
     let (text, answer): (String, Value) = match command {
         RunsCommand::Cancel(CancelArgs { run, reason, force, mutation }) => {
             let run_id = fetch::run_id(daemon, &run).await?;
@@ -60,7 +64,7 @@ pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> O
                 if_seq: mutation.if_seq,
                 by_ms: by.and_then(|by| i64::try_from(by.as_millis()).ok()),
             };
-            let response = client.extend_task(request).await.map_err(failed(&run_id))?;
+            let response = client.extend_task(request).await.map_err(failed_with(&run_id, &task))?;
             let until = format::utc(response.deadline_ms);
             (fill(texts.extended, &[&task, &until]), json::print("capataz.v1.ExtendTaskResponse", &response))
         }
@@ -72,7 +76,7 @@ pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> O
                 request_id: mutation.request_id,
                 if_seq: mutation.if_seq,
             };
-            let response = client.retry_task(request).await.map_err(failed(&run_id))?;
+            let response = client.retry_task(request).await.map_err(failed_with(&run_id, &task))?;
             let activation = response.activation.to_string();
             (
                 fill(texts.retried, &[&task, &activation]),
@@ -88,7 +92,7 @@ pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> O
                 if_seq: mutation.if_seq,
                 cascade,
             };
-            let response = client.rollback_task(request).await.map_err(failed(&run_id))?;
+            let response = client.rollback_task(request).await.map_err(failed_with(&run_id, &task))?;
             let activation = response.activation.to_string();
             (
                 fill(texts.rolled_back, &[&task, &activation]),

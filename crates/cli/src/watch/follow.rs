@@ -7,7 +7,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use capataz_client::{Client, ClientError, Delivery};
-use capataz_contracts::{json, v1};
+use capataz_contracts::json;
+use capataz_contracts::v1::{self, event::Body};
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
@@ -15,6 +16,7 @@ use super::lines::{self, Detail};
 use super::live::{FRAME, Live};
 use super::screen;
 use crate::output::Output;
+use capataz_display::at_once::{self, Told};
 use capataz_display::format;
 use capataz_display::model::Run;
 use capataz_display::paint::Tone;
@@ -150,12 +152,59 @@ impl<'r> Watcher<'r> {
             Delivery::Event { run_id, event, cursor } => {
                 self.run.apply(&event);
                 self.received = Instant::now();
-                self.show(&run_id, &event, &cursor, out);
+                let told = self.told_at_once(&event, out);
+                // The box of a question has its answers.
+                let is_in_box = told.is_some() && matches!(event.body, Some(Body::QuestionAsked(_)));
+                if !is_in_box {
+                    self.show(&run_id, &event, &cursor, out);
+                }
+                if let Some(told) = told {
+                    self.tell(told, out);
+                }
             }
             Delivery::Progress(frame) => self.run.progress(&frame),
-            Delivery::CaughtUp => self.caught_up = true,
+            Delivery::CaughtUp => self.caught_up(out),
             // The stream of one run has none: it ends with an error.
             Delivery::Reconnecting { .. } | Delivery::Damaged(_) => {}
+        }
+    }
+
+    /// The box of an event that a person is told at once. What has happened before somebody watched is told by the report.
+    fn told_at_once(&self, event: &v1::Event, out: &Output) -> Option<Told> {
+        let tells = self.caught_up && self.draws_boxes(out);
+        tells.then(|| at_once::of_event(&self.run, self.run_id, event, out.paint)).flatten()
+    }
+
+    /// Documents, and the log of every event, have the errors themselves.
+    fn draws_boxes(&self, out: &Output) -> bool {
+        !out.json && !matches!(self.style, Style::Json | Style::Lines(Detail::Everything))
+    }
+
+    /// From now on events are told as they happen; the questions that are open are told first.
+    fn caught_up(&mut self, out: &mut Output) {
+        if self.caught_up {
+            return;
+        }
+        self.caught_up = true;
+        if !self.draws_boxes(out) {
+            return;
+        }
+        let open = self.run.questions.iter();
+        let told = open.filter_map(|open| at_once::of_question(&self.run, self.run_id, open, out.paint));
+        let told: Vec<Told> = told.collect();
+        told.into_iter().for_each(|told| self.tell(told, out));
+    }
+
+    fn tell(&mut self, told: Told, out: &mut Output) {
+        if let Some((wave, task)) = told.failed {
+            self.run.tell(wave, task);
+        }
+        match &mut self.live {
+            Some(live) => live.keep(told.text),
+            None => {
+                out.line(&told.text);
+                out.flush();
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use capataz_contracts::v1::event::Body;
 
 use super::script_lines;
 use capataz_display::answer::{self, call_reason};
-use capataz_display::error::{one_line, severity, with_cause};
+use capataz_display::error::{flags, one_line, severity, with_cause};
 use capataz_display::format::{exactly, offset, share, took};
 use capataz_display::frame::{visible, visible_block};
 use capataz_display::model::Run;
@@ -13,7 +13,8 @@ use capataz_display::paint::{Paint, Tone};
 use capataz_display::run::{outcome_name, outcome_tone, size_of};
 use capataz_display::wave::policy_name;
 use capataz_display::words::messages::message;
-use capataz_display::words::{counted, fill, words};
+use capataz_display::words::{counted, fill, routing, words};
+use capataz_policy::retry;
 
 /// The amount of detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,13 +41,15 @@ pub struct Line {
 const MOST_NAME_WIDTH: usize = 28;
 /// Tasks that a line names beside its own.
 const MOST_NAMED: usize = 5;
+/// The engine's own answer to a question that nobody has to answer any more.
+const WITHDRAWN: &str = "withdrawn";
 /// The placeholder for a task's name where a line is about the run.
 const NO_TASK: &str = "-";
 
 /// The event as text, with further lines indented; `None` if `detail` excludes the event. The event was already applied
 /// to `run`.
 pub fn render(run: &Run, run_id: &str, event: &v1::Event, detail: Detail, paint: Paint) -> Option<String> {
-    let line = line(run, run_id, event)?;
+    let line = line(run, run_id, event, detail)?;
     if detail < line.needed {
         return None;
     }
@@ -79,7 +82,7 @@ fn names(run: &Run) -> Box<dyn Iterator<Item = &str> + '_> {
     }
 }
 
-fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
+fn line(run: &Run, run_id: &str, event: &v1::Event, detail: Detail) -> Option<Line> {
     if let Some(line) = run.script.as_ref().and_then(|script| script_lines::line(script, event)) {
         return Some(line);
     }
@@ -116,8 +119,8 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
         Body::PlanBegun(_) | Body::AskBegun(_) => of_run(texts.ask_begun.to_owned(), Tone::Faint, Everything),
         Body::AskRouted(routed) => {
             let confidence = routed.routing.as_ref().map_or(0.0, |routing| routing.confidence);
-            let why = routed.routing.as_ref().map_or("", |routing| routing.reason.as_str());
-            let values = [&routed.spec, call_reason(routed.reason()), &answer::sure(confidence), why];
+            let why = routed.routing.as_ref().map_or("".into(), |routing| routing::reason(&routing.reason));
+            let values = [&routed.spec, call_reason(routed.reason()), &answer::sure(confidence), &why];
             of_run(fill(texts.ask_routed, &values), Tone::Strong, Results)
         }
         Body::TransitionConsidered(considered) => {
@@ -181,7 +184,8 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
             let error = failed.error.as_ref().map(one_line).unwrap_or_default();
             let text =
                 fill(texts.attempt_failed, &[&failed.attempt.to_string(), &error, &exactly(failed.delay_ms)]);
-            of_task(failed.wave, failed.task, text, Tone::Warning, Results)
+            let needed = if failed.error.as_ref().is_none_or(at_once) { Results } else { Steps };
+            of_task(failed.wave, failed.task, text, Tone::Warning, needed)
         }
         Body::TaskRetryDue(due) => {
             of_task(due.wave, due.task, texts.retry_due.to_owned(), Tone::Faint, Everything)
@@ -198,7 +202,7 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
             of_task(extended.wave, extended.task, text, Tone::Plain, Results)
         }
         Body::TaskSettled(settled) => {
-            let (text, tone) = outcome(settled);
+            let (text, tone) = outcome(settled, detail);
             of_task(settled.wave, settled.task, text, tone, Results)
         }
         Body::TaskReactivated(again) => {
@@ -246,6 +250,10 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
         }
         Body::QuestionAsked(asked) => open_question(asked.question.as_ref()?),
         Body::QuestionRevised(revised) => open_question(revised.question.as_ref()?),
+        // What was asked needs no answer any more.
+        Body::QuestionAnswered(answered) if answered.answer == WITHDRAWN => {
+            of_run(fill(texts.question_withdrawn, &[&answered.question_id]), Tone::Plain, Results)
+        }
         Body::QuestionAnswered(answered) => {
             of_run(fill(texts.answered, &[&answered.question_id, &answered.answer]), Tone::Plain, Results)
         }
@@ -258,12 +266,12 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
         }
         Body::Notice(notice) => {
             let error = notice.notice.as_ref()?;
-            // Notices of success appear only where every step is wanted.
-            let (tone, needed) = match severity(error) {
-                v1::Severity::Low => (Tone::Faint, Steps),
-                v1::Severity::Medium => (Tone::Warning, Results),
-                _ => (Tone::Bad, Results),
+            let tone = match severity(error) {
+                v1::Severity::Low => Tone::Faint,
+                v1::Severity::Medium => Tone::Warning,
+                _ => Tone::Bad,
             };
+            let needed = if at_once(error) { Results } else { Steps };
             match (notice.wave, notice.task) {
                 (Some(wave), Some(task)) => of_task(wave, task, one_line(error), tone, needed),
                 _ => of_run(one_line(error), tone, needed),
@@ -282,7 +290,13 @@ fn wave_started(run: &Run, index: u32) -> String {
     fill(texts.wave_started, &[&(index + 1).to_string(), &run.waves.len().to_string(), name, &tasks, policy])
 }
 
-fn outcome(settled: &v1::TaskSettled) -> (String, Tone) {
+/// Whether a person is told of the error while the run goes on; what is milder is listed at the end, and is a step until then
+/// (seed 000, contract 6).
+fn at_once(error: &v1::Error) -> bool {
+    flags(error).notify_immediately
+}
+
+fn outcome(settled: &v1::TaskSettled, detail: Detail) -> (String, Tone) {
     let texts = &words().watch;
     let after = took(settled.duration_ms);
     match settled.status() {
@@ -295,6 +309,12 @@ fn outcome(settled: &v1::TaskSettled) -> (String, Tone) {
         v1::ResultStatus::Cancelled if settled.attempts == 0 => (texts.never_started.to_owned(), Tone::Faint),
         v1::ResultStatus::Cancelled => (fill(texts.cancelled, &[&after]), Tone::Warning),
         v1::ResultStatus::Error | v1::ResultStatus::Unspecified => {
+            if let Some(error) = settled.error.as_ref().filter(|error| !at_once(error))
+                && detail == Detail::Results
+            {
+                let code = &retry::original(error).code;
+                return (fill(texts.failed_listed, &[&after, code]), Tone::Warning);
+            }
             let error = settled.error.as_ref().map(with_cause).unwrap_or_default();
             (fill(texts.failed, &[&after, &error]), Tone::Bad)
         }
@@ -466,6 +486,60 @@ mod tests {
         assert!(shown.contains("succeeded in 1.5s, attempt 2"), "{shown}");
     }
 
+    /// The seed's table: MEDIUM and LOW are not notified immediately.
+    // S000-C6-21
+    #[test]
+    fn what_is_milder_than_high_is_a_step_and_not_told_beside_the_running_tasks() {
+        let failed = |task, code: &str| {
+            Body::TaskSettled(Box::new(v1::TaskSettled {
+                task,
+                status: v1::ResultStatus::Error as i32,
+                error: Some(v1::Error {
+                    code: code.to_owned(),
+                    message: "found".to_owned(),
+                    ..Default::default()
+                }),
+                ..v1::TaskSettled::default()
+            }))
+        };
+        let notice = |code: &str| {
+            let notice = v1::Error { code: code.to_owned(), ..v1::Error::default() };
+            Body::Notice(v1::Notice { notice: Some(notice), ..v1::Notice::default() })
+        };
+        let Body::TaskAttemptFailed(mut attempt) = attempt_failed(0, 1, 1_000) else { panic!("an attempt") };
+        attempt.error = Some(v1::Error {
+            code: "NETWORK_ERROR".to_owned(),
+            severity: v1::Severity::Medium.into(),
+            ..v1::Error::default()
+        });
+        let story = || {
+            [
+                accepted(&["a", "b"]),
+                Body::TaskAttemptFailed(attempt.clone()),
+                notice("TIMEOUT_IMMINENT"),
+                notice("RETRY_SUCCESS"),
+                notice("QUORUM_NOT_MET"),
+                failed(0, "LINT_WARNINGS"),
+                failed(1, "TESTS_FAILED"),
+            ]
+        };
+        let expected = "\
++  0.000s  -  run accepted: nightly, 1 wave, 2 tasks
++  4.000s  -  QUORUM_NOT_MET
++  5.000s  a  failed after 0s (LINT_WARNINGS; listed at the end)
++  6.000s  b  failed after 0s: TESTS_FAILED: found";
+        assert_eq!(log(story(), Detail::Results), expected);
+        let steps = log(story(), Detail::Steps);
+        for step in [
+            "attempt 1 failed: NETWORK_ERROR; again in 1s",
+            "TIMEOUT_IMMINENT",
+            "RETRY_SUCCESS",
+            "failed after 0s: LINT_WARNINGS: found",
+        ] {
+            assert!(steps.contains(step), "{step} in\n{steps}");
+        }
+    }
+
     #[test]
     fn a_lease_after_a_lost_one_goes_on_with_the_attempt() {
         let lost = Body::TaskLeaseLost(v1::TaskLeaseLost {
@@ -494,6 +568,22 @@ mod tests {
             shown.ends_with(
                 "question q1: Did it happen?; answer with `capataz runs resolve 0199 q1 retry|skip`"
             ),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn a_question_that_was_withdrawn_was_answered_by_nobody() {
+        let answered = |answer: &str| {
+            Body::QuestionAnswered(v1::QuestionAnswered {
+                question_id: "q1".to_owned(),
+                answer: answer.to_owned(),
+                ..v1::QuestionAnswered::default()
+            })
+        };
+        let shown = log([accepted(&["a"]), answered("skip"), answered("withdrawn")], Detail::Results);
+        assert!(
+            shown.ends_with("question q1 answered: skip\n+  2.000s  -  question q1 needs no answer any more"),
             "{shown}"
         );
     }

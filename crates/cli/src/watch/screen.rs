@@ -1,5 +1,7 @@
 //! The lines at the bottom of the screen, which show the run's current work.
 
+use std::collections::BTreeSet;
+
 use capataz_contracts::v1;
 use capataz_display::format::{clock, share, took};
 use capataz_display::frame::{padded, truncated, visible, width};
@@ -36,10 +38,14 @@ pub fn screen(run: &Run, run_id: &str, now_ms: i64, rows: usize, columns: usize,
     head.extend(notes(run, run_id, columns, paint).into_iter().map(still));
     let mut lines = Vec::new();
     let mut queued = 0_u64;
+    let mut absent = BTreeSet::new();
     let width = name_width(wave);
     for task in wave.active.iter().filter_map(|index| wave.tasks.get(*index as usize)) {
         match &task.step {
-            Step::Queued | Step::Planned => queued += 1,
+            Step::Queued | Step::Planned => {
+                queued += 1;
+                absent.extend(task.absent.then(|| visible(&task.agent)));
+            }
             step => {
                 let tone = if task.imminent { Tone::Warning } else { Tone::Plain };
                 lines.push(Line {
@@ -49,8 +55,7 @@ pub fn screen(run: &Run, run_id: &str, now_ms: i64, rows: usize, columns: usize,
             }
         }
     }
-    let waiting = (queued > 0)
-        .then(|| still(paint.text(Tone::Faint, &fill(words().watch.queued, &[&queued.to_string()]))));
+    let waiting = (queued > 0).then(|| still(queue_line(queued, &absent, columns, paint)));
     let room = rows.saturating_sub(head.len() + usize::from(waiting.is_some())).max(1);
     if lines.len() > room {
         let hidden = lines.len() - (room - 1);
@@ -61,6 +66,17 @@ pub fn screen(run: &Run, run_id: &str, now_ms: i64, rows: usize, columns: usize,
     head.extend(waiting);
     head.truncate(rows.max(1));
     head
+}
+
+/// How many tasks wait, and for which agents nobody is there who serves them.
+fn queue_line(queued: u64, absent: &BTreeSet<String>, columns: usize, paint: Paint) -> String {
+    let texts = &words().watch;
+    if absent.is_empty() {
+        return paint.text(Tone::Faint, &fill(texts.queued, &[&queued.to_string()]));
+    }
+    let agents = absent.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    paint
+        .text(Tone::Warning, &truncated(&fill(texts.queued_absent, &[&queued.to_string(), &agents]), columns))
 }
 
 /// The current activity of a script's browser: `3 of 7: click role=button name="Save"  1.2s`.
@@ -223,6 +239,22 @@ mod tests {
                 "1 queued",
             ],
         );
+    }
+
+    #[test]
+    fn who_waits_for_an_agent_that_nobody_serves_is_told_for_which_one() {
+        let absent = v1::Error { code: "AGENT_ABSENT".to_owned(), ..v1::Error::default() };
+        let notice = Body::Notice(v1::Notice {
+            wave: Some(0),
+            task: Some(1),
+            notice: Some(absent),
+            ..v1::Notice::default()
+        });
+        let head = "checks (quorum): 0 of 2 settled, 0 succeeded, needs 1/2 (50%)";
+        let waiting = [accepted(&["fetch", "lint"]), started(), notice];
+        check(&fold(waiting.clone()), 20, &[head, "2 queued; no worker serves agent-lint"]);
+        let served = fold(waiting.into_iter().chain([leased(1, 1)]));
+        check(&served, 20, &[head, "* lint   agent-lint  attempt 1/3  6.5s", "1 queued"]);
     }
 
     /// Half an hour, a warning in its last minute, and a quarter of an hour more, as the seed has it.

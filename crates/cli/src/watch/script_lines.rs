@@ -9,6 +9,7 @@ use capataz_display::format::{exactly, took};
 use capataz_display::paint::Tone;
 use capataz_display::script::describe;
 use capataz_display::script::fold::{ScriptRun, step_of};
+use capataz_display::words::messages::message;
 use capataz_display::words::{counted, fill, words};
 
 /// The event's line; `None` if the event is shown like that of any other run. The event was already applied to
@@ -175,10 +176,10 @@ fn action_failed(failed: &v1::ActionFailed) -> (String, Tone) {
     let next = describe::after_failure(failed.next());
     let tone = if failed.next() == v1::AfterFailure::Halt { Tone::Bad } else { Tone::Warning };
     if failed.activity() == v1::BrowserActivity::Recovery {
-        return (fill(texts.recovery_failed, &[&error.error_code, &error.message, next]), tone);
+        return (fill(texts.recovery_failed, &[&error.error_code, &message(&error.message), next]), tone);
     }
     let stage = describe::stage_name(error.stage());
-    (fill(texts.failed, &[&error.error_code, stage, &error.message, next]), tone)
+    (fill(texts.failed, &[&error.error_code, stage, &message(&error.message), next]), tone)
 }
 
 /// The parts of a failure beyond its line: conditions, details, evidence.

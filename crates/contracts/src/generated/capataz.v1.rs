@@ -3891,6 +3891,10 @@ pub struct Run {
     /// The run has ended, and ContinueRun may go on with what is left of it.
     #[prost(bool, tag = "26")]
     pub may_be_continued: bool,
+    /// Code of the error for which the state of its session was repaired before it began, such as SESSION_CORRUPTED; absent where
+    /// that state was valid. Only of a plan that has ended without success, and not in a list of runs.
+    #[prost(string, optional, tag = "27")]
+    pub session_repaired: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// The tasks of a run that are in one state.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -7751,7 +7755,8 @@ pub struct ImportSessionRequest {
     /// does not name are kept.
     #[prost(string, tag = "2")]
     pub state: ::prost::alloc::string::String,
-    /// What had to be repaired before the state was valid, in words, for the session's log; at most 100.
+    /// What had to be repaired before the state was valid, in words, for the session's log; at most 100. Where the first begins
+    /// with the code of an error and a colon, that is the error that was repaired.
     #[prost(string, repeated, tag = "3")]
     pub repairs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
@@ -7761,7 +7766,7 @@ pub struct ImportSessionResponse {
     /// Sequence number of the session's newest event.
     #[prost(uint64, tag = "1")]
     pub seq: u64,
-    /// False where the session had this state already.
+    /// False where the session had this state already, and nothing was repaired.
     #[prost(bool, tag = "2")]
     pub changed: bool,
 }

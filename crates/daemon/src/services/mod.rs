@@ -13,6 +13,7 @@ pub(crate) mod named;
 mod reports;
 mod router;
 mod runs;
+mod session_repairs;
 mod sessions;
 mod starts;
 mod workers;

@@ -18,7 +18,7 @@ use capataz_store::{IdempotencyKey, QuarantineReason, Removal, RunId, RunQuery, 
 use prost::Message;
 use tonic::{Request, Response, Status};
 
-use super::{Pages, family, health_checks, named, reports, starts};
+use super::{Pages, family, health_checks, named, reports, session_repairs, starts};
 use crate::SHARD;
 use crate::folds::{Folds, Held, Unread};
 use crate::specs::Specs;
@@ -430,12 +430,13 @@ impl RunService for Runs {
             true => Vec::new(),
             false => self.health(&row).await,
         };
-        let store = Arc::clone(self.runtime.store());
+        let runtime = self.runtime.clone();
         let response = answer(&self.runtime, move || {
+            let store = &**runtime.store();
             let mut limit = wanted as usize;
             let children = match request.summary_only {
                 true => Vec::new(),
-                false => family::shown(&*store, run).map_err(|error| status::store(&error))?,
+                false => family::shown(store, run).map_err(|error| status::store(&error))?,
             };
             loop {
                 let options = ViewOptions {
@@ -447,6 +448,7 @@ impl RunService for Runs {
                 let mut view = state.view(run.to_string(), options);
                 view.children.clone_from(&children);
                 health_checks::add(&mut view, &state, &health);
+                session_repairs::add(store, &mut view).map_err(|error| unreadable(&runtime, &error))?;
                 // A page of large outputs is a shorter page.
                 if view.encoded_len() > MAX_ANSWER_BYTES && limit > 1 {
                     limit /= 2;
@@ -478,6 +480,8 @@ impl RunService for Runs {
         let rendered = answer(&self.runtime, move || {
             let mut view = state.view(run.to_string(), reports::VIEW);
             health_checks::add(&mut view, &state, &health);
+            session_repairs::add(&**runtime.store(), &mut view)
+                .map_err(|error| unreadable(&runtime, &error))?;
             let result = state.result(0);
             drop(state);
             let events = reports::events(&**runtime.store(), run, &view)

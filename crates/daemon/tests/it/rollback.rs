@@ -3,6 +3,8 @@
 use capataz_contracts::v1::{self, connect_response::Frame as Hear};
 use v1::TaskState::{Active, Complete, Init, RolledBack};
 
+use tonic_types::StatusExt;
+
 use crate::support::{Harness, code_of, json, plan};
 
 fn request(run: &str, cascade: bool) -> v1::RollbackTaskRequest {
@@ -39,6 +41,8 @@ async fn what_was_built_on_a_task_goes_back_with_it_on_demand_and_is_built_anew(
     let refusal = harness.runs.clone().rollback_task(request(&run, false)).await.unwrap_err();
     assert_eq!(code_of(&refusal), "INVALID_STATE_TRANSITION");
     assert!(refusal.message().contains("\"deploy\""), "{}", refusal.message());
+    let info = refusal.get_error_details().error_info().unwrap().clone();
+    assert_eq!(info.metadata["options"], "cascade, abort");
     assert_eq!(harness.export(&run).await, before);
 
     let done = harness.runs.clone().rollback_task(request(&run, true)).await.unwrap().into_inner();

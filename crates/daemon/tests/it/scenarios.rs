@@ -1,5 +1,6 @@
 //! The seed's failure scenarios that concern plans, end to end.
 
+use capataz_contracts::v1::session_service_client::SessionServiceClient;
 use capataz_contracts::v1::{self, event::Body};
 
 use capataz_display::error::Context;
@@ -113,20 +114,20 @@ async fn scenario_3_half_an_hour_passes_and_more_is_given_until_the_work_is_ende
     let slow = assigned["explore-codebase"].lease.clone();
     until(&harness, &run, |run| run.tasks_settled == 1).await;
 
-    time.passes(28 * MINUTE + 59 * SECOND);
+    time.passes(29 * MINUTE);
     let seen = until(&harness, &run, |run| {
         run.waves[0].tasks[1].health_checks.as_ref().is_some_and(|checks| checks.time_used > 0.9)
     })
     .await;
-    assert_eq!(warnings(&seen), Vec::<&v1::Error>::new(), "more than a minute is left");
-    time.passes(SECOND);
+    assert_eq!(warnings(&seen), Vec::<&v1::Error>::new(), "a whole minute is left");
+    speaks(&harness, &worker, &run, &slow, &time).await;
+    time.passes(1);
     let seen = until(&harness, &run, |run| !warnings(run).is_empty()).await;
     let [warning] = warnings(&seen).try_into().unwrap();
     assert_eq!(warning.severity(), v1::Severity::Medium);
-    assert_eq!(warning.message, "task \"explore-codebase\" has 1m left before its timeout");
+    assert_eq!(warning.message, "task \"explore-codebase\" has less than 1m left before its timeout");
 
-    speaks(&harness, &worker, &run, &slow, &time).await;
-    time.passes(MINUTE);
+    time.passes(MINUTE - 1);
     let seen = until(&harness, &run, |run| !open(run).is_empty()).await;
     let [question] = open(&seen).try_into().unwrap();
     assert_eq!(question.options, ["extend", "terminate", "retry", "abort"]);
@@ -160,10 +161,11 @@ async fn scenario_3_half_an_hour_passes_and_more_is_given_until_the_work_is_ende
     let seen = harness.get(&run).await;
     assert_eq!((open(&seen).len(), seen.status()), (0, v1::RunStatus::Running));
 
-    time.passes(14 * MINUTE);
+    time.passes(14 * MINUTE + 1);
     let seen = until(&harness, &run, |run| warnings(run).len() == 2).await;
-    assert_eq!(warnings(&seen)[1].message, "task \"explore-codebase\" has 1m left before its timeout");
-    time.passes(MINUTE);
+    let again = &warnings(&seen)[1].message;
+    assert_eq!(again, "task \"explore-codebase\" has less than 1m left before its timeout");
+    time.passes(MINUTE - 1);
     until(&harness, &run, |run| !open(run).is_empty()).await;
     speaks(&harness, &worker, &run, &slow, &time).await;
     time.passes(10 * SECOND);
@@ -407,7 +409,7 @@ async fn a_transition_that_a_call_asks_for_and_the_lifecycle_does_not_allow_is_r
         check(
             "scenario-6-by-a-call",
             language,
-            &[refused(&refusal, language, Some(&run)).replace(&run, RUN)],
+            &[refused(&refusal, language, Some((&run, "a"))).replace(&run, RUN)],
         );
     }
     assert_eq!(harness.export(&run).await, before);
@@ -415,17 +417,24 @@ async fn a_transition_that_a_call_asks_for_and_the_lifecycle_does_not_allow_is_r
     assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
 }
 
-/// A critical agent fails after another one's time was over. The session of the seed's scenario is not part of this one.
-// S000-SC-08
+/// The state of the session was corrupt and is repaired, another agent's time is over, and a critical agent fails.
+// S000-SC-08, S000-SC-09
 #[tokio::test]
 async fn scenario_7_several_errors_that_stop_a_run_are_told_together() {
     let time = Time::default();
     let harness = Harness::start_with(|config| time.of(config)).await;
     let mut worker = harness.worker("w1", &["elsabro-executor", "explore-codebase"]).await;
+    let request = v1::ImportSessionRequest {
+        session: "shop".to_owned(),
+        state: r#"{ "version": "1.0.0", "updated_at": "2024-01-20T15:30:00Z" }"#.to_owned(),
+        repairs: vec!["SESSION_CORRUPTED: restored from its backup".to_owned()],
+    };
+    SessionServiceClient::new(harness.channel.clone()).import_session(request).await.unwrap();
     let run = harness
         .start_run(plan(
             r#"
             name = "several"
+            session = "shop"
             policy = { kind = "critical_path" }
             [[tasks]]
             name = "elsabro-executor"

@@ -2,21 +2,28 @@ use super::*;
 
 /// A run of one wave whose tasks are named `a`, `b` … with the agents `agent-a`, `agent-b` …
 pub fn accepted(tasks: &[&str]) -> Body {
+    accepted_with(tasks, |_| {})
+}
+
+/// The same, with another plan.
+pub fn accepted_with(tasks: &[&str], change: impl FnOnce(&mut v1::Plan)) -> Body {
     let tasks = tasks.iter().map(|name| v1::Task {
         name: (*name).to_owned(),
         agent: format!("agent-{name}"),
         ..v1::Task::default()
     });
+    let mut plan = v1::Plan {
+        name: "nightly".to_owned(),
+        waves: vec![v1::Wave {
+            name: Some("checks".to_owned()),
+            tasks: tasks.collect(),
+            ..v1::Wave::default()
+        }],
+        ..v1::Plan::default()
+    };
+    change(&mut plan);
     Body::RunAccepted(Box::new(v1::RunAccepted {
-        work: Some(v1::run_accepted::Work::Plan(v1::Plan {
-            name: "nightly".to_owned(),
-            waves: vec![v1::Wave {
-                name: Some("checks".to_owned()),
-                tasks: tasks.collect(),
-                ..v1::Wave::default()
-            }],
-            ..v1::Plan::default()
-        })),
+        work: Some(v1::run_accepted::Work::Plan(plan)),
         ..v1::RunAccepted::default()
     }))
 }

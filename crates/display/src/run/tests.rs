@@ -34,6 +34,10 @@ fn run(tasks: Vec<v1::TaskView>) -> v1::Run {
     }
 }
 
+fn all_failures(run: &v1::Run, verbose: bool) -> String {
+    failures(run, &BTreeSet::new(), verbose, Paint::OFF)
+}
+
 #[test]
 fn a_list_has_a_line_for_each_run() {
     let shown = list(&[run(vec![failed("a", "X")])], 65_000, Paint::OFF);
@@ -105,12 +109,12 @@ fn a_task_at_work_has_its_health_checks() {
 fn several_serious_errors_that_stopped_a_run_are_shown_together() {
     let run =
         run(vec![failed("a", "TESTS_FAILED"), failed("b", "GIT_CONFLICTS"), failed("c", "LINT_WARNINGS")]);
-    let shown = failures(&run, false, Paint::OFF);
+    let shown = all_failures(&run, false);
     assert!(shown.contains("MULTIPLE CRITICAL ERRORS"), "{shown}");
     assert!(shown.contains("1. TESTS_FAILED: a") && shown.contains("2. GIT_CONFLICTS: b"), "{shown}");
     assert!(!shown.contains("3. "), "{shown}");
     let went_on = v1::Run { outcome: Some(v1::RunOutcome::SucceededWithFailures as i32), ..run };
-    assert!(!failures(&went_on, false, Paint::OFF).contains("MULTIPLE"), "the run was not stopped");
+    assert!(!all_failures(&went_on, false).contains("MULTIPLE"), "the run was not stopped");
 }
 
 #[test]
@@ -119,18 +123,30 @@ fn a_critical_task_is_named_as_such_and_the_verdict_is_no_error_of_its_own() {
     critical.error.iter_mut().for_each(|error| error.is_critical = true);
     let verdict = v1::Error { code: "CRITICAL_AGENT_FAILED".to_owned(), ..v1::Error::default() };
     let one = v1::Run { error: Some(verdict), ..run(vec![critical.clone()]) };
-    let shown = failures(&one, false, Paint::OFF);
+    let shown = all_failures(&one, false);
     assert!(!shown.contains("MULTIPLE") && shown.contains("ERROR: CRITICAL_AGENT_FAILED"), "{shown}");
     let two = v1::Run { waves: run(vec![critical, failed("explore", "TASK_TIMEOUT")]).waves, ..one };
-    let shown = failures(&two, false, Paint::OFF);
+    let shown = all_failures(&two, false);
     assert!(shown.contains("1. CRITICAL_AGENT_FAILED: executor"), "{shown}");
     assert!(shown.contains("2. TASK_TIMEOUT: explore"), "{shown}");
+}
+
+// S000-SC-09
+#[test]
+fn a_session_that_was_repaired_counts_among_the_errors_of_a_run_that_was_stopped() {
+    let repaired = Some("SESSION_CORRUPTED".to_owned());
+    let one = v1::Run { session_repaired: repaired, ..run(vec![failed("a", "TESTS_FAILED")]) };
+    let shown = all_failures(&one, false);
+    assert!(shown.contains("|  1. SESSION_CORRUPTED (repaired) "), "{shown}");
+    assert!(shown.contains("|  2. TESTS_FAILED: a "), "{shown}");
+    let went_on = v1::Run { outcome: Some(v1::RunOutcome::SucceededWithFailures as i32), ..one };
+    assert!(!all_failures(&went_on, false).contains("SESSION_CORRUPTED"), "the run was not stopped");
 }
 
 #[test]
 fn beyond_a_few_failures_a_line_is_enough() {
     let run = run((0..30).map(|number| failed(&format!("t{number}"), "BUILD_FAILED")).collect());
-    let shown = failures(&run, false, Paint::OFF);
+    let shown = all_failures(&run, false);
     assert_eq!(shown.matches("ERROR: BUILD_FAILED").count(), MOST_BOXES, "{shown}");
     assert!(shown.contains("  t3: BUILD_FAILED: broke\n    next: Look at the build"), "{shown}");
     assert!(shown.contains("… and 7 more"), "{shown}");
@@ -166,12 +182,28 @@ Notes:
   b: SUGGESTION: broke
     next: Consider the suggestion.
   RETRY_SUCCESS: noticed";
-    assert_eq!(failures(&run, false, Paint::OFF), warnings);
-    assert_eq!(failures(&run, true, Paint::OFF), format!("{warnings}\n\n{notes}"));
+    assert_eq!(all_failures(&run, false), warnings);
+    assert_eq!(all_failures(&run, true), format!("{warnings}\n\n{notes}"));
     let went_on = v1::Run { outcome: Some(v1::RunOutcome::SucceededWithFailures as i32), ..run };
-    let shown = failures(&went_on, false, Paint::OFF);
+    let shown = all_failures(&went_on, false);
     assert!(shown.contains("|  WARNING: LINT_WARNINGS"), "{shown}");
     assert!(shown.contains("Continuing automatically") && !shown.contains("ERROR"), "{shown}");
+}
+
+/// A plan declares that what an agent calls HIGH is MEDIUM.
+#[test]
+fn a_failure_that_is_declared_milder_is_a_warning_in_its_own_words() {
+    let mut milder = failed("a", "NON_RETRYABLE_ERROR");
+    if let Some(error) = &mut milder.error {
+        error.severity = v1::Severity::Medium.into();
+        error.cause = failed("a", "BUILD_FAILED").error.map(|mut cause| {
+            cause.severity = v1::Severity::High.into();
+            Box::new(cause)
+        });
+    }
+    let outcome = Some(v1::RunOutcome::SucceededWithFailures as i32);
+    let shown = all_failures(&v1::Run { outcome, ..run(vec![milder]) }, false);
+    assert!(shown.contains("|  WARNING: BUILD_FAILED ") && !shown.contains("ERROR:"), "{shown}");
 }
 
 #[test]
@@ -191,20 +223,32 @@ fn the_failure_that_ended_the_run_is_shown_once() {
     let task = v1::TaskView { error: Some(error("it has taken 5s")), ..failed("a", "TASK_TIMEOUT") };
     let run_of =
         |questions| v1::Run { error: Some(error("it has taken 1s")), questions, ..run(vec![task.clone()]) };
-    let shown = failures(&run_of(vec![asked]), false, Paint::OFF);
+    let shown = all_failures(&run_of(vec![asked]), false);
     assert_eq!(shown.matches("WARNING: TASK_TIMEOUT").count(), 1, "{shown}");
     assert!(!shown.contains("MULTIPLE"), "{shown}");
-    let another = failures(&run_of(Vec::new()), false, Paint::OFF);
+    let another = all_failures(&run_of(Vec::new()), false);
     assert!(another.contains("MULTIPLE"), "{another}");
 
     let medium = failed("a", "LINT_WARNINGS");
     let ended = v1::Run { error: medium.error.clone(), ..run(vec![medium]) };
-    let shown = failures(&ended, false, Paint::OFF);
+    let shown = all_failures(&ended, false);
     assert_eq!(shown.matches("LINT_WARNINGS").count(), 1, "{shown}");
+}
+
+/// Whoever reads the report of a run that has ended cannot extend its tasks.
+#[test]
+fn a_task_of_a_run_that_has_ended_is_not_said_to_get_more_time() {
+    let timeout = failed("a", "TASK_TIMEOUT");
+    let told = BTreeSet::from(["a"]);
+    let ended = failures(&run(vec![timeout.clone()]), &told, false, Paint::OFF);
+    assert!(ended.contains("next: Give the task more time: `timeouts.timeout` in the plan"), "{ended}");
+    let running = v1::Run { status: v1::RunStatus::Running.into(), ..run(vec![timeout]) };
+    let running = failures(&running, &told, false, Paint::OFF);
+    assert!(running.contains("next: Extend the timeout"), "{running}");
 }
 
 #[test]
 fn notices_that_are_left_out_are_counted() {
     let run = v1::Run { notices_omitted: 7, ..run(Vec::new()) };
-    assert!(failures(&run, false, Paint::OFF).starts_with("7 more notices are in the run's events"));
+    assert!(all_failures(&run, false).starts_with("7 more notices are in the run's events"));
 }

@@ -63,7 +63,7 @@ fn an_invalid_transition_shows_the_right_steps() {
         options: listed(&["correct", "abort"]),
         ..failure("INVALID_STATE_TRANSITION", "invalid transition: INIT -> COMPLETE")
     };
-    // No command takes the correct steps, so that they are not offered.
+    // No command takes these steps, so that they are not offered.
     check(
         &shown,
         &Context { run: Some("0199"), goes_on: true, ..Context::default() },
@@ -87,6 +87,34 @@ fn an_invalid_transition_shows_the_right_steps() {
     );
 }
 
+/// A person asks for a task that is done to be run again, and one command does what the box says.
+// S000-C2-14
+#[test]
+fn the_steps_that_a_command_takes_are_offered_with_it() {
+    let shown = v1::Error {
+        suggested_action: Some("COMPLETE -> ROLLED_BACK -> INIT -> ACTIVE".to_owned()),
+        options: listed(&["correct", "abort"]),
+        ..failure("INVALID_STATE_TRANSITION", "invalid transition: COMPLETE -> ACTIVE")
+    };
+    let about = Context { run: Some("0199"), task: Some("build"), goes_on: true, ..Context::default() };
+    let offered = error(&shown, &about, Paint::OFF).unwrap_or_default();
+    assert!(
+        offered.ends_with(
+            "\
+|  Options:                                            |
+|  [c] Correct the flow automatically: `capataz runs   |
+|      rollback 0199 build`                            |
+|  [a] Abort the run: `capataz runs cancel 0199`       |
++======================================================+"
+        ),
+        "{offered}"
+    );
+    let ended = error(&shown, &Context { goes_on: false, ..about }, Paint::OFF).unwrap_or_default();
+    assert!(!ended.contains("[c]"), "{ended}");
+    let unsaid = v1::Error { options: listed(&["abort"]), ..shown };
+    assert!(!error(&unsaid, &about, Paint::OFF).unwrap_or_default().contains("[c]"));
+}
+
 // S000-C2-12
 #[test]
 fn an_impossible_transition_says_why() {
@@ -100,12 +128,12 @@ fn an_impossible_transition_says_why() {
     assert!(shown.contains("|  nothing may follow DELETED "), "{shown}");
 }
 
-// S000-C3-24
+// S000-C3-24, S000-C3-25
 #[test]
 fn a_timeout() {
     let partial = v1::Payload {
         media_type: "text/plain".to_owned(),
-        data: Some(v1::payload::Data::Inline(vec![b'x'; 1_234].into())),
+        data: Some(v1::payload::Data::Inline(vec![b'x'; 4_936].into())),
     };
     let shown = v1::Error {
         timeout: Some(v1::TimeoutDetail {
@@ -145,7 +173,7 @@ fn a_timeout() {
 |  Current state:                                      |
 |  - Agent: elsabro-executor                           |
 |  - Phase: ACTIVE                                     |
-|  - Partial output: 1,234 bytes                       |
+|  - Partial output: ~1,234 tokens (4,936 bytes)       |
 |                                                      |
 +------------------------------------------------------+
 |  Options:                                            |
@@ -160,6 +188,54 @@ fn a_timeout() {
     let unasked = error(&shown, &Context::default(), Paint::OFF).unwrap_or_default();
     assert!(!unasked.contains("Options:"), "{unasked}");
     assert!(unasked.contains("|  -> Give the task more time: `timeouts.timeout` in   |"), "{unasked}");
+}
+
+#[test]
+fn when_a_worker_was_heard_last_is_told_in_whole_seconds_from_the_first_on() {
+    let told = |ago_ms: i64| {
+        let timeout =
+            v1::TimeoutDetail { last_health_check_ms: Some(10_000), ..v1::TimeoutDetail::default() };
+        let shown = v1::Error { timeout: Some(timeout), ..failure("TASK_TIMEOUT", "over") };
+        let context = Context { at_ms: Some(10_000 + ago_ms), ..Context::default() };
+        error(&shown, &context, Paint::OFF).unwrap_or_default()
+    };
+    for (ago_ms, words) in [(250, "250ms"), (1_000, "1 second"), (2_960, "2 seconds"), (61_500, "61 seconds")]
+    {
+        let told = told(ago_ms);
+        assert!(told.contains(&format!("|  Last health check: {words} ago ")), "{words} in\n{told}");
+    }
+}
+
+/// What is refused although the lifecycle allows it is told with its reason, and without advice in the place of steps.
+#[test]
+fn a_refusal_by_another_rule_says_why_and_what_can_be_done() {
+    let why = "tasks of later waves have begun, and go back with \"a\" only on demand: \"b\"";
+    let shown = v1::Error {
+        options: listed(&["cascade", "abort"]),
+        suggested_action: Some("Take the steps that the suggested action lists.".to_owned()),
+        ..failure("INVALID_STATE_TRANSITION", why)
+    };
+    let about = Context { run: Some("0199"), task: Some("a"), goes_on: true, ..Context::default() };
+    check(
+        &shown,
+        &about,
+        "\
++======================================================+
+|  ERROR: INVALID_STATE_TRANSITION                     |
+|  Severity: HIGH                                      |
++======================================================+
+|                                                      |
+|  Invalid transition detected:                        |
+|    tasks of later waves have begun, and go back      |
+|    with \"a\" only on demand: \"b\"                      |
+|                                                      |
++------------------------------------------------------+
+|  Options:                                            |
+|  [c] Take them back, too: `capataz runs rollback     |
+|      0199 a --cascade`                               |
+|  [a] Abort the run: `capataz runs cancel 0199`       |
++======================================================+",
+    );
 }
 
 // S000-C4-13, S000-C4-23

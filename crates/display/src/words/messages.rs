@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::{Language, fill, refusals};
+use super::{Language, browser, fill, refusals};
 
 /// The text in the language in use.
 #[must_use]
@@ -49,7 +49,7 @@ fn value_of_refusal(pattern: &str, value: &str) -> String {
 }
 
 fn spanish(text: &str) -> Option<String> {
-    PATTERNS.iter().find_map(|(english, spanish)| {
+    PATTERNS.iter().chain(browser::PATTERNS).find_map(|(english, spanish)| {
         let values = matched(english, text)?;
         // A value may be such a text again: the cause in a reason.
         let values: Vec<String> = values.iter().map(|value| self::spanish_within(english, value)).collect();
@@ -68,6 +68,11 @@ fn spanish_within(pattern: &str, value: &str) -> String {
 
 /// Bytes of a text within a text.
 const MOST_NESTED: usize = 4_096;
+
+/// The text in Spanish, if one of these patterns fits it.
+pub(super) fn filled(patterns: browser::Patterns, text: &str) -> Option<String> {
+    patterns.iter().find_map(|(english, spanish)| Some(fill(spanish, &matched(english, text)?)))
+}
 
 /// The values at the placeholders of the pattern, which stand in the order of their numbers.
 fn matched<'a>(pattern: &str, text: &'a str) -> Option<Vec<&'a str>> {
@@ -161,9 +166,16 @@ const PATTERNS: &[(&str, &str)] = &[
     ("{0} may be followed by {1}", "a {0} le puede seguir {1}"),
     ("task \"{0}\" is {1} but never was ACTIVE", "la tarea \"{0}\" está {1} pero nunca estuvo ACTIVE"),
     ("there is no task \"{0}\"", "no hay ninguna tarea \"{0}\""),
+    ("there is no agent \"{0}\"", "no hay ningún agente \"{0}\""),
+    ("there is no command \"{0}\"", "no hay ningún comando \"{0}\""),
+    ("there is no resource \"{0}\"", "no hay ningún recurso \"{0}\""),
     (
         "task \"{0}\" exceeded its timeout of {1}: it has taken {2}",
         "la tarea \"{0}\" excedió su tiempo límite de {1}: lleva {2}",
+    ),
+    (
+        "task \"{0}\" has less than {1} left before its timeout",
+        "a la tarea \"{0}\" le queda menos de {1} de su tiempo límite",
     ),
     ("task \"{0}\" has {1} left before its timeout", "a la tarea \"{0}\" le quedan {1} de su tiempo límite"),
     // Runs (crates/engine/src/decide).
@@ -367,6 +379,8 @@ mod tests {
             assert_eq!(refusal(english), english);
             assert_ne!(told("nobody has written this"), "", "what is unknown is told as it is");
         }
+        let of_browser = "127.0.0.1 is not on the allowlist";
+        assert_eq!(told(of_browser), "127.0.0.1 no está en la lista de permitidos");
         // An agent's text is none of these.
         assert_eq!(
             Language::Spanish.within(|| message("the disk is missing").into_owned()),
@@ -376,7 +390,7 @@ mod tests {
 
     #[test]
     fn the_placeholders_of_both_languages_are_the_same_and_in_order() {
-        for (english, spanish) in PATTERNS.iter().chain(refusals::PATTERNS) {
+        for (english, spanish) in PATTERNS.iter().chain(browser::PATTERNS).chain(refusals::PATTERNS) {
             let count = english.matches('{').count();
             for number in 0..count {
                 let place = format!("{{{number}}}");

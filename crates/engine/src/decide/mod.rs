@@ -93,6 +93,14 @@ impl Refusal {
         }
         Self::Rule(Box::new(error))
     }
+
+    /// The same, with this option before the others.
+    fn or(mut self, option: &str) -> Self {
+        if let Self::Rule(error) = &mut self {
+            error.options.insert(0, option.to_owned());
+        }
+        self
+    }
 }
 
 /// A refusal with this code.

@@ -13,6 +13,8 @@ use crate::fold::state::Phase;
 use crate::input::TaskRef;
 use crate::planted::{self, Fault};
 
+/// What a caller can do who wants what was built on a task taken back with it.
+const CASCADE: &str = "cascade";
 /// Names in a message; of more it says how many there are.
 const MOST_NAMED: usize = 5;
 
@@ -44,9 +46,9 @@ pub(super) fn handle(
     let later = begun_after(turn, task);
     if !later.is_empty() && !cascade {
         let names = named(turn, &later);
-        return refuse(format!(
-            "tasks of later waves have begun, and go back with {name:?} only on demand: {names}"
-        ));
+        let why =
+            format!("tasks of later waves have begun, and go back with {name:?} only on demand: {names}");
+        return Err(Refusal::transition(state, TaskState::RolledBack, || why).or(CASCADE));
     }
     let at_work =
         |task: &TaskRef| turn.state.activity(*task).is_some_and(|activity| activity.child().is_some());

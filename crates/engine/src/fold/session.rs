@@ -184,7 +184,7 @@ impl SessionState {
         }
     }
 
-    /// The state of work has other fields. What it was before is the backup.
+    /// The state of work is told anew. What it was before is the backup, where it was another one.
     fn written(&mut self, written: &v1::SessionStateWritten) {
         let mut work = match written.cause() {
             v1::SessionStateCause::Imported => Map::new(),
@@ -197,7 +197,9 @@ impl SessionState {
             Some(Flow { run_id, phase, blocked_on: text(work.get("blocked_on")) })
         });
         let work = Value::Object(work).to_string().into_bytes();
-        self.backup = std::mem::replace(&mut self.work, work);
+        if self.work != work {
+            self.backup = std::mem::replace(&mut self.work, work);
+        }
     }
 
     fn remember(&mut self, taken: v1::SessionTransition) {

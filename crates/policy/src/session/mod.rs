@@ -21,7 +21,7 @@ use crate::codes;
 use crate::severity::Severity;
 
 pub use places::{Place, Places};
-pub use repair::{Repair, initial, repaired};
+pub use repair::{Repair, initial, mended, repaired, told};
 pub use salvage::salvaged;
 pub use work::{PENDING, Progress, Result as WorkResult, Stage, changes};
 

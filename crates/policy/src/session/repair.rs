@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::{CONTEXT_TYPES, timestamp};
+use crate::codes::{self, Code};
 
 /// One change that a repair has made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +17,20 @@ pub enum Repair {
     Removed { field: String },
     /// So many entries of the history were not valid.
     Filtered { entries: usize },
+}
+
+/// What a session's log is told of a repair, in words: which error it has mended and how, then each change.
+#[must_use]
+pub fn told(code: &str, outcome: &str, changes: Vec<String>) -> Vec<String> {
+    std::iter::once(format!("{code}: {outcome}")).chain(changes).collect()
+}
+
+/// The error that was mended, as the session's log tells it: its code, or that of a state that breaks rules where none is
+/// named. `None` where nothing was.
+#[must_use]
+pub fn mended(told: &[String]) -> Option<Code> {
+    let (code, _) = told.first()?.split_once(':').unwrap_or_default();
+    Some(Code::named(code).unwrap_or(codes::SESSION_VALIDATION_FAILED))
 }
 
 const VERSION: &str = "1.0.0";

@@ -369,3 +369,14 @@ mod any {
         }
     }
 }
+
+#[test]
+fn the_log_of_a_session_says_which_error_was_mended() {
+    let words = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+    let log = told("SESSION_CORRUPTED", "restored", words(&["context reset"]));
+    assert_eq!(log, ["SESSION_CORRUPTED: restored", "context reset"]);
+    assert_eq!(mended(&log), Some(codes::SESSION_CORRUPTED));
+    // Words of somebody else, who names no code.
+    assert_eq!(mended(&words(&["history: one entry"])), Some(codes::SESSION_VALIDATION_FAILED));
+    assert_eq!(mended(&[]), None);
+}

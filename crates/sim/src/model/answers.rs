@@ -102,9 +102,12 @@ impl Model {
             (Wish::Accept { session, .. }, Answer::Transition(Ok(TransitionReply::TransitionNotFound))) => {
                 told(!asked.knew_suggestion || self.session(session_stream(session)).is_none())
             }
-            (Wish::Import { session, state }, Answer::Imported(Ok(ImportReply::Imported { seq, .. }))) => {
+            (
+                Wish::Import { session, state, repairs },
+                Answer::Imported(Ok(ImportReply::Imported { seq, .. })),
+            ) => {
                 let session = self.session(session_stream(session));
-                told(session.is_none_or(|session| *seq <= session.seq() && session.work.had(state)))
+                told(session.is_none_or(|session| *seq <= session.seq() && session.work.had(state, repairs)))
             }
             // It may have ended since.
             (Wish::Import { session, .. }, Answer::Imported(Ok(ImportReply::Busy { run }))) => {

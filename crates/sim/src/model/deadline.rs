@@ -18,9 +18,36 @@ pub struct DeadlineModel {
     is_kept: bool,
     /// A question about its deadline has shown what there was of its output.
     is_shown: bool,
+    /// The notice of its present deadline was given.
+    is_warned: bool,
 }
 
+/// A warning is given when less than this is left. Milliseconds.
+const WARNED_BELOW: i64 = 60_000;
+
 impl RunModel {
+    pub(super) fn noticed(&mut self, event: &v1::Notice) -> Result<(), Violation> {
+        if event.kind() != v1::NoticeKind::TimeoutImminent {
+            return Ok(());
+        }
+        let (Some(wave), Some(task)) = (event.wave, event.task) else {
+            return Invariant::WarnedInTime.broken(self.at("a warning of no task"));
+        };
+        let (task, elapsed) = (TaskRef { wave, task }, self.elapsed);
+        let text = self.at(format!("{task} is warned of its deadline after {elapsed} ms"));
+        let model = self.in_work(task)?;
+        let left = model.due.map_or(0, |due| due - elapsed);
+        let is_first = !std::mem::replace(&mut model.at_deadline.is_warned, true);
+        let in_time = (1..WARNED_BELOW).contains(&left);
+        Invariant::WarnedInTime.check(is_first && in_time, || format!("{text}, with {left} ms left"))
+    }
+
+    /// The task has another deadline.
+    pub(super) fn deadline_moved(&mut self, task: TaskRef) -> Result<(), Violation> {
+        self.in_work(task)?.at_deadline.is_warned = false;
+        Ok(())
+    }
+
     /// The work is told to end because its time is over: whatever was answered before was about an earlier deadline.
     pub(super) fn deadline_exceeded(&mut self, task: TaskRef) -> Result<(), Violation> {
         self.in_work(task)?.at_deadline.answer = None;

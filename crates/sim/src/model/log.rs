@@ -332,7 +332,7 @@ impl RunModel {
                 self.request(event.request_id)
             }
             Body::RunFinished(event) => self.run_finished(&event),
-            Body::Notice(_) => Ok(()),
+            Body::Notice(event) => self.noticed(&event),
             Body::PlanBegun(_) => {
                 let begins = self.waves.is_empty() && self.ending.is_none();
                 let text = self.at("the plan begins");

@@ -14,18 +14,19 @@ const HISTORY: usize = 100;
 #[derive(Clone, Debug, Default)]
 pub struct WorkModel {
     state: Map<String, Value>,
-    /// States that users have brought.
-    imported: Vec<Map<String, Value>>,
+    /// States that users have brought, each with what was repaired of it.
+    imported: Vec<(Map<String, Value>, Vec<String>)>,
     /// Failures that the session had counted when the plan at work began.
     errors_before: u64,
     ended: BTreeSet<RunId>,
 }
 
 impl WorkModel {
-    /// Whether a user has brought this state.
+    /// Whether a user has brought this state, and these repairs are known, where there were some.
     #[must_use]
-    pub fn had(&self, state: &str) -> bool {
-        self.imported.contains(&object(state))
+    pub fn had(&self, state: &str, repairs: &[String]) -> bool {
+        let state = object(state);
+        self.imported.iter().any(|(had, known)| *had == state && (repairs.is_empty() || known == repairs))
     }
 
     /// Takes one more writing of the state. `run` is the plan that it names, `active` the run whose turn it is.
@@ -44,7 +45,11 @@ impl WorkModel {
         if written.cause() == Cause::Imported {
             is(active.is_none() || self.flow_of() != active, "a plan is at work")?;
             is(written.run_id.is_empty(), "an import is of no run")?;
-            self.imported.push(fields.clone());
+            is(
+                self.state != fields || !written.repairs.is_empty(),
+                "it was there, and nothing was repaired",
+            )?;
+            self.imported.push((fields.clone(), written.repairs.clone()));
             self.state = fields;
             return Ok(());
         }

@@ -164,6 +164,7 @@ impl RunModel {
         if event.cancel_withdrawn {
             self.withdrawn_at_deadline(place(event.wave, event.task))?;
         }
+        self.deadline_moved(place(event.wave, event.task))?;
         let model = self.in_work(place(event.wave, event.task))?;
         model.deadline = Some(event.deadline_ms);
         model.due = Some(elapsed + event.deadline_in_ms);

@@ -53,7 +53,7 @@ pub fn boxes(text: &str, run_id: &str) -> Vec<String> {
 }
 
 /// The refusal as the command line draws it, of a call about this run.
-pub fn refused(refusal: &Status, language: Language, run_id: Option<&str>) -> String {
+pub fn refused(refusal: &Status, language: Language, about: Option<(&str, &str)>) -> String {
     let details = refusal.get_error_details();
     let info = details.error_info().expect("a refusal has a code");
     let metadata = info.metadata.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
@@ -65,7 +65,8 @@ pub fn refused(refusal: &Status, language: Language, run_id: Option<&str>) -> St
         .map(|violation| (violation.field, violation.description))
         .collect();
     let error = refusal::refusal(&info.reason, refusal.message(), &metadata, &violations);
-    let context = Context { run: run_id, goes_on: run_id.is_some(), ..Context::default() };
+    let (run, task) = about.unzip();
+    let context = Context { run, task, goes_on: run.is_some(), ..Context::default() };
     language.within(|| error::error(&refusal::in_words(error), &context, Paint::OFF))
 }
 

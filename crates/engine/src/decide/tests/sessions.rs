@@ -211,3 +211,20 @@ fn an_imported_state_is_the_sessions_with_what_it_knows_besides_and_changes_once
     assert_eq!(shop.work(), state, "what the plan has added is in the backup");
     assert_eq!(shop.backup(), Some(work));
 }
+
+#[test]
+fn that_a_state_was_repaired_is_recorded_even_where_the_session_has_it_already() {
+    let mut shop = Shop::default();
+    let before = json!({ "version": "1.0.0", "updated_at": "2023-11-14T22:00:00Z" });
+    let state = json!({ "version": "1.0.1", "updated_at": "2023-11-14T22:00:00Z" });
+    shop.imports(&before);
+    shop.imports(&state);
+    let repairs = vec!["SESSION_CORRUPTED: restored".to_owned()];
+    let told = import(&mut shop.state, "shop", &state.to_string(), repairs.clone(), Wall(START)).unwrap();
+    let events = ledger::decoded(&told.decision.expect("an event").events);
+    let [v1::Event { body: Some(Body::SessionStateWritten(written)), .. }] = events.as_slice() else {
+        panic!("{events:?}")
+    };
+    assert_eq!(written.repairs, repairs);
+    assert_eq!((shop.work(), shop.backup()), (state, Some(before)), "and nothing else has changed");
+}

@@ -24,13 +24,13 @@ fn a_timeout_warns_cancels_waits_and_then_forces() {
     let task = bench.at("explore-codebase");
     let lease = bench.token("explore-codebase");
 
-    let bench = bench.after(HALF_AN_HOUR - MINUTE - 1);
-    assert_eq!(bench.notices("TIMEOUT_IMMINENT").len(), 0);
+    let bench = bench.after(HALF_AN_HOUR - MINUTE);
+    assert_eq!(bench.notices("TIMEOUT_IMMINENT").len(), 0, "a whole minute is left");
     let bench = bench.after(1);
     let [notice] = bench.notices("TIMEOUT_IMMINENT").try_into().unwrap();
     assert_eq!(notice.notice.unwrap().severity, v1::Severity::Medium as i32);
 
-    let bench = bench.after(MINUTE).expect_kinds(&["task_cancel_requested", "question_asked"]);
+    let bench = bench.after(MINUTE - 1).expect_kinds(&["task_cancel_requested", "question_asked"]);
     let reason = v1::CancelReason::Timeout;
     assert_eq!(bench.effects(), [Effect::Cancel { task, lease, reason, grace_ms: 10 * SECOND }]);
 
@@ -145,11 +145,11 @@ fn the_warning_goes_by_all_of_the_time_that_there_is() {
         plan.timeouts = Some(v1::TimeoutPolicy { timeout_ms: Some(5 * SECOND), ..Default::default() });
     };
     let bench = Bench::with("a", five).lease("a", "w1").after(4 * SECOND).extend("a", 62 * SECOND);
-    let bench = bench.after(3 * SECOND - 1);
-    assert_eq!(bench.notices("TIMEOUT_IMMINENT").len(), 0, "a minute and a millisecond are left");
+    let bench = bench.after(3 * SECOND);
+    assert_eq!(bench.notices("TIMEOUT_IMMINENT").len(), 0, "a whole minute is left");
     let bench = bench.after(1);
     assert_eq!(bench.notices("TIMEOUT_IMMINENT").len(), 1, "67 s in all");
-    bench.after(MINUTE).expect_kinds(&["task_cancel_requested", "question_asked"]);
+    bench.after(MINUTE - 1).expect_kinds(&["task_cancel_requested", "question_asked"]);
     // In all a minute, of which some is over.
     let bench = Bench::with("a", five).lease("a", "w1").after(4 * SECOND).extend("a", 55 * SECOND);
     assert_eq!(bench.after(2 * MINUTE).notices("TIMEOUT_IMMINENT").len(), 0);
