@@ -51,12 +51,12 @@ pub fn head(result: &v1::AskResult, paint: Paint) -> String {
 /// The spec's message, or the reason why there is none.
 pub fn answer(result: &v1::AskResult, error: Option<&v1::Error>, paint: Paint) -> String {
     let response = response(result);
-    let said = |pointer: &str| response.as_ref()?.pointer(pointer)?.as_str().map(visible_lines);
+    let said = |pointer: &str| response.as_ref()?.pointer(pointer)?.as_str();
     if let Some(text) = said("/response/text") {
-        return format!("{text}{}", goes_on(result, &text));
+        return format!("{}{}", visible_lines(text), goes_on(result, text));
     }
     if let Some(message) = said("/error/message") {
-        return paint.text(Tone::Warning, &message);
+        return paint.text(Tone::Warning, &visible_lines(message));
     }
     let why = error.map(|error| format!("{}: {}", error.code, message(&error.message))).unwrap_or_default();
     paint.text(Tone::Bad, &fill(words().ask.no_answer, &[&visible(&why)]))

@@ -347,7 +347,13 @@ fn differ_by_jitter(now: Option<&String>, then: Option<&String>) -> bool {
 fn differ_by_warning(place: &str, now: Option<&String>, then: Option<&String>) -> bool {
     let Some((now, then)) = now.zip(then) else { return false };
     if place.ends_with("message") {
-        return then.contains(" left before its timeout") && now.contains(" has less than ");
+        let subject =
+            |message: &str, verb: &str| message.split_once(verb).map(|(subject, _)| subject.to_owned());
+        let then = then.contains(" left before its timeout").then(|| subject(then, " has ")).flatten();
+        return then.is_some() && then == subject(now, " has less than ");
+    }
+    if !["run.updated_at_ms", "state.next_deadline"].contains(&place) {
+        return false;
     }
     let time = |value: &str| {
         let time: Option<i64> = value.trim_matches('"').parse().ok();

@@ -137,7 +137,7 @@ impl Shard {
             return Err(Answer::Start(Err(OVERLOADED)));
         }
         let session = request.session.as_deref();
-        match self.session_is_full(session).or_else(|| self.damage_of_session(session)) {
+        match self.session_is_full(session, is_child).or_else(|| self.damage_of_session(session)) {
             Some(declined) => Err(Answer::Start(Err(declined))),
             None => Ok(()),
         }

@@ -182,6 +182,11 @@ impl Sessions {
         self.slots.get(&stream).map_or(0, |slot| slot.waiting.len())
     }
 
+    /// Whether a run has its turn in the session, or waits for it.
+    pub(crate) fn is_at_work(&self, stream: RunId) -> bool {
+        self.slots.get(&stream).is_some_and(|slot| slot.active.is_some() || !slot.waiting.is_empty())
+    }
+
     /// The bytes of all runs that wait for their turns.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         self.waiting_bytes

@@ -45,11 +45,15 @@ pub struct Found {
 }
 
 impl Shard {
-    /// Whether one more ask may wait for its turn.
-    pub(crate) fn session_is_full(&self, session: Option<&str>) -> Option<Declined> {
-        let waiting = self.sessions.waiting(session_stream(session?));
-        let full = waiting >= self.config.max_waiting_per_session
-            || self.sessions.waiting_bytes() >= self.config.max_waiting_bytes;
+    /// Whether one more run may wait for its turn. Its parent waits for a child, which therefore counts no bytes of others: they
+    /// may wait for that same parent.
+    pub(crate) fn session_is_full(&self, session: Option<&str>, is_child: bool) -> Option<Declined> {
+        let stream = session_stream(session?);
+        // What finds nobody at work has its turn at once, whatever waits elsewhere.
+        let has_no_room = !is_child
+            && self.sessions.is_at_work(stream)
+            && self.sessions.waiting_bytes() >= self.config.max_waiting_bytes;
+        let full = self.sessions.waiting(stream) >= self.config.max_waiting_per_session || has_no_room;
         full.then_some(Declined::Overloaded { retry_after_ms: RETRY_AFTER_MS })
     }
 

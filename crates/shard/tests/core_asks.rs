@@ -390,11 +390,11 @@ fn asks_that_wait_for_their_turns_have_a_bound_in_bytes() {
         while world.step() {}
     }
     assert_eq!(world.declined, [14]);
-    // Whoever cannot be held is told so in any session; without one nobody waits for a turn.
-    for (number, session) in [(15, Some("b".to_owned())), (16, None)] {
+    // Where nobody is at work, and without a session, nobody waits for a turn; behind the one in "b" there is no room either.
+    for (number, session) in [(15, Some("b".to_owned())), (16, None), (17, Some("b".to_owned()))] {
         world.open.insert(number);
         world.ask_in(number, session);
         while world.step() {}
     }
-    assert_eq!((world.declined.clone(), world.open.len()), (vec![14, 15], 5));
+    assert_eq!((world.declined.clone(), world.open.len()), (vec![14, 17], 6));
 }

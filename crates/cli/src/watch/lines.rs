@@ -271,7 +271,10 @@ fn line(run: &Run, run_id: &str, event: &v1::Event, detail: Detail) -> Option<Li
                 v1::Severity::Medium => Tone::Warning,
                 _ => Tone::Bad,
             };
-            let needed = if at_once(error) { Results } else { Steps };
+            // Of these a person hears as long as something can be done about them.
+            let is_urgent =
+                [v1::NoticeKind::AgentAbsent, v1::NoticeKind::TimeoutImminent].contains(&notice.kind());
+            let needed = if is_urgent || at_once(error) { Results } else { Steps };
             match (notice.wave, notice.task) {
                 (Some(wave), Some(task)) => of_task(wave, task, one_line(error), tone, needed),
                 _ => of_run(one_line(error), tone, needed),

@@ -438,6 +438,8 @@ impl RunService for Runs {
                 true => Vec::new(),
                 false => family::shown(store, run).map_err(|error| status::store(&error))?,
             };
+            let repaired = session_repairs::of(store, &run.to_string(), &state)
+                .map_err(|error| unreadable(&runtime, &error))?;
             loop {
                 let options = ViewOptions {
                     tasks: !request.summary_only,
@@ -448,7 +450,7 @@ impl RunService for Runs {
                 let mut view = state.view(run.to_string(), options);
                 view.children.clone_from(&children);
                 health_checks::add(&mut view, &state, &health);
-                session_repairs::add(store, &mut view).map_err(|error| unreadable(&runtime, &error))?;
+                view.session_repaired.clone_from(&repaired);
                 // A page of large outputs is a shorter page.
                 if view.encoded_len() > MAX_ANSWER_BYTES && limit > 1 {
                     limit /= 2;
@@ -480,7 +482,7 @@ impl RunService for Runs {
         let rendered = answer(&self.runtime, move || {
             let mut view = state.view(run.to_string(), reports::VIEW);
             health_checks::add(&mut view, &state, &health);
-            session_repairs::add(&**runtime.store(), &mut view)
+            view.session_repaired = session_repairs::of(&**runtime.store(), &view.run_id, &state)
                 .map_err(|error| unreadable(&runtime, &error))?;
             let result = state.result(0);
             drop(state);

@@ -8,7 +8,7 @@ use capataz_policy::timeout;
 use super::deadline::{self, EXTEND};
 use super::lease::milliseconds;
 use super::turn::Turn;
-use super::{Refusal, refuse_with, settle};
+use super::{Refusal, refuse_with, rollback, settle};
 use crate::effect::Effect;
 use crate::fold::digest;
 use crate::fold::state::{Moment, Timestamp};
@@ -35,9 +35,9 @@ pub(super) fn may(turn: &Turn<'_>, task: TaskRef) -> Result<(), Refusal> {
     let state = turn.state.activity(task).map_or(TaskState::Init, |activity| activity.state);
     let activity = turn.state.activity(task).filter(|activity| !activity.is_settled());
     let refused = || {
-        Err(Refusal::transition(state, TaskState::Active, || {
-            format!("task {name:?} is {state} and has no time that runs")
-        }))
+        let why = || format!("task {name:?} is {state} and has no time that runs");
+        // Who wants more time does not want what was done to be lost.
+        Err(Refusal::transition(state, TaskState::Active, why).without(rollback::CORRECT))
     };
     let Some(activity) = activity.filter(|activity| activity.deadline.is_some()) else { return refused() };
     // The task is told to stop, or will be as soon as a worker holds it: more time would delay the end of the run.

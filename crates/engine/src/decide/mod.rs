@@ -94,6 +94,14 @@ impl Refusal {
         Self::Rule(Box::new(error))
     }
 
+    /// The same, without this option.
+    fn without(mut self, option: &str) -> Self {
+        if let Self::Rule(error) = &mut self {
+            error.options.retain(|offered| offered != option);
+        }
+        self
+    }
+
     /// The same, with this option before the others.
     fn or(mut self, option: &str) -> Self {
         if let Self::Rule(error) = &mut self {

@@ -4,7 +4,7 @@ use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::lifecycle::TaskState;
 
 use super::turn::Turn;
-use super::{Refusal, advance, child, pause, references, settle};
+use super::{Refusal, advance, child, pause, references, rollback, settle};
 use crate::fold::digest;
 use crate::fold::state::Phase;
 use crate::input::TaskRef;
@@ -21,10 +21,11 @@ pub(super) fn handle(turn: &mut Turn<'_>, name: &str, request_id: String) -> Res
     let in_work =
         task.wave == turn.state.current_wave() && matches!(turn.state.phase, Phase::Running) && !stopping;
     if state != TaskState::Failed || !in_work {
-        return Err(Refusal::transition(state, TaskState::Active, || match state {
+        let refusal = Refusal::transition(state, TaskState::Active, || match state {
             TaskState::Failed => format!("task {name:?} is FAILED for good: what came of it is decided"),
             _ => format!("task {name:?} is {state}: only a failed task is run again"),
-        }));
+        });
+        return Err(rollback::offered(turn, task, refusal));
     }
     // The question about this failure is answered by the retry.
     let open = turn.state.open_questions().find(|asked| asked.task == Some(task));

@@ -15,6 +15,9 @@ use crate::planted::{self, Fault};
 
 /// What a caller can do who wants what was built on a task taken back with it.
 const CASCADE: &str = "cascade";
+/// What a caller can do who wants the steps taken that a refusal names.
+pub(super) const CORRECT: &str = "correct";
+
 /// Names in a message; of more it says how many there are.
 const MOST_NAMED: usize = 5;
 
@@ -81,6 +84,23 @@ pub(super) fn handle(
         false => {}
     }
     advance::advance(turn)
+}
+
+/// A refusal that offers to take the task back offers what would be taken: by itself, with what was built on it, or not at all.
+pub(super) fn offered(turn: &Turn<'_>, task: TaskRef, refusal: Refusal) -> Refusal {
+    let Refusal::Rule(mut error) = refusal else { return refusal };
+    let is_stopping = turn.state.waves.last().is_some_and(|wave| wave.stopping);
+    let later = begun_after(turn, task);
+    let is_run =
+        |task: &TaskRef| turn.state.activity(*task).is_some_and(|activity| activity.child().is_some());
+    let may_be = matches!(turn.state.phase, Phase::Running) && !is_stopping && !later.iter().any(is_run);
+    let offers = std::mem::take(&mut error.options).into_iter().filter_map(|option| match &*option {
+        CORRECT if !may_be => None,
+        CORRECT if !later.is_empty() => Some(CASCADE.to_owned()),
+        _ => Some(option),
+    });
+    error.options = offers.collect();
+    Refusal::Rule(error)
 }
 
 /// The tasks of later waves that have begun, and that the lifecycle lets begin anew. A task that was given up stays so.

@@ -1,10 +1,13 @@
 //! Elements that listen for clicks, which only the browser itself knows: no script sees the listeners of another world.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use capataz_cdp::Session;
+use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::ChromiumPage;
 use super::call::{Failure, OTHER_FRAMES_LIMIT};
@@ -15,6 +18,9 @@ use super::script::{OBJECT, function};
 /// with them.
 const LISTENED_NODES_MAX: u64 = 50_000;
 const LISTENED_CHARACTERS_MAX: u64 = 4_000_000;
+
+/// No further process of the page is asked after this time.
+const LISTENED_LIMIT: Duration = Duration::from_secs(2);
 
 /// Elements of one document that are taken to listen at most.
 const LISTENERS_MAX: usize = 200;
@@ -42,7 +48,11 @@ impl ChromiumPage {
         if !self.is_modest(documents).await {
             return found;
         }
+        let began = Instant::now();
         for session in self.sessions_of(documents) {
+            if began.elapsed() > LISTENED_LIMIT {
+                break;
+            }
             // Positions of text are asked for by nobody, and styles neither.
             let params = json!({ "computedStyles": [] });
             let captured: Result<CapturedSnapshot, Failure> =
@@ -99,14 +109,10 @@ impl ChromiumPage {
         };
         // All are on their way before the first answer is waited for.
         let resolving: Vec<_> = nodes.iter().map(resolve).collect();
-        let mut arguments = Vec::with_capacity(resolving.len());
-        for reply in resolving {
-            if let Ok(CreatedObject { object }) = self.answer(session, reply, OTHER_FRAMES_LIMIT).await
-                && let Some(id) = object.object_id
-            {
-                arguments.push(json!({ "objectId": id }));
-            }
-        }
+        let resolved = resolving.into_iter().map(|reply| self.answer(session, reply, OTHER_FRAMES_LIMIT));
+        let resolved = join_all(resolved).await.into_iter().flatten();
+        let ids = resolved.filter_map(|CreatedObject { object }| object.object_id);
+        let arguments: Vec<_> = ids.map(|id| json!({ "objectId": id })).collect();
         let declaration =
             format!("function(...elements) {{ return elements.map({OBJECT}.{}); }}", function::HANDLE);
         let params = json!({

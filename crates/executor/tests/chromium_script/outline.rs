@@ -155,6 +155,29 @@ textbox "Card" [ref=e5]
 }
 
 #[test]
+fn what_a_label_says_is_masked_where_the_label_stands_for_its_control() {
+    let page = Page::with(
+        "<label for=c>Pay with <span class=card>Acme secret 77</span></label><input type=checkbox id=c style='display: none'>",
+    );
+    let outline = page.run("outline", &json!([{ "redaction": { "selectors": [".card"] } }]));
+    let text = outline["text"].as_str().unwrap();
+    assert!(text.contains("checkbox") && text.contains("Pay with"), "{text}");
+    assert!(!text.contains("secret"), "{text}");
+}
+
+#[test]
+fn a_hint_that_is_cut_has_whole_words_only() {
+    let words = "word ".repeat(15);
+    let page = Page::with(&format!(
+        "<table><tr><td>{words}abcdefghijklmnopqrstuvwxyz</td><td><button></button></td></tr></table>"
+    ));
+    let outline = page.run("outline", &json!([{}]));
+    let lines = outline["text"].as_str().unwrap().lines();
+    let hint = lines.filter(|line| line.contains("near=")).collect::<String>();
+    assert!(hint.contains("word …") && !hint.contains("abc"), "{hint}");
+}
+
+#[test]
 fn what_takes_clicks_without_a_role_has_a_line_and_a_reference() {
     let page = Page::with(
         r#"<style>.hand { cursor: pointer }</style>

@@ -228,3 +228,16 @@ fn a_task_that_is_a_run_at_work_is_not_taken_back_and_one_that_has_ended_gets_a_
     let start = bench.state.child_start("parent", task).unwrap();
     assert_eq!(start.parent.unwrap().activation, 2);
 }
+
+#[test]
+fn a_refusal_offers_to_take_back_only_what_would_be_taken() {
+    let refused = |bench: Bench, input: Input| bench.input(input).expect_rule().options;
+    let retry = || Input::Retry { task: "a".to_owned(), request_id: "again".to_owned() };
+    let done = || Bench::plan("a b | c").lease_all().completes("a");
+    assert_eq!(refused(done(), retry()), ["correct", "abort"]);
+    let built_on = done().completes("b").lease("c", "w1");
+    assert_eq!(refused(built_on, retry()), ["cascade", "abort"], "a task of a later wave has begun");
+    assert_eq!(refused(done().cancel(), retry()), ["abort"], "the run is being stopped");
+    let extend = Input::Extend { task: "a".to_owned(), by_ms: MINUTE, request_id: "more".to_owned() };
+    assert_eq!(refused(done(), extend), ["abort"], "who wants more time does not want the work to be lost");
+}

@@ -264,16 +264,16 @@ const canRead = (least, wanted) => isSubsequence(least.normalize("NFC").replace(
 /** True if the element's name is `wanted`, a text in normal form. */
 const hasName = (element, wanted) => canRead(nameWith(element, null, LEAST), wanted) && nameOf(element) === wanted;
 
-const labelWith = (label, subject, detail) =>
+const labelWith = (label, subject, detail, mask = null) =>
   alternative(
     label,
-    { ...howOf(subject, null, detail), inReference: true, inHidden: isHiddenInName(label) },
+    { ...howOf(subject, mask, detail), inReference: true, inHidden: isHiddenInName(label) },
     "label",
     0,
   );
 
 /** The name of one referenced element or label, as a name that is made of it alone. */
-const labelText = (label, subject) => normalised(labelWith(label, subject, FULL));
+const labelText = (label, subject, mask = null) => normalised(labelWith(label, subject, FULL, mask));
 
 /** True if the name that this label alone makes is `wanted`, a text in normal form. */
 const isLabelled = (label, subject, wanted) =>

@@ -134,7 +134,7 @@ const outline = ({ max = OUTLINE_DEFAULT, prefix = "", redaction = null, clickab
     if (control !== null) {
       flush(depth);
       const controlRole = roleOf(control);
-      const label = cut(labelText(element, control), NAME_LIMIT);
+      const label = cut(labelText(element, control, mask), NAME_LIMIT);
       const states = [...statesOf(control, controlRole), ...limitsOf(control, controlRole)];
       const words = [controlRole, ...(label === "" ? [] : [JSON.stringify(label)]), ...states.map((state) => `[${state}]`)];
       write(depth, [...words, referenceTo(element)].join(" "), label);

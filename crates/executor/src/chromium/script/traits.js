@@ -8,7 +8,16 @@ const RANGES = new Set("slider spinbutton scrollbar progressbar meter".split(" "
 
 const WORD = /^[\w.:+/-]{1,40}$/;
 const TRAIT_LIMIT = 120;
-const quoted = (text) => JSON.stringify(cut(normalised(text), TRAIT_LIMIT));
+
+/** The whole words at the beginning of a text: a part of a secret would not be known for one. */
+const beginning = (text, length) => {
+  const words = normalised(text);
+  if (words.length <= length) return words;
+  const end = words.lastIndexOf(" ", length - 1);
+  return end <= 0 ? "…" : `${words.slice(0, end)} …`;
+};
+
+const quoted = (text) => JSON.stringify(beginning(text, TRAIT_LIMIT));
 
 /** What the element's author wrote as its description. */
 const descriptionText = (element, mask) => {
@@ -196,7 +205,7 @@ const hintsOf = (element, mask, budget) => {
   const icon = iconOf(element, budget);
   if (icon !== null) words.push(`icon=${icon}`);
   const near = nearestText(element, mask, budget);
-  if (near !== "") words.push(`near=${JSON.stringify(cut(near, NEAR_LIMIT))}`);
+  if (near !== "") words.push(`near=${JSON.stringify(beginning(near, NEAR_LIMIT))}`);
   return words;
 };
 
@@ -239,6 +248,7 @@ const extent = () => {
       nodes += 1;
       if (isElement(node)) {
         for (const { value } of attributesOf(node)) characters += value.length;
+        if (isInput(node) || isTextarea(node)) characters += (valueOf(node) ?? "").length;
         const shadow = shadowRoot(node);
         if (shadow !== null) roots.push(shadow);
       } else {
