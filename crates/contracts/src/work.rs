@@ -7,6 +7,18 @@ use crate::v1::run_accepted::Work as Accepted;
 use crate::v1::run_result::Work as Ended;
 use crate::v1::start_run_request::Work as Started;
 
+impl v1::RunResult {
+    /// The blobs that the outputs of its tasks and its answer are.
+    pub fn blobs(&self) -> impl Iterator<Item = &v1::BlobRef> {
+        let outputs = self.tasks.iter().filter_map(|task| task.output.as_ref());
+        let outputs = outputs.chain(self.ask().and_then(|ask| ask.response.as_ref()));
+        outputs.filter_map(|output| match &output.data {
+            Some(v1::payload::Data::Blob(blob)) => Some(blob),
+            _ => None,
+        })
+    }
+}
+
 impl v1::StartRunRequest {
     /// The plan that is to be run, where it is one.
     #[must_use]

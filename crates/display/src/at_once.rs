@@ -16,8 +16,8 @@ pub struct Told {
     pub failed: Option<(u32, u32)>,
 }
 
-/// The box of an event of a run whose tasks its user has named, where it is one that a person is told at once. The event was already applied to `run`. A
-/// failure that a person is asked about is told with the question, which follows it.
+/// The box of an event of a run whose tasks its user has named, where it is one that a person is told at once. The event was
+/// already applied to `run`. A failure that a person is asked about is told with the question, which follows it.
 #[must_use]
 pub fn of_event(run: &Run, run_id: &str, event: &v1::Event, paint: Paint) -> Option<Told> {
     if !run.names_tasks {
@@ -25,7 +25,7 @@ pub fn of_event(run: &Run, run_id: &str, event: &v1::Event, paint: Paint) -> Opt
     }
     match event.body.as_ref()? {
         Body::TaskSettled(settled) => {
-            let error = settled.error.as_ref().filter(|error| flags(error).notify_immediately)?;
+            let error = settled.error.as_ref().filter(|error| error::is_told_at_once(error))?;
             let task = run.task(settled.wave, settled.task)?;
             let is_cancelled = settled.status() == v1::ResultStatus::Cancelled;
             if is_cancelled || task.told || is_asked_about(run, settled.wave, error) {
@@ -42,7 +42,7 @@ pub fn of_event(run: &Run, run_id: &str, event: &v1::Event, paint: Paint) -> Opt
         }
         Body::QuestionAsked(asked) => of_question(run, run_id, asked.question.as_ref()?, paint),
         Body::Notice(notice) => {
-            let error = notice.notice.as_ref().filter(|error| flags(error).notify_immediately)?;
+            let error = notice.notice.as_ref().filter(|error| error::is_told_at_once(error))?;
             let context = Context { run: Some(run_id), goes_on: goes_on(run), ..Context::default() };
             Some(Told { text: error::error(error, &context, paint), failed: None })
         }

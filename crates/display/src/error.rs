@@ -42,13 +42,19 @@ pub fn error(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
     if let Some(shown) = special::error(error, context, paint) {
         return shown;
     }
-    let flags = flags(error);
-    match (flags.requires_user_action, flags.can_continue) {
-        (true, false) => critical(error, context, paint),
-        (true, true) => high(error, context, paint),
-        (false, _) if flags.icon == Severity::Low.flags().icon => info(error, paint),
-        (false, _) => warning(error, context, paint),
+    match severity(error) {
+        v1::Severity::Critical => critical(error, context, paint),
+        v1::Severity::High | v1::Severity::Unspecified => high(error, context, paint),
+        v1::Severity::Medium => warning(error, context, paint),
+        v1::Severity::Low => info(error, paint),
     }
+}
+
+/// Returns whether a person is told of the error while the run goes on; what is milder is listed at the end (seed 000,
+/// contract 6).
+#[must_use]
+pub fn is_told_at_once(error: &v1::Error) -> bool {
+    flags(error).notify_immediately
 }
 
 /// The flags of the error's severity.

@@ -282,7 +282,8 @@ pub fn failures(run: &v1::Run, told: &BTreeSet<&str>, verbose: bool, paint: Pain
             .filter(|task| task.status() != v1::ResultStatus::Cancelled)
             .filter_map(|task| task.error.as_ref().map(|error| (task, error)))
     };
-    let serious: Vec<(&v1::TaskView, &v1::Error)> = failed().filter(|(_, error)| is_serious(error)).collect();
+    let serious: Vec<(&v1::TaskView, &v1::Error)> =
+        failed().filter(|(_, error)| error::is_told_at_once(error)).collect();
     let mut parts = Vec::new();
     let own =
         run.error.as_ref().filter(|own| serious.iter().all(|(task, error)| !ended_by(run, own, task, error)));
@@ -343,10 +344,6 @@ pub fn failures(run: &v1::Run, told: &BTreeSet<&str>, verbose: bool, paint: Pain
         parts.push(fill(words().watch.notices_omitted, &[&omitted, &run.run_id]));
     }
     parts.join("\n\n")
-}
-
-fn is_serious(error: &v1::Error) -> bool {
-    error::flags(error).notify_immediately
 }
 
 /// A failure in a line, with the next step in another.
@@ -431,7 +428,7 @@ fn found(run: &v1::Run, serious: &[(&v1::TaskView, &v1::Error)]) -> Vec<String> 
         run.error.as_ref().filter(|own| serious.iter().all(|(task, error)| !ended_by(run, own, task, error)));
     let by_critical = own.is_some_and(|own| own.code == codes::CRITICAL_AGENT_FAILED);
     let of_run = own
-        .filter(|own| !verdicts.iter().any(|verdict| own.code == *verdict) && is_serious(own))
+        .filter(|own| !verdicts.iter().any(|verdict| own.code == *verdict) && error::is_told_at_once(own))
         .map(one_line);
     let of_tasks = serious.iter().take(MOST_FAILURES).map(|(task, error)| {
         let is_cause = by_critical && error.is_critical;

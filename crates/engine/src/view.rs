@@ -101,7 +101,7 @@ impl RunState {
         self.known(task).map_or(0, |activity| activity.activation)
     }
 
-    /// Whether it has ended, and another run can do what is left of it.
+    /// Returns whether it has ended, and another run can do what is left of it.
     fn may_be_continued(&self) -> bool {
         let succeeded = |(task, _)| {
             let end = self.known(task).and_then(|activity| activity.end.as_ref());
@@ -110,8 +110,8 @@ impl RunState {
         self.is_finished() && self.declares_tasks() && !self.plan.references().all(succeeded)
     }
 
-    /// Whether the tasks are those that the run's start has declared: a rate limit that one of them meets holds the agent's
-    /// other tasks.
+    /// Returns whether the tasks are those that the run's start has declared: a rate limit that one of them meets holds the
+    /// agent's other tasks.
     #[must_use]
     pub fn declares_tasks(&self) -> bool {
         self.rules().declares_tasks()

@@ -182,7 +182,7 @@ impl Sessions {
         self.slots.get(&stream).map_or(0, |slot| slot.waiting.len())
     }
 
-    /// Whether a run has its turn in the session, or waits for it.
+    /// Returns whether a run has its turn in the session, or waits for it.
     pub(crate) fn is_at_work(&self, stream: RunId) -> bool {
         self.slots.get(&stream).is_some_and(|slot| slot.active.is_some() || !slot.waiting.is_empty())
     }
@@ -275,20 +275,20 @@ impl Sessions {
         if self.is_within(most) || planted::is(Fault::IdleSessionsWithoutBound) {
             return;
         }
-        let oldest_first: Vec<RunId> = self.idle.values().copied().collect();
-        for stream in oldest_first {
+        let mut next = 0;
+        while let Some((place, stream)) =
+            self.idle.range(next..).next().map(|(place, stream)| (*place, *stream))
+        {
             if self.is_within(most) {
                 return;
             }
+            next = place + 1;
             let Some(slot) = self.slots.get(&stream) else { continue };
-            // One that is busy again comes back when it is left.
-            let is_idle = slot.is_idle();
-            if !is_idle || slot.last_append < oldest_in_flight {
-                if is_idle {
-                    self.remove(stream);
-                } else {
-                    self.leave_idle(stream);
-                }
+            if !slot.is_idle() {
+                // It comes back when it is left.
+                self.leave_idle(stream);
+            } else if slot.last_append < oldest_in_flight {
+                self.remove(stream);
             }
         }
     }

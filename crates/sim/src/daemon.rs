@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use capataz_contracts::v1::{self, connect_response::Frame as Told};
-use capataz_crew::link::Packet;
 use capataz_crew::protocol;
-use capataz_crew::{CloseReason, Mono, Now, ToCrew, ToShard};
-use capataz_shard::driver::{Carried, Wire};
+use capataz_crew::{CloseReason, Mono, Now};
+use capataz_shard::driver::Carried;
 use capataz_shard::feed::{self, Ring};
 use capataz_shard::journal::{Errand, Work, errands};
 use capataz_shard::{
@@ -21,14 +20,11 @@ use prost::Message;
 
 use crate::coverage::CrashPoint;
 use crate::invariant::{Invariant, Violation};
-use crate::rng::Rng;
 use crate::scenario::Scenario;
 use crate::schedule::Action;
 use crate::trace::Fact;
+use crate::wire::Unreliable;
 use crate::world::World;
-
-/// The longest time for which one word of a worker holds an agent: ten minutes. Milliseconds.
-const HELD_AT_MOST: i64 = 600_000;
 
 pub struct Daemon {
     /// `None` while no daemon runs.
@@ -97,79 +93,6 @@ impl Daemon {
 /// The shard of a run or of a session's stream.
 pub(crate) fn home(stream: RunId, shards: &[ShardId]) -> ShardId {
     protocol::home(stream, shards).unwrap_or(ShardId(0))
-}
-
-/// What joins the shards and the crew.
-struct Unreliable<'a> {
-    rng: &'a mut Rng,
-    faults: u32,
-    usual: i64,
-    /// With the delays of messages that do not arrive at once; and whether they may overtake others.
-    kept: Vec<(i64, bool, Carried)>,
-    sessions: &'a mut BTreeMap<ShardId, (u64, u64)>,
-    now: Mono,
-    /// Agents that a rate limit holds, until when.
-    held: &'a mut BTreeMap<Arc<str>, Mono>,
-    /// An agent for which a slot was offered while it was held.
-    offered: Option<Arc<str>>,
-}
-
-impl Unreliable<'_> {
-    /// What arrives at once is known to both ends.
-    fn look_at_limits(&mut self, carried: &Carried) {
-        match carried {
-            Carried::ToCrew { packet: Packet { body: ToCrew::Limited { agent, for_ms }, .. }, .. } => {
-                let until = self.now.plus((*for_ms).min(HELD_AT_MOST));
-                let held = self.held.entry(Arc::clone(agent)).or_default();
-                *held = until.max(*held);
-            }
-            Carried::ToShard { packet: Packet { body: ToShard::Offered { agent, .. }, .. }, .. } => {
-                let is_held = self.held.get(agent).is_some_and(|until| *until > self.now);
-                self.offered = self.offered.take().or_else(|| is_held.then(|| Arc::clone(agent)));
-            }
-            _ => {}
-        }
-    }
-}
-
-impl Wire for Unreliable<'_> {
-    fn carry(&mut self, carried: Carried) -> Option<Carried> {
-        if self.faults == 0 && self.usual == 0 {
-            self.look_at_limits(&carried);
-            return Some(carried);
-        }
-        let session = match &carried {
-            Carried::ToCrew { shard, packet } => Some((*shard, packet.session)),
-            Carried::ToShard { shard, packet } => Some((*shard, packet.session)),
-            // No session joins two shards: each message is worth what it says.
-            Carried::Kin(_) | Carried::Key(_) => None,
-        };
-        if let Some((shard, session)) = session {
-            let (newest, _) = self.sessions.entry(shard).or_default();
-            *newest = session.max(*newest);
-        }
-        // One that nothing follows for long is lost more often, so that it happens at all.
-        let strikes = self.rng.per_mille(if session.is_none() { self.faults * 20 } else { self.faults });
-        match if strikes { self.rng.below(3) } else { usize::MAX } {
-            0 => {
-                if let Some((shard, session)) = session {
-                    self.sessions.entry(shard).or_default().1 = session;
-                }
-                return None;
-            }
-            1 => self.kept.push((self.rng.delay(self.usual, 3_000), true, carried.clone())),
-            2 => {
-                self.kept.push((self.rng.delay(self.usual, 3_000), true, carried));
-                return None;
-            }
-            _ => {}
-        }
-        if self.usual == 0 {
-            return Some(carried);
-        }
-        self.kept.push((self.rng.delay(self.usual, 400), false, carried));
-        None
-    }
 }
 
 impl World {
@@ -293,7 +216,8 @@ impl World {
         let due = self.daemon.core.as_ref().and_then(Driver::next_wake).filter(|due| *due <= now.mono);
         let again = woken && due.is_some() && due == self.daemon.still_due;
         Invariant::TimersFire.check(!again, || format!("{due:?} is due at {now:?} and does not go away"))?;
-        self.daemon.still_due = due;
+        // What is due before a wake is not what the wake has left.
+        self.daemon.still_due = due.filter(|_| woken || due == self.daemon.still_due);
         self.check_slots()?;
         self.check_bounds()?;
         self.rearm();

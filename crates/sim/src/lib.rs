@@ -46,6 +46,7 @@ mod schemas;
 mod scripts;
 mod sessions;
 mod trace;
+mod wire;
 mod wishes;
 mod worker;
 mod world;

@@ -14,6 +14,7 @@ use crate::plans::Template;
 use crate::scenario::agent_name;
 use crate::schedule::Action;
 use crate::scripts;
+use crate::worker::Job;
 use crate::world::World;
 
 /// Answers that lead to an end.
@@ -261,6 +262,9 @@ impl World {
             .map(|run| (run.run, first_question(run)))
             .collect();
         for (run, question) in held {
+            if self.strikes(100) {
+                self.lost_worker_speaks(run);
+            }
             let cared_for = self.ops.iter().any(|op| op.caring && !op.done && op.wish.run() == Some(run));
             if cared_for || !(calm || self.rng.percent(8)) {
                 continue;
@@ -308,6 +312,20 @@ impl World {
         let request_id = format!("r{}", self.draw_id());
         let input = Command::Resolve { question_id, answer: option.as_str().into(), request_id };
         self.want(Wish::Command { run, if_seq: None, input: Box::new(input) }, false);
+    }
+}
+
+impl World {
+    /// The worker of work whose outcome a person is asked for has done it all the same.
+    fn lost_worker_speaks(&mut self, run: RunId) {
+        let Some(model) = self.model.run(run) else { return };
+        let asked = model.open_questions().find(|(_, question)| question.outcome_unknown);
+        let Some(task) = asked.and_then(|(_, question)| question.task) else { return };
+        let of_task = model.leases.iter().rev().find(|(_, lease)| lease.task == task);
+        let Some((token, lease)) = of_task.map(|(token, lease)| (*token, &lease.worker)) else { return };
+        if let Some(index) = self.workers.iter().position(|worker| worker.id == *lease) {
+            self.job(index, 100, Job::Stale((run, task, token)));
+        }
     }
 }
 

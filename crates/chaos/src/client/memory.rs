@@ -29,7 +29,7 @@ pub(super) fn remember(path: &Path) -> Outcome<BTreeMap<u64, Known>> {
             }
             ClientRecord::Started { key, run, .. } => {
                 if let Some(index) = of_key.get(&key) {
-                    // One that goes on with it comes later.
+                    // The first run is the piece's own; one that continues it starts later.
                     known.entry(*index).or_default().run.get_or_insert(run);
                 }
             }

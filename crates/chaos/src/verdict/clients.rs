@@ -18,7 +18,7 @@ pub(super) fn judge(
 ) {
     let mut runs_of_key: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut starts = BTreeSet::new();
-    // One of these may be refused.
+    // Keys of continuations: the daemon may refuse one.
     let mut continued = BTreeSet::new();
     let mut found_again = BTreeSet::new();
     for record in journal {

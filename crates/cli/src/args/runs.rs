@@ -268,7 +268,7 @@ pub struct ContinueArgs {
     /// Label of the new run, beside those of the old one; may be repeated
     #[arg(long = "label", short = 'l', value_name = "KEY=VALUE", value_parser = label)]
     pub labels: Vec<(String, String)>,
-    /// Idempotency key: the same key and run name the same new run
+    /// Idempotency key: the same key, run and labels name the same new run
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
     /// State file that follows the plan, where it is work of a session [default: .elsabro/state.json, where the folder is]

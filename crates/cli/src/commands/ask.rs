@@ -68,11 +68,10 @@ impl Asking<'_> {
 
     /// A large answer is a blob, which is put in its place.
     async fn fetch(&self, response: &mut v1::Payload) -> Result<(), Failure> {
-        if let Some(data @ v1::payload::Data::Blob(_)) = &mut response.data
-            && let v1::payload::Data::Blob(blob) = &*data
-        {
+        if let Some(v1::payload::Data::Blob(blob)) = &response.data {
             let content = self.daemon.client.get_blob(&blob.blake3).await;
-            *data = v1::payload::Data::Inline(content.map_err(|error| self.daemon.failure(error))?);
+            let content = content.map_err(|error| self.daemon.failure(error))?;
+            response.data = Some(v1::payload::Data::Inline(content));
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use capataz_contracts::v1::event::Body;
 
 use super::script_lines;
 use capataz_display::answer::{self, call_reason};
-use capataz_display::error::{flags, one_line, severity, with_cause};
+use capataz_display::error::{is_told_at_once, one_line, severity, with_cause};
 use capataz_display::format::{exactly, offset, share, took};
 use capataz_display::frame::{visible, visible_block};
 use capataz_display::model::Run;
@@ -184,7 +184,7 @@ fn line(run: &Run, run_id: &str, event: &v1::Event, detail: Detail) -> Option<Li
             let error = failed.error.as_ref().map(one_line).unwrap_or_default();
             let text =
                 fill(texts.attempt_failed, &[&failed.attempt.to_string(), &error, &exactly(failed.delay_ms)]);
-            let needed = if failed.error.as_ref().is_none_or(at_once) { Results } else { Steps };
+            let needed = if failed.error.as_ref().is_none_or(is_told_at_once) { Results } else { Steps };
             of_task(failed.wave, failed.task, text, Tone::Warning, needed)
         }
         Body::TaskRetryDue(due) => {
@@ -274,7 +274,7 @@ fn line(run: &Run, run_id: &str, event: &v1::Event, detail: Detail) -> Option<Li
             // Of these a person hears as long as something can be done about them.
             let is_urgent =
                 [v1::NoticeKind::AgentAbsent, v1::NoticeKind::TimeoutImminent].contains(&notice.kind());
-            let needed = if is_urgent || at_once(error) { Results } else { Steps };
+            let needed = if is_urgent || is_told_at_once(error) { Results } else { Steps };
             match (notice.wave, notice.task) {
                 (Some(wave), Some(task)) => of_task(wave, task, one_line(error), tone, needed),
                 _ => of_run(one_line(error), tone, needed),
@@ -293,12 +293,6 @@ fn wave_started(run: &Run, index: u32) -> String {
     fill(texts.wave_started, &[&(index + 1).to_string(), &run.waves.len().to_string(), name, &tasks, policy])
 }
 
-/// Whether a person is told of the error while the run goes on; what is milder is listed at the end, and is a step until then
-/// (seed 000, contract 6).
-fn at_once(error: &v1::Error) -> bool {
-    flags(error).notify_immediately
-}
-
 fn outcome(settled: &v1::TaskSettled, detail: Detail) -> (String, Tone) {
     let texts = &words().watch;
     let after = took(settled.duration_ms);
@@ -312,7 +306,7 @@ fn outcome(settled: &v1::TaskSettled, detail: Detail) -> (String, Tone) {
         v1::ResultStatus::Cancelled if settled.attempts == 0 => (texts.never_started.to_owned(), Tone::Faint),
         v1::ResultStatus::Cancelled => (fill(texts.cancelled, &[&after]), Tone::Warning),
         v1::ResultStatus::Error | v1::ResultStatus::Unspecified => {
-            if let Some(error) = settled.error.as_ref().filter(|error| !at_once(error))
+            if let Some(error) = settled.error.as_ref().filter(|error| !is_told_at_once(error))
                 && detail == Detail::Results
             {
                 let code = &retry::original(error).code;
@@ -505,9 +499,9 @@ mod tests {
                 ..v1::TaskSettled::default()
             }))
         };
-        let notice = |code: &str| {
-            let notice = v1::Error { code: code.to_owned(), ..v1::Error::default() };
-            Body::Notice(v1::Notice { notice: Some(notice), ..v1::Notice::default() })
+        let notice = |kind: v1::NoticeKind, code: &str| {
+            let notice = Some(v1::Error { code: code.to_owned(), ..v1::Error::default() });
+            Body::Notice(v1::Notice { kind: kind.into(), notice, ..v1::Notice::default() })
         };
         let Body::TaskAttemptFailed(mut attempt) = attempt_failed(0, 1, 1_000) else { panic!("an attempt") };
         attempt.error = Some(v1::Error {
@@ -519,15 +513,16 @@ mod tests {
             [
                 accepted(&["a", "b"]),
                 Body::TaskAttemptFailed(attempt.clone()),
-                notice("TIMEOUT_IMMINENT"),
-                notice("RETRY_SUCCESS"),
-                notice("QUORUM_NOT_MET"),
+                notice(v1::NoticeKind::TimeoutImminent, "TIMEOUT_IMMINENT"),
+                notice(v1::NoticeKind::RetrySuccess, "RETRY_SUCCESS"),
+                notice(v1::NoticeKind::Unspecified, "QUORUM_NOT_MET"),
                 failed(0, "LINT_WARNINGS"),
                 failed(1, "TESTS_FAILED"),
             ]
         };
         let expected = "\
 +  0.000s  -  run accepted: nightly, 1 wave, 2 tasks
++  2.000s  -  TIMEOUT_IMMINENT
 +  4.000s  -  QUORUM_NOT_MET
 +  5.000s  a  failed after 0s (LINT_WARNINGS; listed at the end)
 +  6.000s  b  failed after 0s: TESTS_FAILED: found";
@@ -535,7 +530,6 @@ mod tests {
         let steps = log(story(), Detail::Steps);
         for step in [
             "attempt 1 failed: NETWORK_ERROR; again in 1s",
-            "TIMEOUT_IMMINENT",
             "RETRY_SUCCESS",
             "failed after 0s: LINT_WARNINGS: found",
         ] {

@@ -1793,7 +1793,7 @@ pub mod agent_service_server {
     }
 }
 /// What goes into an agent and comes out of it. Up to 32 KiB travel inline; anything larger is a blob, but for the request that
-/// a spec gets, which has up to 1 MiB.
+/// a spec gets and the answer that its worker sends, which have up to 1 MiB. The daemon stores such an answer as a blob.
 /// In JSON a payload of media type `application/json` is simply its value.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Payload {
@@ -1807,7 +1807,7 @@ pub struct Payload {
 pub mod payload {
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Data {
-        /// The content itself: at most 32 KiB, a SpecRequest at most 1 MiB.
+        /// The content itself: at most 32 KiB; a SpecRequest, and a SpecResponse from its worker, at most 1 MiB.
         #[prost(bytes, tag = "2")]
         Inline(::prost::bytes::Bytes),
         /// The name of the content, which BlobService has.
@@ -1860,7 +1860,8 @@ pub struct Error {
     /// Whether the run may go on after it (seed 000: canContinue).
     #[prost(bool, optional, tag = "4")]
     pub can_continue: ::core::option::Option<bool>,
-    /// Answers that a user can give: extend, terminate, retry, abort, debug, retry_manual, skip, fix_manual.
+    /// What a user can do: extend, terminate, retry, abort, debug, retry_manual, skip, fix_manual; of a refused transition
+    /// `correct`, which is RollbackTask, and `cascade`, which is RollbackTask with `cascade`.
     #[prost(string, repeated, tag = "5")]
     pub options: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// Nearest known names, nearest first, at most three.
@@ -2217,8 +2218,8 @@ pub struct AskResult {
     /// `id` of the request that the spec got.
     #[prost(string, tag = "2")]
     pub request_id: ::prost::alloc::string::String,
-    /// The SpecResponse, as its agent wrote it, beyond 32 KiB as a blob; where no spec gave a valid one, the daemon's own, in the user's language. Absent
-    /// where the ask was cancelled.
+    /// The SpecResponse, as its agent wrote it, beyond 32 KiB as a blob; where no spec gave a valid one, the daemon's own, in
+    /// the user's language. Absent where the ask was cancelled.
     #[prost(message, optional, tag = "3")]
     pub response: ::core::option::Option<Payload>,
     /// How the spec was chosen.
@@ -3885,14 +3886,15 @@ pub struct Run {
     /// Empty in a list of runs.
     #[prost(message, repeated, tag = "24")]
     pub state_counts: ::prost::alloc::vec::Vec<StateCount>,
-    /// The run that this one continues; absent where it continues none.
+    /// The run that this one continues; absent where it continues none, and in a list of runs.
     #[prost(string, optional, tag = "25")]
     pub continues: ::core::option::Option<::prost::alloc::string::String>,
-    /// The run has ended, and ContinueRun may go on with what is left of it.
+    /// The run has ended, and ContinueRun may go on with what is left of it. Never set in a list of runs.
     #[prost(bool, tag = "26")]
     pub may_be_continued: bool,
     /// Code of the error for which the state of its session was repaired before it began, such as SESSION_CORRUPTED; absent where
-    /// that state was valid. Only of a plan that has ended without success, and not in a list of runs.
+    /// that state was valid. Only of a plan that has ended without success, and neither in a list of runs nor in a
+    /// summary.
     #[prost(string, optional, tag = "27")]
     pub session_repaired: ::core::option::Option<::prost::alloc::string::String>,
 }
@@ -11533,6 +11535,7 @@ pub struct Failed {
     pub lease: ::core::option::Option<LeaseRef>,
     /// Why. Of a worker's error `code` (128 bytes), `message` (16 KiB), `severity`, `reason` (16 KiB), `suggested_action`
     /// (1 KiB) and `retry_after_ms` are kept. A blank code becomes UNKNOWN_ERROR.
+    /// Of a plan's task, RATE_LIMIT with `retry_after_ms` holds the other tasks of the agent as well, for ten minutes at most.
     #[prost(message, optional, tag = "2")]
     pub error: ::core::option::Option<Error>,
     /// The end of what the agent logged; the last 16 KiB are kept.

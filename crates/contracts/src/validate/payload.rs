@@ -1,5 +1,6 @@
 //! What goes into an agent and comes out of it.
 
+use super::plan::output_only;
 use crate::json::{BLOB, MEDIA_TYPE, is_json, well_formed};
 use crate::path::Path;
 use crate::v1;
@@ -42,7 +43,7 @@ pub fn check(payload: &v1::Payload, inline_max: usize, path: &Path<'_>, violatio
                 violations.push(&path.key("blake3"), "blob", NO_HASH);
             }
             if blob.answer.is_some() {
-                violations.push(&path.key("answer"), "output_only", "only the daemon sets this field");
+                output_only(&path.key("answer"), violations);
             }
         }
     }

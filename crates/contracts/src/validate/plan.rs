@@ -173,7 +173,7 @@ fn task(task: &v1::Task, limits: &PlanLimits, path: &Path<'_>, violations: &mut 
     }
 }
 
-fn output_only(path: &Path<'_>, violations: &mut Violations) {
+pub(super) fn output_only(path: &Path<'_>, violations: &mut Violations) {
     violations.push(path, "output_only", "only the daemon sets this field");
 }
 

@@ -95,6 +95,22 @@ fn what_no_session_has_room_for_is_named() {
 }
 
 #[test]
+fn a_failure_has_room_for_as_much_as_an_inline_one() {
+    // As above: 32,768 bytes have room for 1,092 keys of 30 bytes.
+    let many: Map<String, Value> =
+        (0..2_000).map(|number| (format!("key-{number:04}"), json!("x".repeat(16)))).collect();
+    let failure = json!({
+        "success": false, "spec": "s", "request_id": "r", "timestamp": 1,
+        "metadata": { "processing_time_ms": 1, "confidence": 0.5 },
+        "error": { "code": "OWN", "message": "m", "recoverable": false, "fallback_spec": "f" },
+        "context_update": { "custom": many },
+    });
+    let excerpt = excerpt_of(&failure);
+    assert_eq!(read(&excerpt)["context_update"]["custom"].as_object().unwrap().len(), 1_092);
+    assert_eq!(excerpt.left_out.len(), 908);
+}
+
+#[test]
 fn however_long_its_parts_are_an_excerpt_is_short() {
     let long = json!("x".repeat(200_000));
     let failure = json!({

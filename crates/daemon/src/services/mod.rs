@@ -6,6 +6,7 @@ mod continued;
 mod demo;
 mod events;
 mod executor;
+mod export;
 mod family;
 mod follow;
 mod health_checks;

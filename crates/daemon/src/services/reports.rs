@@ -11,7 +11,7 @@ use capataz_store::{QuarantineReason, RunId, Store};
 use prost::Message;
 use tonic::Status;
 
-use super::runs::export_page;
+use super::export::export_page;
 use crate::status;
 
 /// All tasks, of which a report names a few, with their outputs.

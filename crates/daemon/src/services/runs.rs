@@ -1,24 +1,22 @@
 //! RunService.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use capataz_contracts::v1::run_service_server::RunService;
 use capataz_contracts::validate;
 use capataz_contracts::{Violation, v1};
 use capataz_engine::{Answer, Input, TaskRef, ViewOptions, without_values};
 use capataz_hosts::browsers::Browsers;
 use capataz_runtime::Runtime;
+use capataz_shard::blob_hash;
 use capataz_shard::{CommandReply, Declined, StartReply, StartRequest, WaitReply};
 use capataz_shard::{Damage, LoadError};
-use capataz_shard::{blob_hash, feed};
 use capataz_store::{IdempotencyKey, QuarantineReason, Removal, RunId, RunQuery, RunRow, Store, StoreError};
 use prost::Message;
 use tonic::{Request, Response, Status};
 
-use super::{Pages, family, health_checks, named, reports, session_repairs, starts};
+use super::{Pages, export, family, health_checks, named, reports, session_repairs, starts};
 use crate::SHARD;
 use crate::folds::{Folds, Held, Unread};
 use crate::specs::Specs;
@@ -35,8 +33,8 @@ const MAX_STARTS: usize = 1_000;
 const MAX_TASK_PAGE: u32 = 1_000;
 const DEFAULT_PAGE: u32 = 50;
 const MAX_PAGE: u32 = 500;
-/// Bytes of events in one part of an export.
-const EXPORT_BYTES: usize = 1024 * 1024;
+/// Longest extension of a task at once.
+const MAX_EXTENSION_MS: i64 = 30 * 24 * 60 * 60 * 1000;
 /// Bytes of one answer, below gRPC's 4 MiB.
 const MAX_ANSWER_BYTES: usize = 3 * 1024 * 1024;
 
@@ -438,8 +436,11 @@ impl RunService for Runs {
                 true => Vec::new(),
                 false => family::shown(store, run).map_err(|error| status::store(&error))?,
             };
-            let repaired = session_repairs::of(store, &run.to_string(), &state)
-                .map_err(|error| unreadable(&runtime, &error))?;
+            let repaired = match request.summary_only {
+                true => None,
+                false => session_repairs::of(store, &run.to_string(), &state)
+                    .map_err(|error| unreadable(&runtime, &error))?,
+            };
             loop {
                 let options = ViewOptions {
                     tasks: !request.summary_only,
@@ -672,89 +673,6 @@ impl RunService for Runs {
     ) -> Result<Response<Self::ExportRunStream>, Status> {
         let run = parse_run(&request.into_inner().run_id)?;
         self.row(run).await?;
-        let export =
-            Export { runtime: self.runtime.clone(), run, after: 0, unsent: VecDeque::new(), damage: None };
-        let pages = futures_util::stream::unfold(Some(export), |export| async move { export?.page().await });
-        Ok(Response::new(Box::pin(pages)))
+        Ok(Response::new(export::pages(self.runtime.clone(), run)))
     }
 }
-
-/// The export of a run. A page is read when the reader takes it.
-struct Export {
-    runtime: Runtime,
-    run: RunId,
-    after: u64,
-    /// Events that were read and not sent yet: a row of the log may have more of them than fit into one answer.
-    unsent: VecDeque<Bytes>,
-    /// What is wrong behind these events.
-    damage: Option<LoadError>,
-}
-
-impl Export {
-    /// The next page, and what follows it.
-    async fn page(mut self) -> Option<(Result<v1::ExportRunResponse, Status>, Option<Self>)> {
-        if !self.unsent.is_empty() {
-            return Some((Ok(self.part()), Some(self)));
-        }
-        let (runtime, run, mut after, damage) =
-            (self.runtime.clone(), self.run, self.after, self.damage.take());
-        let read = read_on(&self.runtime, move || {
-            if let Some(error) = damage {
-                return Err(unreadable(&runtime, &error));
-            }
-            match export_page(&**runtime.store(), run, &mut after) {
-                // Either all was read, or a sweep has removed the run meanwhile: its reader must not take what came for
-                // all of it.
-                Ok((events, None)) if events.is_empty() => {
-                    let row = runtime.store().get_run(run).map_err(|error| status::store(&error))?;
-                    row.ok_or_else(|| status::not_found(&run.to_string()))?;
-                    Ok((events, None, after))
-                }
-                Ok((events, damage)) if !events.is_empty() || damage.is_none() => Ok((events, damage, after)),
-                Ok((_, damage)) => {
-                    Err(damage.map_or_else(status::unavailable, |error| unreadable(&runtime, &error)))
-                }
-                Err(error) => Err(unreadable(&runtime, &error)),
-            }
-        });
-        match read.await {
-            Ok((events, None, _)) if events.is_empty() => None,
-            Ok((events, damage, after)) => {
-                (self.after, self.damage, self.unsent) = (after, damage, events.into());
-                Some((Ok(self.part()), Some(self)))
-            }
-            Err(error) => Some((Err(error), None)),
-        }
-    }
-
-    /// The first of the events that are not sent yet: about [`EXPORT_BYTES`], or a single one.
-    fn part(&mut self) -> v1::ExportRunResponse {
-        let (mut events, mut bytes) = (Vec::new(), 0);
-        while let Some(event) =
-            self.unsent.pop_front_if(|event| bytes == 0 || bytes + event.len() <= EXPORT_BYTES)
-        {
-            bytes += event.len();
-            events.push(event);
-        }
-        v1::ExportRunResponse { events }
-    }
-}
-
-/// The next events of a run, which move `after` on; beside them what is wrong behind them.
-pub(super) fn export_page(
-    store: &dyn Store,
-    run: RunId,
-    after: &mut u64,
-) -> Result<(Vec<Bytes>, Option<LoadError>), LoadError> {
-    let mut events = Vec::new();
-    for row in store.read_run(run, *after, 256, EXPORT_BYTES)? {
-        match feed::events_of(&row, *after) {
-            Ok(more) => events.extend(more),
-            Err(damage) => return Ok((events, Some(LoadError::Damaged(Damage { run, ..damage })))),
-        }
-        *after = row.first_seq.saturating_add(u64::from(row.count)).saturating_sub(1);
-    }
-    Ok((events, None))
-}
-
-const MAX_EXTENSION_MS: i64 = 30 * 24 * 60 * 60 * 1000;

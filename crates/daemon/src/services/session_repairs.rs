@@ -7,7 +7,7 @@ use capataz_shard::{LoadError, session_stream};
 use capataz_store::Store;
 use prost::Message;
 
-use super::runs::export_page;
+use super::export::export_page;
 
 /// The code of what was repaired before a plan of a session that has ended without success.
 ///

@@ -6,7 +6,7 @@ use capataz_contracts::v1::child_run::Work as Child;
 use capataz_contracts::v1::run_accepted::Work as Accepted;
 use capataz_contracts::v1::start_run_request::Work as Asked;
 use capataz_contracts::validate::{self, PlanLimits};
-use capataz_contracts::{Violation, canonical, free, reference, v1};
+use capataz_contracts::{Violation, canonical, free, json, reference, v1};
 use capataz_engine::{BROWSER_AGENT, MAX_DEPTH, MAX_PLAN_BYTES, Plan, RunState, StartRun, Work};
 use capataz_hosts::browsers::Browsers;
 use capataz_policy::codes;
@@ -158,14 +158,10 @@ fn taken_over(task: &v1::Task, before: &RunState) -> Option<v1::TakenOver> {
 }
 
 fn blobs_of_result(result: &[u8]) -> Vec<v1::BlobRef> {
-    let result: serde_json::Value = serde_json::from_slice(result).unwrap_or_default();
-    let tasks = result["tasks"].as_array().into_iter().flatten();
-    let blobs = tasks.filter_map(|task| {
-        let blob = &task["output"]["$blob"];
-        let (blake3, size) = (blob["blake3"].as_str()?.to_owned(), blob["size"].as_u64()?);
-        Some(v1::BlobRef { blake3, size, ..v1::BlobRef::default() })
-    });
-    blobs.collect()
+    let read: Option<serde_json::Value> = serde_json::from_slice(result).ok();
+    let result: Option<v1::RunResult> =
+        read.and_then(|value| json::parse("capataz.v1.RunResult", &value).ok());
+    result.iter().flat_map(v1::RunResult::blobs).cloned().collect()
 }
 
 pub(super) fn not_continued(message: String) -> Status {

@@ -78,7 +78,7 @@ fn begin(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refusal> {
             settle::Questioning::WhenHigh,
         );
     }
-    turn.enters(task, &[TaskState::Active])?;
+    turn.enters(task, TaskState::Active)?;
     let place = turn.declared(task)?.child.as_ref().and_then(|child| child.place);
     let run_id = drawn(turn.state.seed, turn.next_seq(), turn.now.wall, place);
     let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
@@ -324,13 +324,7 @@ impl RunState {
             }
         }
         let output = (text.len() <= max_output).then(|| json_payload(text));
-        let outputs = whole.tasks.iter().filter_map(|task| task.output.as_ref());
-        let outputs = outputs.chain(whole.ask().and_then(|ask| ask.response.as_ref()));
-        let named = outputs.filter_map(|output| match &output.data {
-            Some(v1::payload::Data::Blob(blob)) => Some(blob.clone()),
-            _ => None,
-        });
-        let blobs = named.collect();
+        let blobs = whole.blobs().cloned().collect();
         Some(ChildNews::Ended { outcome: Some(whole.outcome()), error: whole.error, output, blobs })
     }
 }

@@ -56,7 +56,7 @@ pub(super) fn handle(
     if turn.state.binding().is_some_and(|bound| bound.worker != worker) {
         return Err(Refusal::Outdated);
     }
-    turn.enters(task, &[TaskState::Active])?;
+    turn.enters(task, TaskState::Active)?;
     let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
     let attempt = activity.next_attempt();
     let activation = activity.activation;

@@ -126,12 +126,6 @@ fn count(value: &Value) -> usize {
     count
 }
 
-/// The JSON of an input that may hold references.
-fn template_of(input: &v1::Payload) -> Option<&[u8]> {
-    let Some(v1::payload::Data::Inline(bytes)) = &input.data else { return None };
-    (is_json(&input.media_type) && may_hold_references(bytes)).then_some(bytes)
-}
-
 /// Records the task's input with its references resolved, if it contains any.
 pub(super) fn resolve(turn: &mut Turn<'_>, task: TaskRef, references: &mut References) -> Result<(), String> {
     if let Some(input) = resolve_input(turn, task, references)? {
@@ -150,7 +144,10 @@ fn resolve_input(
     let Some(input) = turn.state.plan.task(task).and_then(|declared| declared.input.as_ref()) else {
         return Ok(None);
     };
-    let Some(bytes) = template_of(input) else { return Ok(None) };
+    let Some(v1::payload::Data::Inline(bytes)) = &input.data else { return Ok(None) };
+    if !is_json(&input.media_type) || !may_hold_references(bytes) {
+        return Ok(None);
+    }
     if references.is_spent {
         return Err(too_much());
     }

@@ -45,7 +45,7 @@ pub(super) fn handle(turn: &mut Turn<'_>, name: &str, request_id: String) -> Res
 
 /// Begins the task anew. The next [`advance::advance`] decides whether its wave is over nevertheless.
 pub(super) fn reactivate(turn: &mut Turn<'_>, task: TaskRef, request_id: String) -> Result<(), Refusal> {
-    turn.enters(task, &[TaskState::Active])?;
+    turn.enters(task, TaskState::Active)?;
     let activation = turn.state.activity(task).map_or(1, |activity| activity.activation).saturating_add(1);
     turn.emit_request(Body::TaskReactivated(v1::TaskReactivated {
         wave: task.wave,

@@ -93,7 +93,9 @@ pub(super) fn offered(turn: &Turn<'_>, task: TaskRef, refusal: Refusal) -> Refus
     let later = begun_after(turn, task);
     let is_run =
         |task: &TaskRef| turn.state.activity(*task).is_some_and(|activity| activity.child().is_some());
-    let may_be = matches!(turn.state.phase, Phase::Running) && !is_stopping && !later.iter().any(is_run);
+    let may_be = matches!(turn.state.phase, Phase::Running)
+        && !is_stopping
+        && !std::iter::once(&task).chain(&later).any(is_run);
     let offers = std::mem::take(&mut error.options).into_iter().filter_map(|option| match &*option {
         CORRECT if !may_be => None,
         CORRECT if !later.is_empty() => Some(CASCADE.to_owned()),

@@ -336,8 +336,9 @@ pub(super) fn settle_without_advance(
         return Err(Refusal::Outdated);
     }
     let state = match ending.taken_over {
-        true => turn.enters(task, &[TaskState::Active, ending.state])?,
-        false => turn.enters(task, &[ending.state])?,
+        // By ACTIVE to where every task goes from there.
+        true => turn.enters(task, TaskState::Active).map(|_| ending.state)?,
+        false => turn.enters(task, ending.state)?,
     };
     let was_queued = turn.state.is_queued(task);
     let activation = activity.activation;

@@ -142,20 +142,16 @@ impl<'a> Turn<'a> {
         })
     }
 
-    /// The last of these states, which the task enters one after the other, where the lifecycle allows it (seed 000,
-    /// contract 2). A task stays ACTIVE between attempts.
+    /// The task's next state, where the lifecycle allows it (seed 000, contract 2). A task stays ACTIVE between attempts.
     ///
     /// # Errors
     /// INVALID_STATE_TRANSITION; nothing decides so.
-    pub(crate) fn enters(&self, task: TaskRef, states: &[TaskState]) -> Result<TaskState, Refusal> {
-        let mut from = self.state.activity(task).ok_or(Refusal::Outdated)?.state;
-        for to in states {
-            if from != *to && !planted::is(Fault::LifecycleNotAsked) {
-                lifecycle::transition(from, *to).map_err(|error| Refusal::Rule(Box::new(error)))?;
-            }
-            from = *to;
+    pub(crate) fn enters(&self, task: TaskRef, to: TaskState) -> Result<TaskState, Refusal> {
+        let from = self.state.activity(task).ok_or(Refusal::Outdated)?.state;
+        if from == to || planted::is(Fault::LifecycleNotAsked) {
+            return Ok(to);
         }
-        Ok(from)
+        lifecycle::transition(from, to).map_err(|error| Refusal::Rule(Box::new(error)))
     }
 
     pub(crate) fn declared(&self, task: TaskRef) -> Result<&Task, Refusal> {

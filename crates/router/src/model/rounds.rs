@@ -81,15 +81,12 @@ impl HeldOut<'_> {
         self.outside.get(class).copied().unwrap_or_default()
     }
 
-    /// For each spec, returns whether it can be chosen; false only if all of its examples are held out.
+    /// For each spec, returns whether it can be chosen: not where it is held out.
     fn takes_part(&self, corpus: &Corpus) -> Vec<bool> {
         let mut takes_part = vec![true; self.specs];
-        for held_out in [true, false] {
-            for (class, _) in self.outside.iter().enumerate().filter(|(_, outside)| **outside == held_out) {
-                let spec = corpus.classes.get(class).map_or(0, |class| class.spec);
-                if let Some(takes_part) = takes_part.get_mut(spec) {
-                    *takes_part = !held_out;
-                }
+        for (class, _) in corpus.classes.iter().zip(&self.outside).filter(|(_, outside)| **outside) {
+            if let Some(takes_part) = takes_part.get_mut(class.spec) {
+                *takes_part = false;
             }
         }
         takes_part

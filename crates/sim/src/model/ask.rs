@@ -39,6 +39,8 @@ struct CallModel {
     default_spec: String,
     /// What its spec answered last, where that can be read.
     answer: Option<Value>,
+    /// Names of what that answer wanted to be kept, and the daemon's door had no room for.
+    left_out: Vec<String>,
     /// The failure beneath all others.
     code: String,
     succeeded: Option<bool>,
@@ -165,6 +167,8 @@ impl AskModel {
         let said = object(&self.ask.preferences, self.ask.preferences_json.as_ref());
         let mut wanted: Vec<(usize, String, Value)> =
             said.into_iter().map(|(key, value)| (1, key, value)).collect();
+        let mut left_out: BTreeSet<String> =
+            self.calls.iter().flat_map(|call| call.left_out.iter().cloned()).collect();
         for answer in self.calls.iter().filter_map(|call| call.answer.as_ref()) {
             let Some(news) = answer.get("context_update").and_then(Value::as_object) else { continue };
             for key in ["emotional_state", "engagement_level"] {
@@ -176,7 +180,6 @@ impl AskModel {
             wanted.extend(custom.into_iter().map(|(key, value)| (2, key, value)));
         }
         let mut news: [Map<String, Value>; 3] = Default::default();
-        let mut left_out = BTreeSet::new();
         for (part, key, value) in wanted {
             let name = format!("{}{key}", ["", "preferences.", "custom."][part]);
             // What is as it was is not written again.
@@ -327,6 +330,7 @@ impl RunModel {
             spec: event.spec,
             default_spec: event.default_spec,
             answer: None,
+            left_out: Vec::new(),
             code: String::new(),
             succeeded: None,
             ended_at: 0,
@@ -416,6 +420,7 @@ impl RunModel {
         };
         // What breaks the contract is recorded as well, and says nothing.
         call.answer = read(output).filter(|answer| keeps_the_contract(answer, &call.spec, request_id));
+        call.left_out = call.answer.as_ref().and(output).map(dropped).unwrap_or_default();
         call.succeeded = Some(succeeded);
         call.ended_at = at;
         let mut error = error;
@@ -428,6 +433,12 @@ impl RunModel {
             call.answer.as_ref().and_then(|answer| answer.pointer("/error/recoverable")?.as_bool());
         let given_up = recoverable != Some(true) || attempt >= ATTEMPTS || stopped;
         Invariant::AttemptsCounted.check(given_up, || format!("{text} after attempt {attempt}"))?;
+        // Of a long answer the notes are too much where the call has failed, and small enough where it has not.
+        let due = usize::from(!succeeded && is_long(output) && call.answer.is_some());
+        let are_notes = call.left_out.iter().all(|name| name.starts_with("custom.notes-"));
+        Invariant::SessionTurns.check(call.left_out.len() == due && are_notes, || {
+            format!("{text} without {:?}", call.left_out)
+        })?;
         if succeeded {
             let valid = call.answer.as_ref().is_some_and(|answer| {
                 answer["success"] == true
@@ -484,10 +495,19 @@ fn is_drawn(spec: &str) -> bool {
     (0..=FOREIGN_SPEC).any(|index| spec_name(index) == spec)
 }
 
+fn is_long(output: Option<&v1::Payload>) -> bool {
+    output.is_some_and(|output| matches!(output.data, Some(Data::Blob(_))))
+}
+
+/// What the excerpt of a long answer says that it lacks.
+fn dropped(output: &v1::Payload) -> Vec<String> {
+    let Some(Data::Blob(blob)) = &output.data else { return Vec::new() };
+    blob.answer.as_ref().map(|excerpt| excerpt.left_out.clone()).unwrap_or_default()
+}
+
 fn read(output: Option<&v1::Payload>) -> Option<Value> {
     match output?.data.as_ref()? {
         Data::Inline(bytes) => serde_json::from_slice(bytes).ok(),
-        // Whoever answers at such length asks for little, so that all of it is in the excerpt.
         Data::Blob(blob) => serde_json::from_str(&blob.answer.as_ref()?.response).ok(),
     }
 }

@@ -482,8 +482,8 @@ impl RunModel {
         };
         question.open = false;
         question.answer = Some(event.answer.clone());
-        let (task, outcome_unknown) = (question.task, question.outcome_unknown);
-        let at_deadline = task.filter(|_| question.at_deadline);
+        let (task, outcome_unknown, at_deadline) =
+            (question.task, question.outcome_unknown, question.at_deadline);
         // Nobody answers a question that is withdrawn, or made superfluous by a retry.
         let by_somebody = !event.request_id.is_empty() || event.revision != 0;
         let of_revision = event.revision == question.revision || !by_somebody;
@@ -492,7 +492,9 @@ impl RunModel {
         let passes = !question.is_typed || event.answer != "succeeded" || passes(value.as_ref());
         Invariant::AnswersPassTheirSchema
             .check(passes, || format!("{} is answered with {value:?}", event.question_id))?;
-        if let Some(task) = at_deadline {
+        // What was asked about a task whose wave was taken back is withdrawn, and says nothing about it.
+        let task = task.filter(|task| event.answer != "withdrawn" || self.in_work(*task).is_ok());
+        if let Some(task) = task.filter(|_| at_deadline) {
             self.answered_at_deadline(task, event.answer.clone())?;
         }
         // What a person skips has failed, and is given up (CONTRACTS §1.2).

@@ -266,6 +266,7 @@ pub(super) const NUMBERS: &[Number] = &[
         "crates/crew/src/standing.rs",
         "HANDED_BACK_MOST_MS",
     ),
+    number("docs/limits.md", "holds its agent | {10 min} ", "crates/crew/src/limits.rs", "LONGEST_MS"),
     number(
         "docs/limits.md",
         "a task that is handed back again | {100 ms}",

@@ -216,6 +216,32 @@ fn the_largest_ask_script_and_answer_take_one_turn_each() {
     turns.check();
 }
 
+/// As many tasks as a plan may have, in as many waves, all of which but the last one have succeeded before.
+#[test]
+fn all_that_a_plan_can_take_over_is_taken_over_in_one_turn() {
+    let mut turns = Turns::new();
+    let waves: Vec<v1::Wave> = (0..1_000)
+        .map(|wave| {
+            let tasks = (0..50).map(|task| v1::Task {
+                name: format!("{wave:x}-{task:x}"),
+                agent: "a".to_owned(),
+                ..v1::Task::default()
+            });
+            v1::Wave { tasks: tasks.collect(), ..v1::Wave::default() }
+        })
+        .collect();
+    let mut plan = v1::Plan { name: "largest".to_owned(), waves, ..v1::Plan::default() };
+    Plan::materialise(&mut plan).unwrap();
+    plan.continues = Some("0199".to_owned());
+    for task in plan.waves.iter_mut().flat_map(|wave| &mut wave.tasks) {
+        task.taken_over = Some(v1::TakenOver::default());
+    }
+    plan.waves[999].tasks[49].taken_over = None;
+    let bench = turns.start("49,999 tasks are taken over", Work::Plan(plan));
+    assert_eq!(bench.state.progress(), (49_999, 50_000));
+    turns.check();
+}
+
 /// The answer of a spec that takes longest of those that have a mebibyte: what it wants to be kept are so many values.
 fn largest_answer(bench: &Bench, item: &str) -> v1::Payload {
     let custom = format!("[{}]", vec![item; 780_000 / (item.len() + 1)].join(","));
