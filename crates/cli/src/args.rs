@@ -20,8 +20,8 @@ pub use data::{BackupArgs, MachineArgs, RebuildArgs, RestoreArgs, VerifyArgs};
 pub use errors::ErrorsCommand;
 pub use router::{AskArgs, EvalArgs, LintArgs, RouterCommand};
 pub use runs::{
-    AgentsCommand, CancelArgs, ContinueArgs, ExtendArgs, ListArgs, ReportArgs, ResolveArgs, RunsCommand,
-    WatchArgs,
+    AgentsCommand, CancelArgs, ContinueArgs, ExtendArgs, ListArgs, Moment, ReportArgs, ResolveArgs,
+    RunsCommand, WatchArgs,
 };
 pub use sessions::{RepairArgs, STATE, SessionsArgs, SessionsCommand, StateArgs};
 

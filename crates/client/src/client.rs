@@ -182,6 +182,17 @@ impl Client {
         self.run_call(false, request, |mut runs, request| async move { runs.get_run(request).await }).await
     }
 
+    /// Folds a run again from its first event, and compares what is stored of it.
+    ///
+    /// # Errors
+    /// There is no such run, its log is damaged, or the daemon is not reached.
+    pub async fn replay_run(
+        &self,
+        request: v1::ReplayRunRequest,
+    ) -> Result<v1::ReplayRunResponse, ClientError> {
+        self.run_call(false, request, |mut runs, request| async move { runs.replay_run(request).await }).await
+    }
+
     /// The report of a run for people, in English or Spanish.
     ///
     /// # Errors

@@ -8,10 +8,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use capataz_contracts::v1;
 use capataz_engine::RunState;
 use capataz_runtime::{Busy, Reads};
 use capataz_shard::LoadError;
-use capataz_shard::journal::{go_on, load, load_within};
+use capataz_shard::journal::{go_on, load, load_at, load_within};
+use capataz_shard::replay::replay;
 use capataz_store::{RunId, Store};
 use dashmap::DashMap;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
@@ -120,13 +122,50 @@ impl Folds {
         if let Some(held) = self.reads.answer(move || read_on(&*store, run, kept, small)).await?? {
             return Ok(held);
         }
-        let permit = Arc::clone(&self.large).acquire_owned().await.map_err(|_| Busy::Lost)?;
+        let permit = self.right_to_a_large_one().await?;
         let store = Arc::clone(&self.store);
         // The permit goes with the read, which goes on where nobody waits for it any more.
         let held = self
             .reads
             .answer(move || load(&*store, run).map(|state| Held::new(state, Some(Arc::new(permit)))));
         Ok(held.await??)
+    }
+
+    /// The state of a run as it was after event `at`, which the run has.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub(crate) async fn at(&self, run: RunId, at: u64) -> Result<Held, Unread> {
+        let (store, small) = (Arc::clone(&self.store), self.small);
+        if let Some(state) = self.reads.answer(move || load_at(&*store, run, at, small)).await?? {
+            return Ok(Held::new(state, None));
+        }
+        let permit = self.right_to_a_large_one().await?;
+        let store = Arc::clone(&self.store);
+        let held = self.reads.answer(move || {
+            let state = load_at(&*store, run, at, u64::MAX)?;
+            Ok::<_, LoadError>(state.map(|state| Held::new(state, Some(Arc::new(permit)))))
+        });
+        held.await??.ok_or_else(|| Busy::Lost.into())
+    }
+
+    /// Folds a run anew and compares what is stored of it; `None` where the run is not there. How large it is nobody knows
+    /// before, so that this is done for one run at a time.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub(crate) async fn replay(&self, run: RunId) -> Result<Option<v1::ReplayRunResponse>, Unread> {
+        let permit = self.right_to_a_large_one().await?;
+        let store = Arc::clone(&self.store);
+        let replayed = self.reads.answer(move || {
+            let _permit = permit;
+            replay(&*store, run)
+        });
+        Ok(replayed.await??)
+    }
+
+    async fn right_to_a_large_one(&self) -> Result<OwnedSemaphorePermit, Busy> {
+        Arc::clone(&self.large).acquire_owned().await.map_err(|_| Busy::Lost)
     }
 
     fn keep(&self, run: RunId, state: &Arc<RunState>) {

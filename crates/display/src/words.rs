@@ -98,6 +98,7 @@ pub struct Words {
     pub doctor: Doctor,
     pub classified: Classified,
     pub agent_stats: AgentStats,
+    pub time_travel: TimeTravel,
     pub cascade: Cascade,
     pub session_views: SessionViews,
     pub ask: Ask,
@@ -170,7 +171,7 @@ pub mod routing;
 
 pub use actions::{Act, ActError, Browser, Page, ScriptLines};
 pub use doctor::Doctor;
-pub use explain::{AgentStats, Cascade, Classified, SessionViews};
+pub use explain::{AgentStats, Cascade, Classified, SessionViews, TimeTravel};
 
 const ENGLISH: Words = Words {
     ordinal: english_ordinal,
@@ -191,6 +192,7 @@ const ENGLISH: Words = Words {
     doctor: Doctor::ENGLISH,
     classified: Classified::ENGLISH,
     agent_stats: AgentStats::ENGLISH,
+    time_travel: TimeTravel::ENGLISH,
     cascade: Cascade::ENGLISH,
     session_views: SessionViews::ENGLISH,
     ask: Ask::ENGLISH,
@@ -221,6 +223,7 @@ const SPANISH: Words = Words {
     doctor: Doctor::SPANISH,
     classified: Classified::SPANISH,
     agent_stats: AgentStats::SPANISH,
+    time_travel: TimeTravel::SPANISH,
     cascade: Cascade::SPANISH,
     session_views: SessionViews::SPANISH,
     ask: Ask::SPANISH,
@@ -826,6 +829,7 @@ mod tests {
             .chain(Doctor::pairs())
             .chain(Classified::pairs())
             .chain(AgentStats::pairs())
+            .chain(TimeTravel::pairs())
             .chain(Cascade::pairs())
             .chain(SessionViews::pairs())
             .chain(Ask::pairs())

@@ -79,10 +79,12 @@ pub enum Fault {
     TakenOverWithNewInput,
     /// Slots are offered for an agent that a rate limit holds.
     HeldAgentIsOffered,
+    /// A run is folded again without its newest event.
+    ReplayStopsEarly,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 58] = [
+    pub const ALL: [Fault; 59] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -141,6 +143,7 @@ impl Fault {
         Fault::RepairUntold,
         Fault::TakenOverWithNewInput,
         Fault::HeldAgentIsOffered,
+        Fault::ReplayStopsEarly,
     ];
 }
 

@@ -23,7 +23,7 @@ use crate::touched::Touched;
 pub use crate::claim::{claim, claim_again};
 pub use crate::family::find;
 pub use crate::keys::find_keys;
-pub use crate::load::{Damage, LoadError, go_on, load, load_session, load_within, take_up_session};
+pub use crate::load::{Damage, LoadError, go_on, load, load_at, load_session, load_within, take_up_session};
 
 /// Appends in one transaction at most.
 pub const MAX_BATCH: usize = 1024;

@@ -40,6 +40,7 @@ mod queues;
 mod readings;
 pub mod rebuild;
 mod recovery;
+pub mod replay;
 mod requests;
 mod resting;
 mod returns;

@@ -140,18 +140,44 @@ pub fn load_within(
     state: Option<RunState>,
     max_bytes: u64,
 ) -> Result<Option<RunState>, LoadError> {
+    load_until(store, run, state, u64::MAX, max_bytes)
+}
+
+/// Reads a run as it was after event `at`, which there is; else as [`load_within`].
+///
+/// # Errors
+/// The store cannot be read, or the log is damaged.
+pub fn load_at(
+    store: &dyn Store,
+    run: RunId,
+    at: u64,
+    max_bytes: u64,
+) -> Result<Option<RunState>, LoadError> {
+    load_until(store, run, None, at, max_bytes)
+}
+
+fn load_until(
+    store: &dyn Store,
+    run: RunId,
+    state: Option<RunState>,
+    until: u64,
+    max_bytes: u64,
+) -> Result<Option<RunState>, LoadError> {
     let is_small = |state: &RunState| state.bytes() <= max_bytes;
     let mut state = match state {
         Some(state) => Some(state),
-        None => match snapshot_of(store, run, SNAPSHOT_FORMAT)? {
+        None => match snapshot_of(store, run, SNAPSHOT_FORMAT)?.filter(|snapshot| snapshot.seq <= until) {
             Some(snapshot) if snapshot.state.len() as u64 > max_bytes => return Ok(None),
             snapshot => snapshot.and_then(|snapshot| state_of(&snapshot)),
         },
     };
     let mut seq = state.as_ref().map_or(0, RunState::seq);
     while state.as_ref().is_none_or(is_small) {
-        let mut add = |state, event| add_to_run(run, state, event);
-        if !read_page(store, run, &mut state, &mut seq, &mut add)? {
+        let mut add = |state: Option<RunState>, event: v1::Event| match state {
+            Some(state) if event.seq > until => Ok(state),
+            state => add_to_run(run, state, event),
+        };
+        if seq >= until || !read_page(store, run, &mut state, &mut seq, &mut add)? {
             let mut state = state.ok_or_else(|| LoadError::Damaged(Damage::of_nothing(run)))?;
             state.loaded();
             return Ok(Some(state));

@@ -6,11 +6,13 @@ use bytes::{Bytes, BytesMut};
 use capataz_contracts::v1::{self, event::Body};
 use capataz_engine::session::SessionState;
 use capataz_engine::{EVENT_FORMAT, Plan, RunState, SNAPSHOT_FORMAT};
-use capataz_shard::journal::{load, load_session};
+use capataz_shard::journal::{load, load_at, load_session};
+use capataz_shard::projection::listed;
+use capataz_shard::replay::replay;
 use capataz_shard::{SESSION_SNAPSHOT_FORMAT, session_stream};
 use capataz_store::{
     Append, AppendOutcome, Create, Mark, Millis, RunId, ShardId, ShardWriter, Snapshot, SqliteOptions,
-    SqliteStore, Store,
+    SqliteStore, Store, Summary,
 };
 use prost::Message;
 use tempfile::TempDir;
@@ -118,5 +120,97 @@ fn a_snapshot_of_a_session_that_is_ahead_of_the_log_is_thrown_away() {
         let state = ahead.snapshot().unwrap().into();
         writer.put_snapshot(stream, &Snapshot { seq, format: SESSION_SNAPSHOT_FORMAT, state }).unwrap();
         assert_eq!(load_session(&store, stream).unwrap().unwrap(), whole);
+    }
+}
+
+/// Adds the third event, with what the list of runs is to say after it.
+fn pause(writer: &mut dyn ShardWriter, run: RunId, events: &[v1::Event], summary: Summary) {
+    let append = Append {
+        run,
+        first_seq: 3,
+        count: 1,
+        events: encoded(&events[2..]),
+        create: None,
+        summary: Some(summary),
+        rest: None,
+        derived: Vec::new(),
+        blobs: Vec::new(),
+        joined: false,
+        key: None,
+    };
+    assert!(matches!(writer.commit(&[append]).unwrap()[..], [AppendOutcome::Committed(_)]));
+}
+
+fn snapshot_of(state: &RunState, format: u32) -> Snapshot {
+    Snapshot { seq: state.seq(), format, state: state.snapshot().unwrap().into() }
+}
+
+#[test]
+fn a_run_folded_again_agrees_with_its_row_and_with_its_snapshot() {
+    let run = RunId(Uuid::from_u128(7));
+    let events = of_run();
+    let (_folder, store, mut writer) = store(run, &events[..2]);
+    let early = load(&store, run).unwrap();
+    let mut late = early.clone();
+    late.apply(events[2].clone()).unwrap();
+    pause(&mut *writer, run, &events, listed(&late));
+
+    let agrees = |snapshot_seq| v1::ReplayRunResponse { events: 3, snapshot_seq, differences: Vec::new() };
+    assert_eq!(replay(&store, run).unwrap(), Some(agrees(None)));
+    writer.put_snapshot(run, &snapshot_of(&early, SNAPSHOT_FORMAT)).unwrap();
+    assert_eq!(replay(&store, run).unwrap(), Some(agrees(Some(2))));
+    writer.put_snapshot(run, &snapshot_of(&early, SNAPSHOT_FORMAT - 1)).unwrap();
+    assert_eq!(replay(&store, run).unwrap(), Some(agrees(None)), "one of another build");
+    assert_eq!(replay(&store, RunId(Uuid::from_u128(8))).unwrap(), None);
+}
+
+#[test]
+fn what_is_stored_otherwise_is_told_with_both_values() {
+    let run = RunId(Uuid::from_u128(7));
+    let events = of_run();
+    let (_folder, store, mut writer) = store(run, &events[..2]);
+    let mut late = load(&store, run).unwrap();
+    late.apply(events[2].clone()).unwrap();
+    pause(&mut *writer, run, &events, Summary { tasks_total: 5, ..listed(&late) });
+    // The snapshot is of event 2, at which nobody has paused the run.
+    let forged = Snapshot { seq: 2, ..snapshot_of(&late, SNAPSHOT_FORMAT) };
+    writer.put_snapshot(run, &forged).unwrap();
+
+    let replayed = replay(&store, run).unwrap().unwrap();
+    assert_eq!((replayed.events, replayed.snapshot_seq), (3, Some(2)));
+    let told: Vec<(&str, Option<&str>, Option<&str>)> = replayed
+        .differences
+        .iter()
+        .map(|told| (&*told.path, told.stored.as_deref(), told.folded.as_deref()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("snapshot.seq", Some("3"), Some("2")),
+            ("snapshot.status", Some("\"paused\""), Some("\"running\"")),
+            ("row.tasks_total", Some("5"), Some("1")),
+        ]
+    );
+    writer.put_snapshot(run, &Snapshot { state: Bytes::from_static(b"?"), ..forged }).unwrap();
+    let replayed = replay(&store, run).unwrap().unwrap();
+    assert_eq!(replayed.differences[0].path, "snapshot");
+}
+
+#[test]
+fn a_run_is_read_as_it_was_after_any_of_its_events() {
+    let run = RunId(Uuid::from_u128(7));
+    let events = of_run();
+    let (_folder, store, mut writer) = store(run, &events);
+    for at in 1..=3 {
+        let then = RunState::fold(7, events[..at].to_vec()).unwrap();
+        let read = |max_bytes| load_at(&store, run, at as u64, max_bytes).unwrap();
+        assert_eq!(read(u64::MAX).as_ref(), Some(&then));
+        assert_eq!(read(1), None, "larger than that");
+        // A snapshot of that moment or of an earlier one is where reading begins; of a later one it is not.
+        writer.put_snapshot(run, &snapshot_of(&then, SNAPSHOT_FORMAT)).unwrap();
+        for earlier in 1..=at {
+            let before = RunState::fold(7, events[..earlier].to_vec()).unwrap();
+            assert_eq!(load_at(&store, run, earlier as u64, u64::MAX).unwrap(), Some(before));
+        }
     }
 }

@@ -76,6 +76,7 @@ invariants! {
     WarnedInTime: "A task is warned of each of its deadlines once at most, and when less than a minute is left.";
     SnapshotFaithful: "A snapshot with the events after it equals the fold of the whole log.";
     StateMatchesLog: "With nothing in flight, a shard's state equals the fold of the log.";
+    ReplayAgrees: "Whoever folds a run again finds all of its events, and nothing stored of it that they do not say.";
     ListMatchesLog: "The list of runs says of a run whether it has finished, when it changed last, and how many tasks have settled, as its log does.";
     DerivedMatchLog: "A run has exactly the derived rows that follow from its events, and all rows that queries read can be made again from the log.";
     OnlyDamagedAreQuarantined: "A run is in quarantine where its log is damaged, until the first claim after its bytes are restored; and no other is.";

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use capataz_contracts::v1::{self, event::Body};
+use capataz_shard::journal::LoadError;
 use capataz_shard::projection::{CHILD, child_key};
 use capataz_shard::rebuild::{self, Told};
+use capataz_shard::replay::replay;
 use capataz_store::{Derived, Place, RunId, Store};
 use prost::Message;
 
@@ -17,6 +19,7 @@ impl World {
     pub(crate) fn check_rows(&self) -> Result<(), Violation> {
         self.check_list()?;
         self.check_children()?;
+        self.check_replays()?;
         let mut wrong = Vec::new();
         let mut tell = |told: Told<'_>| match told {
             Told::Differs(difference) => wrong.push(difference.to_string()),
@@ -39,6 +42,23 @@ impl World {
             Invariant::ListMatchesLog.check(listed == logged, || {
                 format!("run {}: listed {listed:?}, logged {logged:?}", run.run)
             })?;
+        }
+        Ok(())
+    }
+
+    /// Whoever folds a run again finds all of its events, and nothing stored that they do not say.
+    fn check_replays(&self) -> Result<(), Violation> {
+        for run in self.model.runs().filter(|run| !run.removed) {
+            let replayed = match replay(&self.disk.store, run.run) {
+                Ok(replayed) => replayed,
+                Err(LoadError::Damaged(damage)) if self.damages.was_damaged(damage.run) => continue,
+                Err(error) => return Invariant::ReplayAgrees.broken(error.to_string()),
+            };
+            let agrees = replayed
+                .as_ref()
+                .is_some_and(|replayed| replayed.events == run.seq() && replayed.differences.is_empty());
+            Invariant::ReplayAgrees
+                .check(agrees, || format!("run {} at {}: {replayed:?}", run.run, run.seq()))?;
         }
         Ok(())
     }

@@ -9,6 +9,24 @@ use clap::{Args, Subcommand};
 
 use super::{Following, Patience, label, outcome, parse_duration, status};
 
+/// A run, at one of its events or as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moment {
+    pub run: String,
+    pub at: Option<u64>,
+}
+
+/// Reads `RUN` or `RUN@SEQ`.
+fn moment(text: &str) -> Result<Moment, String> {
+    let Some((run, at)) = text.rsplit_once('@') else {
+        return Ok(Moment { run: text.to_owned(), at: None });
+    };
+    match at.parse() {
+        Ok(at) if at > 0 => Ok(Moment { run: run.to_owned(), at: Some(at) }),
+        _ => Err(format!("{at:?} is not the number of an event: a whole number from 1")),
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub enum RunsCommand {
     /// List runs, newest first
@@ -19,6 +37,7 @@ Examples:
   capataz runs show latest
   capataz runs show 7f3a --outputs
   capataz runs show latest --state active --state failed
+  capataz runs show latest --at 12
   capataz runs show latest --json | jq '.waves[].tasks[].state'")]
     Show {
         /// Id of the run, the beginning or end of it, or `latest`
@@ -31,6 +50,43 @@ Examples:
         /// deleted; repeatable
         #[arg(long = "state", value_name = "STATE", value_parser = task_state)]
         states: Vec<TaskState>,
+        /// The run as it was after this event; `runs logs` shows their numbers
+        #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
+        at: Option<u64>,
+    },
+    /// Tell in what two runs differ, or two moments of one run
+    #[command(after_help = "\
+Examples:
+  capataz runs diff latest@12 latest
+  capataz runs diff 7f3a 9c01
+  capataz runs diff 7f3a@40 9c01@40 --all --json
+
+Of two different runs, what they never have in common is not compared: ids, times, workers and numbers of events.
+Exit code 0 if nothing differs, 1 if something does.")]
+    Diff {
+        /// Id of a run, the beginning or end of it, or `latest`; with `@SEQ`, as it was after this event
+        #[arg(value_name = "RUN[@SEQ]", value_parser = moment)]
+        before: Moment,
+        /// The run, or the moment of it, to compare that with
+        #[arg(value_name = "RUN[@SEQ]", value_parser = moment)]
+        after: Moment,
+        /// Compare also what two runs never have in common
+        #[arg(long)]
+        all: bool,
+    },
+    /// Fold the events of a run again, and compare what is stored of it
+    ///
+    /// Nothing is decided anew: the log says what was decided, not how one would decide today.
+    #[command(after_help = "\
+Examples:
+  capataz runs replay latest
+  capataz runs replay 7f3a --json | jq .differences
+
+Exit code 0 if what is stored is what the events say, 1 if it differs.")]
+    Replay {
+        /// Id of the run, the beginning or end of it, or `latest`
+        #[arg(value_name = "RUN")]
+        run: String,
     },
     /// Watch a run until it ends, then print its report
     Watch(WatchArgs),

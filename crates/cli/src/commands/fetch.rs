@@ -15,6 +15,16 @@ const LATEST: &str = "latest";
 
 /// The run with all of its tasks.
 pub async fn run(daemon: &Daemon, run_id: &str, include_outputs: bool) -> Result<v1::Run, Failure> {
+    run_at(daemon, run_id, None, include_outputs).await
+}
+
+/// The run with all of its tasks, as it was after event `at_seq`; `None`: as it stands.
+pub async fn run_at(
+    daemon: &Daemon,
+    run_id: &str,
+    at_seq: Option<u64>,
+    include_outputs: bool,
+) -> Result<v1::Run, Failure> {
     let mut whole: Option<v1::Run> = None;
     let mut task_offset = 0;
     loop {
@@ -23,6 +33,7 @@ pub async fn run(daemon: &Daemon, run_id: &str, include_outputs: bool) -> Result
             include_outputs,
             task_offset,
             task_limit: TASKS,
+            at_seq,
             ..v1::GetRunRequest::default()
         };
         let response = daemon.client.get_run(request).await.map_err(|error| daemon.failure(error))?;

@@ -23,6 +23,7 @@ mod session_views;
 pub mod sessions;
 mod state_sync;
 mod steer;
+mod time_travel;
 
 use capataz_client::{Client, ClientError};
 

@@ -4,7 +4,7 @@ use capataz_contracts::{json, v1};
 use capataz_policy::lifecycle::TaskState;
 use serde_json::{Value, json};
 
-use super::{Daemon, Outcome, ending, fetch, script_report};
+use super::{Daemon, Outcome, ending, fetch, script_report, time_travel};
 use crate::args::{Global, ListArgs, RunsCommand, WatchArgs};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -24,7 +24,11 @@ pub async fn runs(command: RunsCommand, global: &Global, out: &mut Output) -> Ou
     let daemon = &Daemon::connect(global).await?;
     match command {
         RunsCommand::List(args) => list(daemon, args, out).await,
-        RunsCommand::Show { run, outputs, states } => show(daemon, &run, outputs, &states, out).await,
+        RunsCommand::Show { run, outputs, states, at } => show(daemon, &run, outputs, &states, at, out).await,
+        RunsCommand::Diff { before, after, all } => {
+            time_travel::diff(daemon, &before, &after, all, out).await
+        }
+        RunsCommand::Replay { run } => time_travel::replay(daemon, &run, out).await,
         RunsCommand::Continue(args) => super::run::continued(daemon, args, out).await,
         RunsCommand::Watch(args) => watch(daemon, args, out).await,
         RunsCommand::Logs { run, follow } => logs(daemon, &run, follow, out).await,
@@ -84,9 +88,16 @@ async fn list(daemon: &Daemon, args: ListArgs, out: &mut Output) -> Outcome {
     Ok(Exit::Ok)
 }
 
-async fn show(daemon: &Daemon, run: &str, outputs: bool, states: &[TaskState], out: &mut Output) -> Outcome {
+async fn show(
+    daemon: &Daemon,
+    run: &str,
+    outputs: bool,
+    states: &[TaskState],
+    at: Option<u64>,
+    out: &mut Output,
+) -> Outcome {
     let run_id = fetch::run_id(daemon, run).await?;
-    let mut run = fetch::run(daemon, &run_id, outputs).await?;
+    let mut run = fetch::run_at(daemon, &run_id, at, outputs).await?;
     if !states.is_empty() {
         let wanted = |task: &v1::TaskView| {
             TaskState::from_proto(task.state).is_some_and(|state| states.contains(&state))
@@ -97,8 +108,11 @@ async fn show(daemon: &Daemon, run: &str, outputs: bool, states: &[TaskState], o
         out.document(&json::print("capataz.v1.Run", &run));
         return Ok(Exit::Ok);
     }
+    if let Some(at) = at {
+        out.note(&fill(words().time_travel.as_it_was, &[&at.to_string()]));
+    }
     if run.kind() == v1::RunKind::Script {
-        return show_script(daemon, &run, out).await;
+        return show_script(daemon, &run, at, out).await;
     }
     out.line(&display::show(&run, now_ms(), out.paint));
     let tasks = run.waves.iter().flat_map(|wave| &wave.tasks);
@@ -112,8 +126,8 @@ async fn show(daemon: &Daemon, run: &str, outputs: bool, states: &[TaskState], o
 }
 
 /// Prints a script by its actions, which its events describe. The waves below the actions are an implementation detail.
-async fn show_script(daemon: &Daemon, run: &v1::Run, out: &mut Output) -> Outcome {
-    let events = script_report::read(daemon, &run.run_id).await?;
+async fn show_script(daemon: &Daemon, run: &v1::Run, at: Option<u64>, out: &mut Output) -> Outcome {
+    let events = script_report::read(daemon, &run.run_id, at.unwrap_or(u64::MAX)).await?;
     let report = Report { run, events: &events, answer: None, verbose: true };
     out.line(&report.whole(now_ms(), out.paint));
     Ok(Exit::Ok)

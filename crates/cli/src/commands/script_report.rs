@@ -49,7 +49,7 @@ pub struct Written {
 /// The run is not a script, the daemon cannot be reached, or the file cannot be written. Evidence that is no longer
 /// stored is not an error: the report mentions it.
 pub async fn write(daemon: &Daemon, run_id: &str, file: &Path, out: &mut Output) -> Result<Written, Failure> {
-    let run = read(daemon, run_id).await?;
+    let run = read(daemon, run_id, u64::MAX).await?;
     let Some(script) = run.script else {
         return Err(Failure::invalid(fill(words().page.not_a_script, &[run_id])));
     };
@@ -82,12 +82,16 @@ pub async fn write(daemon: &Daemon, run_id: &str, file: &Path, out: &mut Output)
     Ok(Written { bytes: html.len(), actions })
 }
 
-/// Reads the run by its events.
-pub async fn read(daemon: &Daemon, run_id: &str) -> Result<Run, Failure> {
+/// Reads the run by its events, up to event `until`.
+pub async fn read(daemon: &Daemon, run_id: &str, until: u64) -> Result<Run, Failure> {
     let mut run = Run::default();
     let mut events = daemon.client.export_run(run_id).await.map_err(|error| daemon.failure(error))?;
     while let Some(event) = events.next().await {
-        run.apply(&event.map_err(|error| daemon.failure(error))?);
+        let event = event.map_err(|error| daemon.failure(error))?;
+        if event.seq > until {
+            break;
+        }
+        run.apply(&event);
     }
     Ok(run)
 }

@@ -306,6 +306,13 @@ impl RunService for Fake {
         not_faked()
     }
 
+    async fn replay_run(
+        &self,
+        _: Request<v1::ReplayRunRequest>,
+    ) -> Result<Response<v1::ReplayRunResponse>, Status> {
+        not_faked()
+    }
+
     async fn release_run(
         &self,
         _: Request<v1::ReleaseRunRequest>,

@@ -9143,16 +9143,56 @@ pub struct GetRunRequest {
     /// Most tasks to return; default and at most 1,000. Fewer are returned where their outputs are large.
     #[prost(uint32, tag = "5")]
     pub task_limit: u32,
+    /// The run as it was after this event, from 1 to the number of its newest one; by default as it stands. What no event
+    /// tells is left out then: the health checks of the work that goes on, the states of runs that it has started, and
+    /// repairs of its session.
+    #[prost(uint64, optional, tag = "6")]
+    pub at_seq: ::core::option::Option<u64>,
 }
 /// The run.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetRunResponse {
-    /// The run as it stands.
+    /// The run as it stands, or as it was.
     #[prost(message, optional, tag = "1")]
     pub run: ::core::option::Option<Run>,
     /// Where there are more tasks: the offset to go on with.
     #[prost(uint32, optional, tag = "2")]
     pub next_task_offset: ::core::option::Option<u32>,
+}
+/// Which run is to be folded again.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReplayRunRequest {
+    /// The run, a UUID.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+}
+/// What was folded, and where what is stored differs.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReplayRunResponse {
+    /// The events that were folded: all that the run had when it was asked for.
+    #[prost(uint64, tag = "1")]
+    pub events: u64,
+    /// The number of the newest event in the snapshot that was compared; absent where there is no snapshot, or one of another
+    /// build, which no build of this kind reads.
+    #[prost(uint64, optional, tag = "2")]
+    pub snapshot_seq: ::core::option::Option<u64>,
+    /// Where they differ; empty: nowhere. At most 100.
+    #[prost(message, repeated, tag = "3")]
+    pub differences: ::prost::alloc::vec::Vec<ReplayDifference>,
+}
+/// One value that is stored otherwise than it is folded.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReplayDifference {
+    /// Where the value stands: `row.` or `snapshot.`, and its path; `snapshot` alone where the state differs in what no view
+    /// of the run shows.
+    #[prost(string, tag = "1")]
+    pub path: ::prost::alloc::string::String,
+    /// The stored value as JSON; absent where there is none.
+    #[prost(string, optional, tag = "2")]
+    pub stored: ::core::option::Option<::prost::alloc::string::String>,
+    /// The folded value as JSON; absent where there is none.
+    #[prost(string, optional, tag = "3")]
+    pub folded: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// Whose report is wanted, and for whom.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -9919,6 +9959,32 @@ pub mod run_service_client {
                 .insert(GrpcMethod::new("capataz.v1.RunService", "ExportRun"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// Folds the run again from its first event, and compares what comes of it with what is stored: the row of the run, and
+        /// the snapshot of its state. Nothing is decided anew, and nothing is changed.
+        pub async fn replay_run(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReplayRunRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReplayRunResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SmallCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.RunService/ReplayRun",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.RunService", "ReplayRun"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Removes a run that has finished, or that is in quarantine, with all that is kept of it but its idempotency key.
         pub async fn delete_run(
             &mut self,
@@ -10108,6 +10174,15 @@ pub mod run_service_server {
             &self,
             request: tonic::Request<super::ExportRunRequest>,
         ) -> std::result::Result<tonic::Response<Self::ExportRunStream>, tonic::Status>;
+        /// Folds the run again from its first event, and compares what comes of it with what is stored: the row of the run, and
+        /// the snapshot of its state. Nothing is decided anew, and nothing is changed.
+        async fn replay_run(
+            &self,
+            request: tonic::Request<super::ReplayRunRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReplayRunResponse>,
+            tonic::Status,
+        >;
         /// Removes a run that has finished, or that is in quarantine, with all that is kept of it but its idempotency key.
         async fn delete_run(
             &self,
@@ -10917,6 +10992,51 @@ pub mod run_service_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.RunService/ReplayRun" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReplayRunSvc<T: RunService>(pub Arc<T>);
+                    impl<
+                        T: RunService,
+                    > tonic::server::UnaryService<super::ReplayRunRequest>
+                    for ReplayRunSvc<T> {
+                        type Response = super::ReplayRunResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReplayRunRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RunService>::replay_run(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReplayRunSvc(inner);
+                        let codec = crate::codec::SmallCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

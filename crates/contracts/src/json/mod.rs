@@ -18,6 +18,7 @@
 //! does not know has no name: unknown fields are left out, and an unknown enum value is its number, which is not read
 //! back.
 
+mod differences;
 mod payload;
 mod print;
 mod read;
@@ -34,6 +35,7 @@ use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage};
 use serde_json::Value;
 
+pub use differences::{Difference, differences};
 pub(crate) use payload::{BLOB, MEDIA_TYPE};
 pub use payload::{JSON_MEDIA_TYPE, depth_is_within, is_json};
 pub use text::{from_slice, from_str};

@@ -169,9 +169,32 @@ impl Runs {
     /// The state of a run whose row was read just now.
     pub(super) async fn fold(&self, row: &RunRow) -> Result<Held, Status> {
         let run = row.run;
-        let read = match self.folds.get(run).await {
-            Ok(held) if held.seq() >= row.last_seq => return Ok(held),
-            Ok(held) => Ok(held),
+        let read = self.folds.get(run).await;
+        if let Ok(held) = &read
+            && held.seq() >= row.last_seq
+        {
+            return Ok(held.clone());
+        }
+        self.unless_unread(run, read).await
+    }
+
+    /// The state as it was after event `at`.
+    async fn fold_at(&self, row: &RunRow, at: u64) -> Result<Held, Status> {
+        if !(1..=row.last_seq).contains(&at) {
+            let message = format!("the run has the events 1 to {}, and not {at}", row.last_seq);
+            return Err(status::invalid_field("at_seq", "range", &message));
+        }
+        self.unless_unread(row.run, self.folds.at(row.run, at).await).await
+    }
+
+    /// What was read of a run, or why it was not.
+    async fn unless_unread<T: Send + 'static>(
+        &self,
+        run: RunId,
+        read: Result<T, Unread>,
+    ) -> Result<T, Status> {
+        let read = match read {
+            Ok(read) => Ok(read),
             Err(Unread::Busy(busy)) => return Err(status::busy(busy)),
             Err(Unread::Load(error)) => {
                 let runtime = self.runtime.clone();
@@ -423,23 +446,25 @@ impl RunService for Runs {
             limit => limit.min(MAX_TASK_PAGE),
         };
         let row = self.whole(run).await?;
-        let state = self.fold(&row).await?;
-        let health = match request.summary_only {
-            true => Vec::new(),
-            false => self.health(&row).await,
+        let state = match request.at_seq {
+            Some(at) => self.fold_at(&row, at).await?,
+            None => self.fold(&row).await?,
         };
+        // What no event tells is known of the present only.
+        let with_news = !request.summary_only && request.at_seq.is_none();
+        let health = if with_news { self.health(&row).await } else { Vec::new() };
         let runtime = self.runtime.clone();
         let response = answer(&self.runtime, move || {
             let store = &**runtime.store();
             let mut limit = wanted as usize;
-            let children = match request.summary_only {
-                true => Vec::new(),
-                false => family::shown(store, run).map_err(|error| status::store(&error))?,
+            let children = match with_news {
+                true => family::shown(store, run).map_err(|error| status::store(&error))?,
+                false => Vec::new(),
             };
-            let repaired = match request.summary_only {
-                true => None,
-                false => session_repairs::of(store, &run.to_string(), &state)
+            let repaired = match with_news {
+                true => session_repairs::of(store, &run.to_string(), &state)
                     .map_err(|error| unreadable(&runtime, &error))?,
+                false => None,
             };
             loop {
                 let options = ViewOptions {
@@ -467,6 +492,16 @@ impl RunService for Runs {
         })
         .await?;
         Ok(Response::new(response))
+    }
+
+    async fn replay_run(
+        &self,
+        request: Request<v1::ReplayRunRequest>,
+    ) -> Result<Response<v1::ReplayRunResponse>, Status> {
+        let run = parse_run(&request.into_inner().run_id)?;
+        self.whole(run).await?;
+        let replayed = self.unless_unread(run, self.folds.replay(run).await).await?;
+        Ok(Response::new(replayed.ok_or_else(|| status::not_found(&run.to_string()))?))
     }
 
     async fn render_report(

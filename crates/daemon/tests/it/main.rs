@@ -29,4 +29,5 @@ mod sessions;
 mod slow_readers;
 mod streams;
 mod support;
+mod time_travel;
 mod trace;

@@ -47,6 +47,23 @@ texts! {
         answer: "answer" / "respuesta",
     }
 
+    /// `runs show --at`, `runs diff` and `runs replay`.
+    TimeTravel {
+        as_it_was: "As it was after event {0}." / "Como estaba tras el evento {0}.",
+        same: "No difference." / "Sin diferencias.",
+        left_aside: "Not compared: ids, times, workers and numbers of events, which two runs never share. --all compares them too."
+            / "No se compara: ids, tiempos, trabajadores y números de evento, que dos ejecuciones nunca comparten. --all también los compara.",
+        more: "Only the first {0} differences are shown." / "Solo se muestran las primeras {0} diferencias.",
+        replayed: "{0} events folded again." / "{0} eventos plegados de nuevo.",
+        agrees: "The row of the run agrees with them." / "La fila de la ejecución coincide con ellos.",
+        agrees_both: "The row of the run agrees with them, and so does the snapshot, which is of event {0}."
+            / "La fila de la ejecución coincide con ellos, y también la instantánea, que es del evento {0}.",
+        differs: "What is stored differs from what the events say:"
+            / "Lo guardado difiere de lo que dicen los eventos:",
+        truth: "The events are the truth, and what is read of a run begins with its snapshot. Report this with the output of `capataz runs export {0}`; `capataz rebuild` makes what can be made from the events again."
+            / "Los eventos son la verdad, y lo que se lee de una ejecución empieza por su instantánea. Informa de esto con la salida de `capataz runs export {0}`; `capataz rebuild` rehace lo que se puede hacer a partir de los eventos.",
+    }
+
     /// `runs explain`.
     Cascade {
         nothing: "Nothing was decided yet." / "Todavía no se decidió nada.",
