@@ -393,6 +393,7 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
         "ninguna respuesta a esa solicitud sugiere un paso que siga abierto",
     ),
     ("{0} is not a run id", "{0} no es un id de ejecución"),
+    ("the run has the events 1 to {0}, and not {1}", "la ejecución tiene los eventos 1 a {0}, y no el {1}"),
     ("is not a page token", "no es un token de página"),
     ("is not a cursor of this daemon", "no es un cursor de este daemon"),
     ("at most {0} names in all", "{0} nombres en total como máximo"),
