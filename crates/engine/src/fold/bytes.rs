@@ -199,3 +199,19 @@ impl AskedQuestion {
         message(&self.question).saturating_add(text(&self.question.question_id)).saturating_add(ENTRY)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_weighs_its_bytes_and_what_its_length_may_take() {
+        assert_eq!(text(""), 16);
+        assert_eq!(text("años"), 5 + 16);
+    }
+
+    #[test]
+    fn a_run_may_have_256_mebibytes() {
+        assert_eq!(MAX_RUN_BYTES, 268_435_456);
+    }
+}
