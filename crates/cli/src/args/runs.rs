@@ -33,6 +33,8 @@ Examples:
         states: Vec<TaskState>,
     },
     /// Watch a run until it ends, then print its report
+    ///
+    /// On a terminal, the key `e` gives the task that is next to time out 15 minutes more.
     Watch(WatchArgs),
     /// Stop a run; running tasks get their grace period
     Cancel(CancelArgs),
