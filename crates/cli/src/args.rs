@@ -267,7 +267,7 @@ pub struct RunArgs {
 /// Whether and how a run is followed that was just started.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Following {
-    /// Show events as they happen
+    /// Show events as they happen; on a terminal, the key `e` gives the task that is next to time out 15 minutes more
     #[arg(long, short = 'w', conflicts_with = "detach")]
     pub watch: bool,
     /// Wait for the end (the default)

@@ -177,19 +177,23 @@ fn evidence_line(piece: &v1::EvidenceRef) -> String {
     )
 }
 
-/// The outputs of the actions, one a line.
+/// The outputs of the actions, one a line, and what a mask in one means.
 pub fn outputs(script: &ScriptRun, paint: Paint) -> String {
     let lines: Vec<String> = script
         .outputs
         .iter()
-        .map(|(name, value)| {
-            let value = truncated(&describe::output(value), OUTPUT_LENGTH);
-            format!("  {} = {value}", paint.text(Tone::Strong, &visible(name)))
+        .map(|(name, output)| {
+            let value = truncated(&describe::output(&output.value), OUTPUT_LENGTH);
+            format!("  {} = {value}{}", paint.text(Tone::Strong, &visible(name)), describe::masked(output))
         })
         .collect();
-    match lines.is_empty() {
-        true => String::new(),
-        false => format!("{}\n{}", words().act.outputs, lines.join("\n")),
+    if lines.is_empty() {
+        return String::new();
+    }
+    let listed = format!("{}\n{}", words().act.outputs, lines.join("\n"));
+    match script.outputs.values().any(|output| output.redacted) {
+        true => format!("{listed}\n{}", words().act.masked_about),
+        false => listed,
     }
 }
 
@@ -221,6 +225,7 @@ pub fn outcome_line(script: &ScriptRun, now_ms: i64, paint: Paint) -> String {
 mod tests {
     use super::*;
     use crate::script::tests::{fold, story};
+    use crate::words::Language;
 
     #[test]
     fn a_script_is_shown_by_its_actions() {
@@ -234,6 +239,33 @@ mod tests {
         assert_eq!(actions(&script, 0, Paint::OFF), expected);
         assert_eq!(outcome_line(&script, 0, Paint::OFF), "shop: failed in 0.5s; 3 of 4 actions succeeded");
         assert_eq!(outputs(&script, Paint::OFF), "Outputs:\n  total = 12 €");
+    }
+
+    #[test]
+    fn an_output_that_has_a_mask_is_marked_and_the_mask_is_explained_once() {
+        let mut script = fold(&story());
+        for name in ["card", "link"] {
+            let masked = v1::ActionOutput {
+                name: name.to_owned(),
+                value: "\"pay with «secret»\"".to_owned(),
+                redacted: true,
+            };
+            script.outputs.insert(name.to_owned(), masked);
+        }
+        let expected = "\
+Outputs:
+  card = pay with «secret» (masked)
+  link = pay with «secret» (masked)
+  total = 12 €
+Masked: «secret» and [redacted] stand for secrets, which are neither kept nor shown. The page has something else there.";
+        assert_eq!(outputs(&script, Paint::OFF), expected);
+        let expected = "\
+Salidas:
+  card = pay with «secret» (enmascarada)
+  link = pay with «secret» (enmascarada)
+  total = 12 €
+Enmascarada: «secret» y [redacted] ocupan el lugar de secretos, que no se guardan ni se muestran. La página tiene otra cosa ahí.";
+        assert_eq!(Language::Spanish.within(|| outputs(&script, Paint::OFF)), expected);
     }
 
     #[test]

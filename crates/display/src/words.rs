@@ -86,6 +86,7 @@ pub struct Words {
     pub options: Options,
     pub retry: Retry,
     pub watch: Watch,
+    pub keys: Keys,
     pub runs: Runs,
     pub statuses: Statuses,
     pub agents: Agents,
@@ -180,6 +181,7 @@ const ENGLISH: Words = Words {
     options: Options::ENGLISH,
     retry: Retry::ENGLISH,
     watch: Watch::ENGLISH,
+    keys: Keys::ENGLISH,
     runs: Runs::ENGLISH,
     statuses: Statuses::ENGLISH,
     agents: Agents::ENGLISH,
@@ -211,6 +213,7 @@ const SPANISH: Words = Words {
     options: Options::SPANISH,
     retry: Retry::SPANISH,
     watch: Watch::SPANISH,
+    keys: Keys::SPANISH,
     runs: Runs::SPANISH,
     statuses: Statuses::SPANISH,
     agents: Agents::SPANISH,
@@ -469,6 +472,19 @@ texts! {
         output_of: "Output of {0}:" / "Salida de {0}:",
         output_elsewhere: "(not shown; see `capataz runs show {0} --outputs --json`)"
             / "(no se muestra; véase `capataz runs show {0} --outputs --json`)",
+    }
+
+    /// The keys of the live view, and what came of them.
+    Keys {
+        offer: "e: {0} more for {1}, the next to time out; Ctrl-C: leave (the run goes on)"
+            / "e: {0} más para {1}, la próxima en agotar su tiempo; Ctrl-C: salir (la ejecución continúa)",
+        offer_over: "e: {0} more for {1}, whose time is over; Ctrl-C: leave (the run goes on)"
+            / "e: {0} más para {1}, cuyo tiempo se ha agotado; Ctrl-C: salir (la ejecución continúa)",
+        asking: "asking for {0} more for {1} …" / "pidiendo {0} más para {1} …",
+        nothing: "e: no task has time that could be extended"
+            / "e: ninguna tarea tiene tiempo que se pueda ampliar",
+        refused: "{0} gets no more time: {1}" / "{0} no recibe más tiempo: {1}",
+        refused_by: "{0} gets no more time: {1} ({2})" / "{0} no recibe más tiempo: {1} ({2})",
     }
 
     /// The commands under `runs`.
@@ -817,6 +833,7 @@ mod tests {
             .chain(Options::pairs())
             .chain(Retry::pairs())
             .chain(Watch::pairs())
+            .chain(Keys::pairs())
             .chain(Runs::pairs())
             .chain(Statuses::pairs())
             .chain(Agents::pairs())

@@ -89,6 +89,8 @@ Exit code 0 if what is stored is what the events say, 1 if it differs.")]
         run: String,
     },
     /// Watch a run until it ends, then print its report
+    ///
+    /// On a terminal, the key `e` gives the task that is next to time out 15 minutes more.
     Watch(WatchArgs),
     /// Stop a run; running tasks get their grace period
     Cancel(CancelArgs),

@@ -132,7 +132,7 @@ fn attempt<'r>(
             meanwhile(page, finished.changes.as_ref());
             if let Some(given) = &finished.output {
                 page.element("h4", &format!("{} {}", words().page.output, given.name));
-                output(page, &given.value);
+                output(page, given);
             }
             pictures(page, gallery, &finished.evidence, finished.resolution.as_ref(), follower);
         }

@@ -295,20 +295,28 @@ pub fn outputs(page: &mut Markup, report: &Report) {
     page.open("section");
     page.element("h2", texts.outputs);
     page.open("dl");
-    for (name, value) in &report.script.outputs {
+    for (name, given) in &report.script.outputs {
         page.open("dt");
         page.element("code", name);
         page.close("dt");
         page.open("dd");
-        output(page, value);
+        output(page, given);
         page.close("dd");
     }
     page.close("dl");
     page.close("section");
 }
 
-/// Writes an output: a table as a table, anything else as text.
-pub fn output(page: &mut Markup, value: &str) {
+/// Writes an output, and what a mask in it means.
+pub fn output(page: &mut Markup, output: &v1::ActionOutput) {
+    value(page, &output.value);
+    if output.redacted {
+        page.element("p", words().act.masked_about);
+    }
+}
+
+/// Writes a value: a table as a table, anything else as text.
+fn value(page: &mut Markup, value: &str) {
     let parsed = serde_json::from_str::<Value>(value).ok();
     if let Some(rows) = parsed.as_ref().and_then(table_rows) {
         page.open_class("div", "wide");

@@ -163,8 +163,9 @@ fn hostile_texts_stay_texts() {
         })),
     ]));
     report.script.browser = HOSTILE.to_owned();
-    report.script.outputs.insert(HOSTILE.to_owned(), HOSTILE.to_owned());
-    report.script.outputs.insert("table".to_owned(), serde_json::json!([[HOSTILE]]).to_string());
+    let of = |value: String| v1::ActionOutput { value, ..v1::ActionOutput::default() };
+    report.script.outputs.insert(HOSTILE.to_owned(), of(HOSTILE.to_owned()));
+    report.script.outputs.insert("table".to_owned(), of(serde_json::json!([[HOSTILE]]).to_string()));
     for content in report.evidence.values_mut() {
         *content = Content::Here(HOSTILE.into());
     }
@@ -175,6 +176,17 @@ fn hostile_texts_stay_texts() {
     assert_eq!(page.matches("</style>").count(), 1);
     assert!(!page.contains("</title></style>") && !page.contains("onerror=\""), "{page}");
     assert!(page.contains("&lt;script&gt;"), "{page}");
+}
+
+#[test]
+fn a_mask_in_an_output_is_explained() {
+    let mut report = report_of(&story());
+    let explained = "«secret» and [redacted] stand for secrets";
+    assert!(!html(&report).contains(explained));
+    for output in report.script.outputs.values_mut() {
+        output.redacted = true;
+    }
+    assert!(html(&report).contains(explained));
 }
 
 #[test]

@@ -10,10 +10,13 @@ use capataz_client::{Client, ClientError, Delivery};
 use capataz_contracts::json;
 use capataz_contracts::v1::{self, event::Body};
 use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
+use super::keys::Keys;
 use super::lines::{self, Detail};
 use super::live::{FRAME, Live};
+use super::more_time::MoreTime;
 use super::screen;
 use crate::output::Output;
 use capataz_display::at_once::{self, Told};
@@ -80,6 +83,10 @@ pub async fn follow(
     let mut frames = interval(FRAME);
     frames.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut away_since: Option<Instant> = None;
+    // From here on Ctrl-C ends the watching and not the process, so that the terminal gets its mode back.
+    let mut interrupts = signal(SignalKind::interrupt()).ok();
+    let keys = if options.style == Style::Live && interrupts.is_some() { Keys::new() } else { None };
+    let mut more_time = MoreTime::default();
     let end = loop {
         if out.is_closed() {
             break End::NoReader;
@@ -87,6 +94,12 @@ pub async fn follow(
         let over = async {
             match deadline {
                 Some(deadline) => sleep_until(deadline).await,
+                None => pending().await,
+            }
+        };
+        let interrupted = async {
+            match &mut interrupts {
+                Some(interrupts) => interrupts.recv().await,
                 None => pending().await,
             }
         };
@@ -112,9 +125,20 @@ pub async fn follow(
                     }
                 }
             },
-            _ = frames.tick(), if options.style == Style::Live => watcher.draw(out),
+            _ = frames.tick(), if options.style == Style::Live => {
+                // The tasks that a user has named are those of a plan.
+                let mut hint = None;
+                if let Some(keys) = keys.as_ref().filter(|keys| watcher.run.names_tasks && keys.listen()) {
+                    if keys.was_pressed() {
+                        more_time.press(client, &watcher.run, run_id);
+                    }
+                    hint = more_time.hint(&watcher.run);
+                }
+                watcher.draw(hint, out);
+            }
+            told = more_time.answered(out.paint) => watcher.keep(told),
             () = over => break End::TimedOut,
-            _ = tokio::signal::ctrl_c() => break End::Interrupted,
+            _ = interrupted => break End::Interrupted,
         }
     };
     watcher.clear(out);
@@ -240,7 +264,14 @@ impl<'r> Watcher<'r> {
         }
     }
 
-    fn draw(&mut self, out: &mut Output) {
+    /// Keeps a line above the moving ones.
+    fn keep(&mut self, line: String) {
+        if let Some(live) = &mut self.live {
+            live.keep(line);
+        }
+    }
+
+    fn draw(&mut self, hint: Option<String>, out: &mut Output) {
         let Some(live) = &mut self.live else { return };
         let (rows, columns) = Live::size();
         // The daemon's clock may differ from this machine's, so the time is that of the newest event plus the time
@@ -249,9 +280,9 @@ impl<'r> Watcher<'r> {
         // While history is read, the time is that of the newest event.
         let now_ms = if self.caught_up { self.run.at_ms + since } else { self.run.at_ms };
         // One row stays free for the cursor.
-        let lines =
-            screen::screen(&self.run, self.run_id, now_ms, rows.saturating_sub(1), columns, out.paint);
-        live.draw(&lines, out);
+        let rows = rows.saturating_sub(1);
+        let lines = screen::screen(&self.run, self.run_id, now_ms, rows, columns, out.paint);
+        live.draw(&screen::with_hint(lines, hint, rows, columns, out.paint), out);
     }
 
     fn clear(&mut self, out: &mut Output) {

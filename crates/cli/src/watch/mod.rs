@@ -1,10 +1,12 @@
 //! Watching a run: events in, text out.
 //!
-//! [`lines`] and [`screen`] turn events and their fold ([`capataz_display::model`]) into text; all three are pure. [`follow`] and
-//! [`live`] do the rest.
+//! [`lines`] and [`screen`] turn events and their fold ([`capataz_display::model`]) into text; all three are pure. [`keys`] reads
+//! what is pressed meanwhile, and [`more_time`] is what the one key does. [`follow`] and [`live`] do the rest.
 
 pub mod follow;
+mod keys;
 pub mod lines;
 pub mod live;
+mod more_time;
 pub mod screen;
 pub mod script_lines;

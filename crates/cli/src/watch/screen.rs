@@ -68,6 +68,22 @@ pub fn screen(run: &Run, run_id: &str, now_ms: i64, rows: usize, columns: usize,
     head
 }
 
+/// The lines with one below them that says what the keys do, where there is room for more than the heading and a task.
+pub fn with_hint(
+    mut lines: Vec<Line>,
+    hint: Option<String>,
+    rows: usize,
+    columns: usize,
+    paint: Paint,
+) -> Vec<Line> {
+    if let Some(hint) = hint.filter(|_| !lines.is_empty() && rows > 2) {
+        lines.truncate(rows - 1);
+        let columns = columns.saturating_sub(3).max(20);
+        lines.push(still(paint.text(Tone::Faint, &truncated(&hint, columns))));
+    }
+    lines
+}
+
 /// How many tasks wait, and for which agents nobody is there who serves them.
 fn queue_line(queued: u64, absent: &BTreeSet<String>, columns: usize, paint: Paint) -> String {
     let texts = &words().watch;
@@ -304,6 +320,23 @@ mod tests {
         assert_eq!(lines[4].text, "… and 37 more");
         assert_eq!(lines[5].text, "10 queued");
         assert_eq!(screen(&run, "0199", 100_000, 1, 80, Paint::OFF).len(), 1);
+    }
+
+    #[test]
+    fn what_the_keys_do_stands_below_the_tasks_where_there_is_room() {
+        let run = fold([accepted(&["a", "b", "c"]), started(), leased(0, 1), leased(1, 1), leased(2, 1)]);
+        let shown = |rows: usize, hint: Option<&str>| {
+            let lines = screen(&run, "0199", 10_500, rows, 40, Paint::OFF);
+            let lines = with_hint(lines, hint.map(str::to_owned), rows, 40, Paint::OFF);
+            lines.into_iter().map(|line| line.text).collect::<Vec<String>>()
+        };
+        let hint = "e: 15m more for a, the next to time out";
+        let lines = shown(20, Some(hint));
+        assert_eq!((lines.len(), lines[4].as_str()), (5, "e: 15m more for a, the next to time …"));
+        assert_eq!(shown(20, None), lines[..4]);
+        let lines = shown(4, Some(hint));
+        assert_eq!((lines.len(), lines[3].as_str()), (4, "e: 15m more for a, the next to time …"));
+        assert_eq!(shown(2, Some(hint)), shown(2, None));
     }
 
     #[test]

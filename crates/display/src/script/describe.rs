@@ -220,9 +220,9 @@ impl Success<'_> {
             parts.extend(transition(self.state_before, self.state_after));
         }
         parts.extend(self.changes.into_iter().flat_map(changes));
-        parts.extend(
-            self.output.map(|named| fill(words().script_lines.output, &[&named.name, &output(&named.value)])),
-        );
+        parts.extend(self.output.map(|named| {
+            fill(words().script_lines.output, &[&named.name, &output(&named.value)]) + masked(named)
+        }));
         parts
     }
 }
@@ -261,6 +261,11 @@ pub fn output(value: &str) -> String {
         Ok(other) => other.to_string(),
         Err(_) => value.to_owned(),
     }
+}
+
+/// What is said behind an output where something in it is masked.
+pub fn masked(output: &v1::ActionOutput) -> &'static str {
+    if output.redacted { words().act.masked } else { "" }
 }
 
 /// A number of bytes: `12 bytes`, `3.4 KiB`.
@@ -385,6 +390,26 @@ mod tests {
         assert_eq!(told(&state("a", "1"), &state("a", "2")), "changed: dom");
         assert_eq!(told(&state("a", "1"), &state("a", "1")), "page unchanged");
         assert_eq!(transition(Some(&state("a", "1")), None), None);
+    }
+
+    #[test]
+    fn an_output_that_has_a_mask_is_marked() {
+        let given = |redacted: bool| {
+            let value = r#""Card [redacted]""#.to_owned();
+            let output = v1::ActionOutput { name: "card".to_owned(), value, redacted };
+            let success = Success {
+                state_before: None,
+                state_after: None,
+                resolution: None,
+                changes: None,
+                output: Some(&output),
+            };
+            success.of(v1::ActionKind::Extract)
+        };
+        assert_eq!(given(true), "extract: card = Card [redacted] (masked)");
+        let spanish = crate::words::Language::Spanish.within(|| given(true));
+        assert_eq!(spanish, "extract: card = Card [redacted] (enmascarada)");
+        assert_eq!(given(false), "extract: card = Card [redacted]");
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub struct ScriptRun {
     /// The activities, in the order in which they began.
     pub activities: Vec<Activity>,
     /// The outputs of the actions, by name.
-    pub outputs: BTreeMap<String, String>,
+    pub outputs: BTreeMap<String, v1::ActionOutput>,
     /// True when the closing of an interactive session was requested.
     pub close_requested: bool,
     pub closed_by_idleness: bool,
@@ -133,7 +133,7 @@ impl ScriptRun {
             }
             Body::ActionFinished(finished) => {
                 if let Some(output) = &finished.output {
-                    self.outputs.insert(output.name.clone(), output.value.clone());
+                    self.outputs.insert(output.name.clone(), output.clone());
                 }
                 self.end(event.at_ms, Ending::Succeeded(finished.clone()));
             }

@@ -41,6 +41,9 @@ texts! {
         report_written: "report:    {0}" / "informe:   {0}",
         cannot_write: "cannot write {0}: {1}" / "no se puede escribir {0}: {1}",
         outputs: "Outputs:" / "Salidas:",
+        masked: " (masked)" / " (enmascarada)",
+        masked_about: "Masked: «secret» and [redacted] stand for secrets, which are neither kept nor shown. The page has something else there."
+            / "Enmascarada: «secret» y [redacted] ocupan el lugar de secretos, que no se guardan ni se muestran. La página tiene otra cosa ahí.",
         result: "{0}: {1} in {2}; {3} of {4} actions succeeded"
             / "{0}: {1} en {2}; {3} de {4} acciones con éxito",
         result_session: "{0}: {1} in {2}; {3} of {4} proposed actions succeeded"

@@ -9,7 +9,7 @@ use super::step::{Step, read_failed};
 use crate::dsl::Action;
 use crate::error::{Failure, Phase};
 use crate::evidence::{PNG, Piece};
-use crate::page::{Page, PageError};
+use crate::page::{PAGE_MASK, Page, PageError};
 use crate::redact::MASK;
 
 impl<P: Page> Step<'_, P> {
@@ -37,7 +37,10 @@ impl<P: Page> Step<'_, P> {
         };
         let redacted = self.redactor.json(&mut value) || facts_are_secret;
         let name = action.spec.output.clone().unwrap_or_default();
-        self.output = Some(ActionOutput { name, value: value.to_string(), redacted });
+        let value = value.to_string();
+        // A part of the element that is secret was masked within the page.
+        let redacted = redacted || value.contains(PAGE_MASK);
+        self.output = Some(ActionOutput { name, value, redacted });
         Ok(())
     }
 

@@ -387,6 +387,7 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/plans.md", "`max_delay` | duration | {30 s}", "crates/policy/src", "DEFAULT_MAX_DELAY"),
     number("docs/plans.md", "`quorum_threshold` | number | {0.5}", "crates/policy/src", "DEFAULT_THRESHOLD"),
     number("docs/plans.md", "by {15 minutes} unless", "crates/policy/src/timeout.rs", "EXTENSION"),
+    number("docs/cli.md", "`e` gives {15 minutes} more", "crates/policy/src/timeout.rs", "EXTENSION"),
     number("docs/plans.md", "After {five} lost leases", "crates", "MAX_LOSSES"),
     number("docs/workers.md", "heartbeat {5 s},", "crates/shard/src", "heartbeat_ms"),
     number("docs/workers.md", "acknowledgement {10 s},", "crates/shard/src", "ack_timeout_ms"),

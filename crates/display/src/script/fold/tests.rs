@@ -11,7 +11,7 @@ fn every_try_at_an_action_is_there_with_what_came_of_it() {
     let last = run.activities_of(1).last().map(|activity| activity.tries.clone()).unwrap_or_default();
     assert_eq!(last.first().and_then(|first| first.delay_ms), Some(500));
     assert_eq!(last.get(1).map(|second| second.stages.len()), Some(3));
-    assert_eq!(run.outputs.get("total").map(String::as_str), Some("\"12 €\""));
+    assert_eq!(run.outputs.get("total").map(|total| total.value.as_str()), Some("\"12 €\""));
     assert_eq!(run.browser, "Chrome/148.0.1.2");
 }
 

@@ -1,0 +1,111 @@
+//! A terminal with a person at it: what the program shows there, the keys that are pressed, and the terminal's mode.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Mode as FileMode, OFlags, open};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
+
+/// How long something may take before the test counts as failed.
+const AT_MOST: Duration = Duration::from_secs(120);
+
+pub struct Terminal {
+    /// The side of the person.
+    person: File,
+    /// The side of the program. It stays open, so that the terminal outlives the program.
+    program: File,
+    shown: Arc<(Mutex<String>, Condvar)>,
+}
+
+impl Terminal {
+    pub fn new() -> Self {
+        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&controller).unwrap();
+        unlockpt(&controller).unwrap();
+        let path = ptsname(&controller, Vec::new()).unwrap();
+        let program = File::from(open(path, OFlags::RDWR | OFlags::NOCTTY, FileMode::empty()).unwrap());
+        tcsetwinsize(&program, Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        let person = File::from(controller);
+        let shown = Arc::new((Mutex::new(String::new()), Condvar::new()));
+        let (mut reads, into) = (person.try_clone().unwrap(), shown.clone());
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = reads.read(&mut bytes) {
+                into.0
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push_str(&String::from_utf8_lossy(&bytes[..count]));
+                into.1.notify_all();
+            }
+        });
+        Self { person, program, shown }
+    }
+
+    /// The program's side as one of its standard streams.
+    pub fn stream(&self) -> Stdio {
+        self.program.try_clone().unwrap().into()
+    }
+
+    /// Starts the program with all of its streams at this terminal, which it has in the foreground.
+    pub fn starts(&self, program: &str, arguments: &[&str]) -> Child {
+        let mut command = Command::new("setsid");
+        command.arg("--ctty").arg(program).args(arguments).env("LC_ALL", "C").env_remove("COLUMNS");
+        command.stdin(self.stream()).stdout(self.stream()).stderr(self.stream()).spawn().unwrap()
+    }
+
+    pub fn press(&self, keys: &str) {
+        (&self.person).write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Everything that was shown until now.
+    pub fn shown(&self) -> String {
+        self.shown.0.lock().unwrap().clone()
+    }
+
+    /// Waits until the text is shown, and returns what came before it and what is shown with it.
+    pub fn shows(&self, text: &str) -> String {
+        self.shows_after(0, text)
+    }
+
+    /// The same of what is shown after so many bytes.
+    pub fn shows_after(&self, bytes: usize, text: &str) -> String {
+        let (shown, changed) = &*self.shown;
+        let lacks = |shown: &mut String| !shown.get(bytes..).is_some_and(|shown| shown.contains(text));
+        let (shown, _) = changed.wait_timeout_while(shown.lock().unwrap(), AT_MOST, lacks).unwrap();
+        assert!(shown.get(bytes..).is_some_and(|shown| shown.contains(text)), "{text:?} in\n{shown}");
+        shown.clone()
+    }
+
+    pub fn mode(&self) -> Mode {
+        Mode(tcgetattr(&self.program).unwrap())
+    }
+
+    /// Waits until the terminal has this mode.
+    pub fn comes_to(&self, mode: &Mode) {
+        let since = Instant::now();
+        while self.mode() != *mode {
+            assert!(since.elapsed() < AT_MOST, "{mode:?} and not {:?}", self.mode());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// The mode of a terminal, which can be compared.
+pub struct Mode(Termios);
+
+impl PartialEq for Mode {
+    fn eq(&self, other: &Self) -> bool {
+        let parts = |Self(mode): &Self| format!("{mode:?}");
+        parts(self) == parts(other)
+    }
+}
+
+impl std::fmt::Debug for Mode {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{:?}", self.0.local_modes)
+    }
+}
