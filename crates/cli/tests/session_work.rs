@@ -4,6 +4,8 @@
 #![expect(clippy::disallowed_types, reason = "starts the program")]
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -296,4 +298,57 @@ tasks = [{ name = \"gate\", agent = \"gate\", input = { built = \"${tasks.build.
     let shown = project.does(&["runs", "show", "latest", "--outputs", "--json"]);
     let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
     assert_eq!(shown["waves"][1]["tasks"][0]["output"]["built"], 7);
+}
+
+/// A state that is valid needs no change before its plan begins; one that would have to be mended stops the plan.
+#[test]
+fn where_the_state_may_not_be_written_a_valid_one_is_used_and_a_broken_one_begins_nothing() {
+    let project = Project::new();
+    project.has("state.json", &valid().to_string());
+    // Somebody else may not reach the folder in which the program was built.
+    let program = project.folder.path().join("capataz");
+    fs::copy(env!("CARGO_BIN_EXE_capataz"), &program).unwrap();
+    let folder = project.file("");
+    let mode = |path: &std::path::Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(project.folder.path(), 0o755);
+    mode(&project.file("state.json"), 0o644);
+    mode(&project.folder.path().join("plan.toml"), 0o644);
+    // Root may write everywhere; where the tests are root, the command is somebody else.
+    let is_root = fs::metadata(project.file("state.json")).unwrap().uid() == 0;
+    let runs = || {
+        let mut command = Command::new(&program);
+        command.args(["run", "plan.toml", "--session", "shop", "--addr", project.served.address()]);
+        command.current_dir(project.folder.path()).env("LC_ALL", "C").env_remove("CAPATAZ_ADDR");
+        if is_root {
+            command.uid(65_534);
+        }
+        mode(&folder, 0o555);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        mode(&folder, 0o755);
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (exit, told) = runs();
+    assert_eq!(exit, Some(0), "{told}");
+    assert!(
+        told.contains("the state file was not written: .elsabro/state.json: Permission denied"),
+        "{told}"
+    );
+    assert_eq!(project.state(), valid());
+    let session = |key: &str| {
+        let shown = project.does(&["sessions", "show", "shop", "--json"]);
+        let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+        shown[key].clone()
+    };
+    let known = session("state");
+    assert_ne!(known, Value::Null, "the daemon's session has followed the plan");
+
+    fs::write(project.file("state.json"), "{ \"version\": ").unwrap();
+    let (exit, told) = runs();
+    assert_eq!(exit, Some(1), "{told}");
+    assert!(told.contains("may not be read or written: Permission denied"), "{told}");
+    assert_eq!(fs::read_to_string(project.file("state.json")).unwrap(), "{ \"version\": ");
+    assert_eq!(session("state"), known, "no plan has begun");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing was added");
 }

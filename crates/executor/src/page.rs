@@ -1,6 +1,7 @@
 //! The port to a browser's page. Nothing here waits for a condition by itself, but for [`Page::changed`] and the limits
 //! that are passed in; nothing here knows codes, stages or policies.
 
+use std::fmt;
 use std::future::Future;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -95,6 +96,18 @@ pub struct Description {
     pub id: Option<String>,
     /// A CSS path from the nearest root, for people.
     pub path: String,
+}
+
+/// For people: `button "Send" form > button`.
+impl fmt::Display for Description {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.role.is_empty() { &self.tag } else { &self.role };
+        write!(formatter, "{what} \"{}\" {}", self.name, self.path)
+    }
+}
+
+fn named(element: Option<&Description>) -> String {
+    element.map_or_else(|| "something else".to_owned(), Description::to_string)
 }
 
 /// What is to be known of an element before and after it is acted on.
@@ -258,14 +271,14 @@ pub use v1::WaitUntil;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PageError {
     /// The event would have gone, or went and was stopped, at another element: nothing received it.
-    #[error("the element is covered by {by:?}")]
+    #[error("the element is covered by {}", named(.by.as_deref()))]
     Covered { by: Option<Box<Description>> },
     /// The event went to where the element was, and was stopped at what is there now: nothing received it.
-    #[error("the element has moved away, and {by:?} is where it was")]
+    #[error("the element has moved away, and {} is where it was", named(.by.as_deref()))]
     Moved { by: Option<Box<Description>> },
     /// The element has received the press of a click or a drag, and was then covered, replaced or removed, or what it was to
     /// be dropped on was: the rest was stopped, and nothing else received it.
-    #[error("the element was pressed, and the rest was stopped: {by:?}")]
+    #[error("the element was pressed, and the rest was stopped at {}", named(.by.as_deref()))]
     Interrupted { by: Option<Box<Description>> },
     /// The element or its document is gone. Nothing was sent.
     #[error("the element is no longer in the page")]

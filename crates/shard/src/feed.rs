@@ -492,6 +492,17 @@ mod tests {
     }
 
     #[test]
+    fn a_failed_attempt_is_as_severe_as_its_error() {
+        for severity in [v1::Severity::Low, v1::Severity::Medium, v1::Severity::High, v1::Severity::Critical]
+        {
+            let error = v1::Error { severity: severity.into(), ..v1::Error::default() };
+            let failed = v1::TaskAttemptFailed { error: Some(error), ..v1::TaskAttemptFailed::default() };
+            let event = v1::Event { body: Some(Body::TaskAttemptFailed(failed)), ..Default::default() };
+            assert_eq!(severity_of(&event), severity as i32);
+        }
+    }
+
+    #[test]
     fn an_event_without_an_error_is_low() {
         let started =
             v1::Event { body: Some(Body::WaveStarted(v1::WaveStarted::default())), ..Default::default() };

@@ -1,6 +1,7 @@
 //! The tables of `docs/seeds`: each row of a seed has its test, and each id at a test its row.
 //!
-//! The ids of a test's rows stand in comments of their own right above it, among its attributes and other comments.
+//! The ids of a test's rows stand in comments of their own right above it, among its attributes and other comments. Only
+//! the rows of `deviations.md` name their tests without standing at them: most of these tests show a row of a seed as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,6 +9,9 @@ use std::io;
 use std::path::Path;
 
 const TABLES: &str = "docs/seeds";
+
+/// The first cell of a table's header.
+const HEADER: &str = "row";
 
 /// The heading above the rows that are not done.
 const NOT_DONE: &str = "## Not done yet";
@@ -27,6 +31,8 @@ struct Row {
     /// The table's file and line.
     place: String,
     is_done: bool,
+    /// Whether the row's id stands at its tests.
+    is_at_tests: bool,
     /// The tests that the row names, as `file.rs::name`.
     tests: BTreeSet<String>,
 }
@@ -48,7 +54,7 @@ pub(super) fn check(root: &Path, problems: &mut Vec<String>) -> Result<Counts, i
                 Some(test) if test.is_ignored => {
                     problems.push(format!("{}: {name} is ignored", row.place));
                 }
-                Some(test) if !test.ids.contains(id) => {
+                Some(test) if row.is_at_tests && !test.ids.contains(id) => {
                     problems.push(format!("{}: {id} does not stand at {name}", row.place));
                 }
                 Some(_) => {}
@@ -56,9 +62,11 @@ pub(super) fn check(root: &Path, problems: &mut Vec<String>) -> Result<Counts, i
         }
     }
     for (name, test) in &tests {
-        if test.ids.len() > ROWS_OF_A_TEST {
-            let count = test.ids.len();
-            problems.push(format!("{name} is the test of {count} rows, more than {ROWS_OF_A_TEST}"));
+        let named = rows.values().filter(|row| !row.is_at_tests && row.tests.contains(name)).count();
+        for count in [test.ids.len(), named] {
+            if count > ROWS_OF_A_TEST {
+                problems.push(format!("{name} is the test of {count} rows, more than {ROWS_OF_A_TEST}"));
+            }
         }
         for id in &test.ids {
             match rows.get(id) {
@@ -91,14 +99,15 @@ fn rows(root: &Path, problems: &mut Vec<String>) -> Result<BTreeMap<String, Row>
                 is_done = line != NOT_DONE;
             }
             let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
-            let Some(id) = cells.first().filter(|_| line.starts_with("| ")).and_then(|cell| id(cell)) else {
-                if line.starts_with("| S") {
+            let first = cells.first().copied().filter(|_| line.starts_with("| "));
+            let Some(id) = first.and_then(|cell| id(cell).or_else(|| deviation(cell))) else {
+                if first.is_some_and(|cell| cell != HEADER) {
                     problems.push(format!("{shown}:{}: a row without an id", index + 1));
                 }
                 continue;
             };
             let place = format!("{shown}:{}", index + 1);
-            let row = row(place, is_done, &cells, problems);
+            let row = row(place, id, is_done, &cells, problems);
             if let Some(other) = rows.get(id) {
                 problems.push(format!("{}: {id} is a row at {}, too", row.place, other.place));
                 continue;
@@ -109,7 +118,7 @@ fn rows(root: &Path, problems: &mut Vec<String>) -> Result<BTreeMap<String, Row>
     Ok(rows)
 }
 
-fn row(place: String, is_done: bool, cells: &[&str], problems: &mut Vec<String>) -> Row {
+fn row(place: String, id: &str, is_done: bool, cells: &[&str], problems: &mut Vec<String>) -> Row {
     let named = |cell: Option<&&str>| -> BTreeSet<String> {
         let quoted = cell.into_iter().flat_map(|cell| cell.split('`').skip(1).step_by(2));
         quoted.map(str::to_owned).collect()
@@ -128,7 +137,7 @@ fn row(place: String, is_done: bool, cells: &[&str], problems: &mut Vec<String>)
             problems.push(format!("{place}: a row that names no file where it is done"));
         }
     }
-    Row { place, is_done, tests }
+    Row { place, is_done, is_at_tests: deviation(id).is_none(), tests }
 }
 
 /// The tests below `crates` by `file.rs::name`.
@@ -185,6 +194,15 @@ fn id(text: &str) -> Option<&str> {
         && part.starts_with(|first: char| first.is_ascii_uppercase())
         && part.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
     (digits(seed, 3) && is_part && digits(number, 2) && parts.next().is_none()).then_some(text)
+}
+
+/// The id of a row of deviations, such as `D0-12`: a seed's last digit and a number; or of bad input, such as `B-3`.
+fn deviation(text: &str) -> Option<&str> {
+    let (part, number) = text.split_once('-')?;
+    let is_number = number.len() <= 3
+        && number.starts_with(|first: char| matches!(first, '1'..='9'))
+        && number.bytes().all(|byte| byte.is_ascii_digit());
+    (matches!(part, "D0" | "D1" | "D2" | "B") && is_number).then_some(text)
 }
 
 #[cfg(test)]
@@ -316,12 +334,38 @@ mod tests {
 
     #[test]
     fn a_row_whose_id_has_another_form_is_found() {
-        for wrong in ["S000-C1-1", "S00-C1-01", "S000-c1-01", "S000-C1", "S000-C1-01-02"] {
+        let of_seeds = ["S000-C1-1", "S00-C1-01", "S000-c1-01", "S000-C1", "S000-C1-01-02"];
+        let of_deviations = ["D0-01", "D3-1", "D0", "D0-", "D0-1-2", "D0-1000", "B1-1", "E-1"];
+        for wrong in of_seeds.into_iter().chain(of_deviations) {
             check_of(
                 &format!("| {wrong} | names | `crates/a` | `crates/a/src/lib.rs::works` |\n"),
                 "",
                 &["docs/seeds/000.md:5: a row without an id"],
             );
         }
+    }
+
+    #[test]
+    fn a_deviation_names_tests_without_standing_at_them() {
+        let row = |id: &str| format!("| {id} | names | `crates/a` | `crates/a/src/lib.rs::works` |\n");
+        let test = "#[test]\nfn works() {}\n";
+        let counts = check_of(&format!("{}{}{}", row("D0-1"), row("D1-12"), row("B-3")), test, &[]);
+        assert_eq!(counts, Counts { done: 3, not_done: 0 });
+        check_of(&row("D2-1"), "", &["docs/seeds/000.md:5: there is no test crates/a/src/lib.rs::works"]);
+        check_of(
+            &row("B-1"),
+            "#[test]\n#[ignore]\nfn works() {}\n",
+            &["docs/seeds/000.md:5: crates/a/src/lib.rs::works is ignored"],
+        );
+        check_of(
+            "| D0-1 | names | `crates/a` | none |\n",
+            "",
+            &["docs/seeds/000.md:5: a row without a test"],
+        );
+        check_of(
+            &(1..=6).map(|number| row(&format!("D0-{number}"))).collect::<String>(),
+            test,
+            &["crates/a/src/lib.rs::works is the test of 6 rows, more than 5"],
+        );
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use capataz_contracts::v1::{self, connect_request::Frame as Say};
-use capataz_daemon::{HealthChecks, ProcessAgent};
+use capataz_daemon::{Config, HealthChecks, Overrides, ProcessAgent};
 use capataz_hosts::commands::ShimCommand;
 use serde_json::json as value;
 use tonic::Streaming;
@@ -29,6 +29,29 @@ impl Frames {
                 return frame;
             }
         }
+    }
+}
+
+#[test]
+fn the_interval_of_health_checks_and_how_many_may_find_nothing_are_configured() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("capataz.toml");
+    let load = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        let loaded = Config::load(Some(&file), Overrides::default());
+        loaded.map(|config| config.health_checks).map_err(|error| error.to_string())
+    };
+    let checks = |seconds, missed| Ok(HealthChecks { interval: Duration::from_secs(seconds), missed });
+    assert_eq!(load("[health_checks]\ninterval = \"2s\"\nmissed = 4\n"), checks(2, 4));
+    assert_eq!(load(""), checks(5, 3), "as the contract has it");
+    for (wrong, told) in [
+        ("interval = \"499ms\"", "health_checks.interval: from 500ms to 1m"),
+        ("interval = \"61s\"", "health_checks.interval: from 500ms to 1m"),
+        ("missed = 1", "health_checks.missed: from 2 to 100"),
+        ("missed = 101", "health_checks.missed: from 2 to 100"),
+    ] {
+        let refused = load(&format!("[health_checks]\n{wrong}\n")).unwrap_err();
+        assert!(refused.contains(told), "{wrong}: {refused}");
     }
 }
 

@@ -379,7 +379,8 @@ fn never_empty(
         return;
     }
     let reason = failure.cause.as_deref().unwrap_or(&failure.message);
-    let text = format!("no evidence could be stored: {reason}; the page was {} {:?}", state.url, state.title);
+    let text =
+        format!("no evidence could be stored: {reason}; the page was {} \"{}\"", state.url, state.title);
     stored.push(inline_ref(&shortened(&redactor.text(&text), INLINE_MAX)));
 }
 

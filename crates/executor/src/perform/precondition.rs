@@ -193,7 +193,7 @@ impl<P: Page> Step<'_, P> {
             locator: look.locator.clone().unwrap_or_default(),
             count: look.count,
             tried: look.tried.clone(),
-            element: self.redactor.text(&shown(&element.description)).into_owned(),
+            element: self.redactor.text(&element.description.to_string()).into_owned(),
             x: Some(rect.x),
             y: Some(rect.y),
             width: Some(rect.width),
@@ -476,10 +476,4 @@ fn not_unique(action: &Action, look: &Look) -> Failure {
         "part_missing": look.part_missing,
     });
     Failure::new(code::TARGET_NOT_UNIQUE, format!("{} elements match the target", look.count), details)
-}
-
-/// An element for people: `button "Send" form > button`.
-fn shown(description: &Description) -> String {
-    let what = if description.role.is_empty() { &description.tag } else { &description.role };
-    format!("{what} {:?} {}", description.name, description.path)
 }

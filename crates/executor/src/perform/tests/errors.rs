@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::page::{Fake, FakePage, element};
 use super::*;
-use crate::page::{Description, PageError, SelectOption};
+use crate::page::{Description, Locator, PageError, SelectOption};
 
 const PRE: ActionStage = ActionStage::Precondition;
 const EXECUTION: ActionStage = ActionStage::Execution;
@@ -471,6 +471,74 @@ fn a_click_that_nothing_received_is_tried_again_until_its_time_is_over() {
     assert_eq!(done.acts().len(), 1);
 }
 
+/// Each of them is specific enough to be a proof, and is none on a page on which it holds before anything was done.
+#[test]
+fn a_proof_of_any_kind_that_holds_already_blocks_a_critical_action() {
+    let page = || {
+        let order = element("order").with(|facts| {
+            facts.text = " Order  7 ".to_owned();
+            facts.attributes.insert("data-state".to_owned(), "sent".to_owned());
+        });
+        let empty = element("empty");
+        let mail = element("mail").with(|facts| facts.value = Some("ana@example.com".to_owned()));
+        let mail = Fake {
+            matches: vec![mail.matches[0].clone(), Locator::Label { value: "Mail".to_owned() }],
+            ..mail
+        };
+        let agreed = element("agreed").with(|facts| facts.checked = Some(true));
+        let off = element("off").with(|facts| facts.checked = Some(false));
+        let file = element("file").with(|facts| facts.files = vec!["a.txt".to_owned()]);
+        let main =
+            Fake { matches: vec![Locator::Role { role: "main".to_owned(), name: None }], ..element("main") };
+        FakePage::new(vec![element("send"), order, empty, mail, agreed, off, file, main])
+    };
+    let of_page = |kind: &str, value: &str| json!({"kind": kind, "value": value});
+    let of = |testid: &str, kind: &str, value: &str| json!({"kind": kind, "target": {"testid": testid}, "value": value});
+    let is = |testid: &str, kind: &str| json!({"kind": kind, "target": {"testid": testid}});
+    let state = |kind: &str, value: &str| json!({"kind": kind, "target": {"testid": "order"}, "attribute": "data-state", "value": value});
+    let count =
+        |target: Value, count: u32| json!({"kind": "element_count_equals", "target": target, "count": count});
+    let proofs = [
+        of_page("url_equals", "https://example.com/form"),
+        of_page("url_matches", "/form$"),
+        of_page("url_matches", "^https://example"),
+        of_page("host_equals", "example.com"),
+        of_page("host_matches", "^example"),
+        of_page("title_equals", "Form"),
+        of_page("title_matches", "^Fo"),
+        of("order", "text_equals", "Order 7"),
+        of("empty", "text_equals", ""),
+        of("order", "text_contains", "7"),
+        of("order", "text_matches", "^Order [0-9]$"),
+        of("mail", "value_equals", "ana@example.com"),
+        of("mail", "value_contains", "@"),
+        of("mail", "value_matches", "[.]com$"),
+        json!({"kind": "value_contains", "target": {"label": "Mail"}, "value": "ana"}),
+        state("attribute_equals", "sent"),
+        state("attribute_contains", "en"),
+        state("attribute_matches", "^sent$"),
+        is("agreed", "checked"),
+        is("off", "unchecked"),
+        count(json!({"role": "main"}), 1),
+        count(json!({"label": "Mail"}), 1),
+        count(json!({"testid": "nothing"}), 0),
+        of("file", "upload_listed", "a.txt"),
+    ];
+    assert!(proofs.len() >= 20);
+    for proof in &proofs {
+        let critical = with(with(click("send"), "criticality", json!("critical")), "post", json!([proof]));
+        let done = case(page(), critical).run();
+        done.error("ACTION_CRITICAL_BLOCKED", ActionStage::Policy);
+        let details = done.details();
+        assert_eq!(details["critical_reason"], "postcondition_already_true", "{proof}");
+        assert_eq!(details["postconditions"], json!([proof["kind"]]), "{proof}");
+        assert_eq!((done.acts(), done.outcome.touched), (vec![], false), "{proof}");
+    }
+    // All of them together prove no more than one.
+    let critical = with(with(click("send"), "criticality", json!("critical")), "post", json!(proofs));
+    case(page(), critical).run().error("ACTION_CRITICAL_BLOCKED", ActionStage::Policy);
+}
+
 #[test]
 fn a_check_box_that_is_not_seen_is_used_through_its_label() {
     let hidden = element("box").with(|facts| {
@@ -499,6 +567,101 @@ fn a_check_box_that_is_not_seen_is_used_through_its_label() {
     let done = case(page(&without), json!({"kind": "check", "target": {"testid": "box"}})).run();
     let error = done.error("PRECONDITION_FAILED", PRE);
     assert_eq!(error.failed_conditions[0].kind, "visible");
+}
+
+/// Whoever names the label means its control.
+#[test]
+fn a_label_stands_for_its_control_where_something_is_unchecked_or_uploaded() {
+    let label = || element("label").with(|facts| facts.control = Some(0));
+    let checked = element("box").with(|facts| {
+        facts.visible = false;
+        facts.checked = Some(true);
+        facts.label = Some(1);
+    });
+    let mut page = FakePage::new(vec![checked, label()]);
+    page.reactions.push(Box::new(|page| {
+        page.elements[0].facts.checked = Some(false);
+        Ok(())
+    }));
+    let done = case(page, json!({"kind": "uncheck", "target": {"testid": "label"}})).run();
+    done.success();
+    assert!(done.acts()[0].contains("handle: 1"), "the label is clicked: {:?}", done.acts());
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.txt");
+    std::fs::write(&file, "a").unwrap();
+    let input = element("file").with(|facts| {
+        facts.visible = false;
+        facts.input_type = Some("file".to_owned());
+    });
+    let mut page = FakePage::new(vec![input, label()]);
+    page.reactions.push(Box::new(|page| {
+        page.elements[0].facts.files = vec!["a.txt".to_owned()];
+        Ok(())
+    }));
+    let post = json!([{"kind": "upload_listed", "target": {"testid": "file"}}]);
+    let action = json!({"kind": "upload", "target": {"testid": "label"}, "files": [file], "post": post});
+    let mut case = case(page, action).policy(json!({"upload_folders": [folder.path()]}));
+    case.folders = vec![folder.path().to_owned()];
+    let done = case.run();
+    done.success();
+    let acts = done.acts();
+    assert!(acts[0].starts_with("Upload") && acts[0].contains("handle: 0"), "the input gets it: {acts:?}");
+}
+
+/// All that a person or a model reads of an error, whatever has stopped the input.
+#[test]
+fn a_message_has_no_debug_text_of_the_program() {
+    fn texts(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::String(text) => found.push(text.clone()),
+            Value::Array(items) => items.iter().for_each(|item| texts(item, found)),
+            Value::Object(fields) => fields.values().for_each(|field| texts(field, found)),
+            _ => {}
+        }
+    }
+    let by = || {
+        let by =
+            Description { name: "Accept".to_owned(), path: "#cookies".to_owned(), ..Description::default() };
+        Some(Box::new(Description { tag: "div".to_owned(), role: "dialog".to_owned(), ..by }))
+    };
+    let named = [
+        (PageError::Covered { by: by() }, "the element is covered by dialog \"Accept\" #cookies"),
+        (PageError::Covered { by: None }, "the element is covered by something else"),
+        (
+            PageError::Moved { by: by() },
+            "the element has moved away, and dialog \"Accept\" #cookies is where it was",
+        ),
+        (
+            PageError::Interrupted { by: by() },
+            "the element was pressed, and the rest was stopped at dialog \"Accept\" #cookies",
+        ),
+        (
+            PageError::Interrupted { by: None },
+            "the element was pressed, and the rest was stopped at something else",
+        ),
+        (PageError::Detached, "the element is no longer in the page"),
+        (
+            PageError::NotActionable { reason: "it has no box" },
+            "the element cannot be acted on: it has no box",
+        ),
+        (PageError::Failed("the page says nonsense".to_owned()), "the page says nonsense"),
+    ];
+    for (error, cause) in named {
+        let done = case(stops(error), click("send")).run();
+        let told = done.outcome.error.as_ref().unwrap();
+        assert_eq!(told.cause.as_deref(), Some(cause));
+        let mut all = vec![told.message.clone(), told.debug_message.clone().unwrap(), cause.to_owned()];
+        texts(&done.details(), &mut all);
+        for condition in &told.failed_conditions {
+            texts(&serde_json::from_str(condition.args.as_deref().unwrap()).unwrap(), &mut all);
+        }
+        for text in all {
+            for debug in ["Some(", "None", " { ", "::", "\\\""] {
+                assert!(!text.contains(debug), "{debug} in {text}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -248,6 +248,33 @@ fn a_secret_is_typed_and_masked_in_everything_from_then_on() {
     assert!(!format!("{:?}", done.outcome).contains("horse"));
 }
 
+/// An ordinary word is on too many pages: it is masked in the action that types it, and on no page.
+#[test]
+fn of_what_is_typed_into_a_secret_input_only_what_is_peculiar_is_masked_on_the_page() {
+    for (typed, is_masked) in
+        [("hunter2", true), ("correct horse", true), ("secret", false), ("order", false), ("1234", false)]
+    {
+        let field = element("pin").with(|facts| {
+            facts.editable = true;
+            facts.secret = true;
+        });
+        let mut page = FakePage::new(vec![field]);
+        page.reactions.push(Box::new(move |page| {
+            page.text = format!("Your {typed} is here");
+            Ok(())
+        }));
+        let action = json!({"kind": "fill", "target": {"testid": "pin"}, "value": typed, "post": done()});
+        let done = case(page, action).run();
+        let error = done.error("POSTCONDITION_FAILED", ActionStage::Postcondition);
+        assert_eq!(error.action_spec.as_ref().unwrap().value.as_deref(), Some("«secret»"), "{typed}");
+        let html = error.evidence_refs.iter().find(|evidence| evidence.kind == "html_full").unwrap();
+        let content = String::from_utf8_lossy(&done.kept[&html.id]).into_owned();
+        let shown = if is_masked { "«secret»" } else { typed };
+        assert!(content.ends_with(&format!("Your {shown} is here")), "{typed}: {content}");
+        assert_eq!(html.redacted, is_masked, "{typed}");
+    }
+}
+
 #[test]
 fn what_is_typed_into_a_secret_input_is_a_secret_wherever_it_comes_from() {
     let field = element("pin").with(|facts| {
