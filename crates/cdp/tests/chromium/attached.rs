@@ -36,8 +36,7 @@ impl Persons {
         let mut process = command.spawn().unwrap();
         let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
         let endpoint = loop {
-            let line =
-                timeout(DEADLINE, lines.next_line()).await.unwrap().unwrap().expect("the port is told");
+            let line = timeout(DEADLINE, lines.next_line()).await.unwrap().unwrap().unwrap();
             let port = line.strip_prefix("DevTools listening on ws://127.0.0.1:");
             if let Some((port, _)) = port.and_then(|rest| rest.split_once('/')) {
                 break format!("http://127.0.0.1:{port}").parse().unwrap();

@@ -28,6 +28,7 @@ struct Listed {
 }
 
 impl PersonsBrowser {
+    #[expect(clippy::disallowed_methods, reason = "tests look for the browser as the daemon does")]
     pub async fn start() -> Self {
         let (named, path) = (std::env::var_os("CAPATAZ_CHROMIUM"), std::env::var_os("PATH"));
         let found = browsers::find(named.as_deref().map(Path::new), path.as_deref()).await.unwrap();

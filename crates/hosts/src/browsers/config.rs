@@ -67,3 +67,26 @@ impl BrowserConfig {
         problems
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(attach: &str, program: Option<&str>, expected: &[&str]) {
+        let (attach, program) = (Some(attach.to_owned()), program.map(PathBuf::from));
+        let problems = BrowserConfig { attach, program, ..BrowserConfig::default() }.check();
+        assert_eq!(problems.len(), expected.len(), "{problems:?}");
+        for (problem, expected) in problems.iter().zip(expected) {
+            assert!(problem.starts_with(expected), "{problem}");
+        }
+    }
+
+    #[test]
+    fn a_browser_is_attached_to_on_this_machine_alone_and_none_is_started_beside_it() {
+        check("http://127.0.0.1:9222", None, &[]);
+        check("http://192.168.0.7:9222", None, &["browser.attach: \"http://192.168.0.7:9222\" cannot"]);
+        check("9222", None, &["browser.attach: \"9222\" cannot"]);
+        check("http://localhost:9222", Some("/usr/bin/chromium"), &["browser.program: with browser.attach"]);
+    }
+}
