@@ -137,14 +137,18 @@ impl Browser {
 async fn first_calls(connection: &Connection, downloads: Option<&PathBuf>) -> Result<Version, CallError> {
     let browser = connection.browser();
     let version = browser.call("Browser.getVersion", ()).await?;
-    let behavior = match downloads {
+    browser.call::<Done>("Browser.setDownloadBehavior", download_behavior(downloads)).await?;
+    Ok(version)
+}
+
+/// Where downloads are written, for the default browser context.
+pub(crate) fn download_behavior(folder: Option<&PathBuf>) -> serde_json::Value {
+    match folder {
         Some(folder) => serde_json::json!({
             "behavior": "allowAndName", "downloadPath": folder, "eventsEnabled": true,
         }),
         None => serde_json::json!({ "behavior": "deny", "eventsEnabled": true }),
-    };
-    browser.call::<Done>("Browser.setDownloadBehavior", behavior).await?;
-    Ok(version)
+    }
 }
 
 async fn await_end(mut ended: watch::Receiver<Option<Outcome>>) -> Outcome {

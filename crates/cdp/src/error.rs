@@ -62,6 +62,9 @@ pub enum Loss {
     /// The browser ended, or closed its side.
     #[error("the browser is gone")]
     BrowserGone,
+    /// We closed it.
+    #[error("the connection to the browser was closed")]
+    Closed,
     /// Reading or writing failed.
     #[error("the connection to the browser broke")]
     Broken,

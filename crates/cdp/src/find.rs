@@ -166,7 +166,7 @@ async fn ask(program: &Path, path: Option<&OsStr>) -> io::Result<String> {
 }
 
 /// The first word of four numbers with dots between them, and the first of the numbers. A name may hold other numbers.
-fn version_in(said: &str) -> Option<(&str, u32)> {
+pub(crate) fn version_in(said: &str) -> Option<(&str, u32)> {
     said.split_whitespace().find_map(|word| {
         let numbers: Option<Vec<u32>> = word.split('.').map(|number| number.parse().ok()).collect();
         match numbers?.as_slice() {

@@ -1,4 +1,5 @@
-//! A test of whether a browser really starts on this machine: one is started, asked for a sum, and ended.
+//! A test of whether a browser really starts on this machine: one is started, asked for a sum, and ended. One that runs
+//! already is attached to, and left.
 
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use serde_json::json;
 use thiserror::Error;
 use tokio::time::Instant;
 
+use crate::attach::{AttachError, AttachOptions, Attached, Endpoint};
 use crate::browser::{Browser, Version};
 use crate::error::{CallError, LaunchError};
 use crate::options::LaunchOptions;
@@ -14,6 +16,9 @@ use crate::patience::within;
 
 /// Longest wait for a polite end.
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
+
+/// Longest wait for the first answers of a browser that runs already.
+const RUNNING_LIMIT: Duration = Duration::from_secs(15);
 
 /// A browser that starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +67,17 @@ pub async fn probe(options: LaunchOptions) -> Result<Probed, ProbeError> {
         Some(Err(error)) => Err(ProbeError::Page(error)),
         None => Err(ProbeError::Silent(limit)),
     }
+}
+
+/// Attaches to a browser that a person runs, and leaves it again. Returns how long that took.
+///
+/// # Errors
+/// [`AttachError`]
+pub async fn probe_running(endpoint: Endpoint) -> Result<Duration, AttachError> {
+    let begun = Instant::now();
+    let options = AttachOptions { endpoint, proxy: None, download_folder: None, answer_limit: RUNNING_LIMIT };
+    Attached::attach(options).await?.close(CLOSE_LIMIT).await;
+    Ok(begun.elapsed())
 }
 
 /// The user that a browser is started as, and whether that is root, whose browsers have no sandbox.

@@ -383,6 +383,13 @@ fn origins(figment: &Figment, config: &Config, flags: &Overrides) -> Vec<(String
                 .as_ref()
                 .map_or_else(|| "looked for".to_owned(), |path| path.display().to_string()),
         ),
+        (
+            "browser.attach",
+            config.browser.attach.as_ref().map_or_else(
+                || "none: browsers are started".to_owned(),
+                |endpoint| format!("{endpoint}, without the allowlist's second layer"),
+            ),
+        ),
         ("browser.max_open", config.browser.max_open.to_string()),
         (
             "browser.upload_folders",

@@ -221,6 +221,11 @@ impl Site {
         self.record.read(|seen| seen.signs(Host::Other))
     }
 
+    /// Those of [`Site::other_hits`] that are datagrams.
+    pub fn other_datagrams(&self) -> usize {
+        self.record.read(|seen| seen.datagrams.get(&Host::Other).copied().unwrap_or_default())
+    }
+
     /// Connections to this host so far.
     pub fn connections(&self, host: Host) -> usize {
         self.record.read(|seen| seen.connections.get(&host).copied().unwrap_or_default())

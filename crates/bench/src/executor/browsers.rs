@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use capataz_contracts::{json as contract, v1};
-use capataz_executor::chromium::{self, ChromiumBrowser, ChromiumPage, OpenOptions};
+use capataz_executor::chromium::{self, ChromiumBrowser, ChromiumPage, Launch, OpenOptions, Source};
 use capataz_executor::dsl::{self, Policy};
 use capataz_executor::page::{Act, Element, Locator, Page, PageRedaction, Query, WaitUntil};
 use capataz_testsite::Site;
@@ -96,14 +96,16 @@ async fn opened(
     let download_folder = folder.join("downloads");
     std::fs::create_dir_all(&download_folder)?;
     let options = OpenOptions {
-        program: program.to_owned(),
-        profile_folder: folder.join("profile"),
+        source: Source::Launch(Launch {
+            program: program.to_owned(),
+            profile_folder: folder.join("profile"),
+            shim: None,
+            environment: chromium::passed_environment(true, |name| std::env::var_os(name)),
+            headed: false,
+        }),
         download_folder,
-        shim: None,
-        environment: chromium::passed_environment(true, |name| std::env::var_os(name)),
         width: WIDTH,
         height: HEIGHT,
-        headed: false,
         locale: "en-US".to_owned(),
         timezone: "UTC".to_owned(),
         allowlist: policy.allowlist().clone(),

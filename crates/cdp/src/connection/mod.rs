@@ -1,4 +1,4 @@
-//! Commands, answers and events over one pair of pipes.
+//! Commands, answers and events over one pair of pipes, or over a WebSocket.
 //!
 //! One task reads, one writes. The reader looks at each message's outer shape only: the payload of an answer is parsed by
 //! the caller that waits for it, that of an event by its subscriber, and where there is neither by nobody. So an event,
@@ -10,6 +10,7 @@ mod navigate;
 mod payload;
 mod session;
 mod tasks;
+mod web_socket;
 
 use std::collections::BTreeMap;
 use std::fmt;

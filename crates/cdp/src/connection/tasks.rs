@@ -16,10 +16,10 @@ use crate::error::Loss;
 pub const MESSAGE_LIMIT: usize = 256 * 1024 * 1024;
 
 /// Room that is made before each read.
-const READ_SIZE: usize = 64 * 1024;
+pub(super) const READ_SIZE: usize = 64 * 1024;
 
 /// Longest message whose memory is used again for the next ones.
-const KEPT_MEMORY: usize = 1024 * 1024;
+pub(super) const KEPT_MEMORY: usize = 1024 * 1024;
 
 pub(super) async fn read(mut reader: impl AsyncRead + Unpin, shared: Arc<Shared>) {
     let loss = read_until_lost(&mut reader, &shared).await;
@@ -65,9 +65,12 @@ pub(super) async fn write(
     while let Some(mut command) = commands.recv().await {
         if let Err(error) = writer.write_all_buf(&mut command).await {
             // The reader sees the end, too, but perhaps later.
-            let gone = error.kind() == io::ErrorKind::BrokenPipe;
-            shared.lose(if gone { Loss::BrowserGone } else { Loss::Broken });
-            return;
+            return shared.lose(write_failed(&error));
         }
     }
+}
+
+pub(super) fn write_failed(error: &io::Error) -> Loss {
+    let gone = error.kind() == io::ErrorKind::BrokenPipe;
+    if gone { Loss::BrowserGone } else { Loss::Broken }
 }

@@ -1,11 +1,11 @@
-//! `capataz browser doctor`: finds out whether a browser is installed and starts. It looks in the same places as the
-//! daemon, and needs no daemon.
+//! `capataz browser doctor`: finds out whether a browser is installed and starts, or whether the one that the daemon is to
+//! attach to answers. It looks in the same places as the daemon, and needs no daemon.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use capataz_daemon::{Config, Overrides};
-use capataz_executor::browsers::{self, Found, LaunchOptions, ProbeError, Probed};
+use capataz_executor::browsers::{self, Endpoint, Found, LaunchOptions, ProbeError, Probed};
 use serde_json::{Value, json};
 
 use super::Outcome;
@@ -26,6 +26,9 @@ pub async fn doctor(args: DoctorArgs, out: &mut Output) -> Outcome {
     let overrides = Overrides { data_dir: args.data_dir, ..Overrides::default() };
     let config =
         Config::load(args.config.as_deref(), overrides).map_err(|error| Failure::invalid(chain(&error)))?;
+    if let (Some(Ok(endpoint)), None) = (config.browser.endpoint(), &args.program) {
+        return Ok(attached(endpoint, out).await);
+    }
     let profiles = config.data_dir.join(PROFILES);
     let program = args.program.or(config.browser.program);
     let found = match browsers::find(program.as_deref(), variable("PATH").as_deref()).await {
@@ -43,6 +46,53 @@ pub async fn doctor(args: DoctorArgs, out: &mut Output) -> Outcome {
         findings.tell(out);
     }
     Ok(if findings.probed.is_ok() { Exit::Ok } else { Exit::Failed })
+}
+
+/// The browser that a person runs: whether it answers, and lets itself be attached to.
+async fn attached(endpoint: Endpoint, out: &mut Output) -> Exit {
+    let tried = match browsers::discover(endpoint).await {
+        Ok(running) => browsers::probe_running(endpoint).await.map(|time| (running, time)),
+        Err(error) => Err(error.into()),
+    };
+    let texts = &words().browser;
+    let address = endpoint.to_string();
+    match (tried, out.json) {
+        (Ok((running, time)), true) => out.document(&json!({
+            "found": true,
+            "attached": true,
+            "program": address,
+            "version": running.version,
+            "starts": true,
+            "start_ms": milliseconds(time),
+            "second_layer": false,
+        })),
+        (Ok((running, time)), false) => {
+            out.line(&fill(texts.doctor_attach, &[&address]));
+            out.line(&fill(texts.doctor_version, &[&running.version]));
+            out.line(&fill(texts.doctor_answers, &[&took(milliseconds(time))]));
+            out.line(&error::ok(texts.doctor_attached, out.paint));
+            out.note(texts.doctor_no_second_layer);
+        }
+        (Err(error), true) => {
+            let problem = chain(&error);
+            let (problem, help) = problem.split_once('\n').unwrap_or((&problem, ""));
+            out.document(&json!({
+                "found": false,
+                "attached": true,
+                "program": address,
+                "starts": false,
+                "problem": problem,
+                "install": help,
+            }));
+            return Exit::Failed;
+        }
+        (Err(error), false) => {
+            // The text says how such a browser is started.
+            out.line(&out.paint.text(Tone::Bad, &visible_block(&chain(&error))));
+            return Exit::Failed;
+        }
+    }
+    Exit::Ok
 }
 
 #[expect(clippy::disallowed_methods, reason = "a browser is started with a few variables of ours")]

@@ -162,6 +162,20 @@ fn clock(now: SystemTime, written: Option<SystemTime>, texts: &Doctor) -> Findin
 }
 
 async fn browser(config: &Config, texts: &Doctor) -> Finding {
+    if let Some(Ok(endpoint)) = config.browser.endpoint() {
+        let address = endpoint.to_string();
+        return match browsers::discover(endpoint).await {
+            Ok(running) => {
+                let found = fill(texts.browser_attached, &[&address, &running.version]);
+                Finding::new("browser", texts.browser, Verdict::Warning, found)
+                    .next(texts.browser_attached_next)
+            }
+            Err(_) => {
+                let found = fill(texts.browser_gone, &[&address]);
+                Finding::new("browser", texts.browser, Verdict::Warning, found).next(texts.browser_gone_next)
+            }
+        };
+    }
     #[expect(clippy::disallowed_methods, reason = "the daemon looks along the same path")]
     let path = std::env::var_os("PATH");
     let (verdict, found) = match browsers::find(config.browser.program.as_deref(), path.as_deref()).await {

@@ -38,7 +38,11 @@ pub fn line(script: &ScriptRun, event: &v1::Event) -> Option<Line> {
         }
         Body::BrowserActivityStarted(started) => activity_started(script, started)?,
         Body::BrowserOpened(opened) => {
-            let template = if opened.restored { texts.opened_again } else { texts.opened };
+            let template = match opened {
+                opened if opened.attached => texts.opened_attached,
+                opened if opened.restored => texts.opened_again,
+                _ => texts.opened,
+            };
             of_run(fill(template, &[&opened.browser]), Tone::Plain, Results)
         }
         Body::ActionProposed(proposed) => {

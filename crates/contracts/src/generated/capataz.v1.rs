@@ -3185,6 +3185,9 @@ pub struct BrowserOutcome {
     /// that; set by the activity `open` alone.
     #[prost(bool, tag = "11")]
     pub keeps: bool,
+    /// A person runs the browser, and the worker has a part of it; set by the activity `open` alone.
+    #[prost(bool, tag = "12")]
+    pub attached: bool,
 }
 /// What the engine wants of the browser's host. It travels as protobuf.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -5493,6 +5496,10 @@ pub struct BrowserOpened {
     /// milliseconds; absent where its worker keeps none.
     #[prost(int64, optional, tag = "6")]
     pub keep_after_ms: ::core::option::Option<i64>,
+    /// A person runs the browser, and the run has a part of it: the second layer of the allowlist, which a browser of the
+    /// daemon's own is started with, is not there as a whole.
+    #[prost(bool, tag = "7")]
+    pub attached: bool,
 }
 /// An action of an interactive session.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -6560,21 +6567,24 @@ pub struct OpenBrowserInfo {
 /// Has no parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DescribeBrowserRequest {}
-/// The browser that the daemon would start.
+/// The browser that the daemon would start or attach to.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DescribeBrowserResponse {
-    /// There is one, and it starts.
+    /// There is one, and it starts or answers.
     #[prost(bool, tag = "1")]
     pub found: bool,
-    /// Path of the program.
+    /// Path of the program, or address of the DevTools port of a browser that runs.
     #[prost(string, tag = "2")]
     pub program: ::prost::alloc::string::String,
     /// Version as the program tells it.
     #[prost(string, tag = "3")]
     pub version: ::prost::alloc::string::String,
-    /// What is wrong, and what to install.
+    /// What is wrong, and what to install or start.
     #[prost(string, tag = "4")]
     pub problem: ::prost::alloc::string::String,
+    /// A person runs the browser, and the daemon attaches to it.
+    #[prost(bool, tag = "5")]
+    pub attached: bool,
 }
 /// Has no parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

@@ -11,7 +11,7 @@ use capataz_contracts::v1::{self, propose_response::Outcome};
 use capataz_contracts::validate;
 use capataz_engine::Input;
 use capataz_executor::dsl;
-use capataz_hosts::browsers::{Browsers, Handle, StateError};
+use capataz_hosts::browsers::{Available, Browsers, Handle, StateError};
 use capataz_policy::codes;
 use capataz_runtime::Runtime;
 use tonic::{Code, Request, Response, Status};
@@ -226,11 +226,18 @@ impl ExecutorService for Executor {
         _: Request<v1::DescribeBrowserRequest>,
     ) -> Result<Response<v1::DescribeBrowserResponse>, Status> {
         Ok(Response::new(match self.browsers.find().await {
-            Ok(found) => v1::DescribeBrowserResponse {
+            Ok(Available::Program(found)) => v1::DescribeBrowserResponse {
                 found: true,
                 program: found.program.display().to_string(),
                 version: found.version,
-                problem: String::new(),
+                ..v1::DescribeBrowserResponse::default()
+            },
+            Ok(Available::Running(running)) => v1::DescribeBrowserResponse {
+                found: true,
+                program: running.endpoint.to_string(),
+                version: running.version,
+                attached: true,
+                ..v1::DescribeBrowserResponse::default()
             },
             Err(problem) => v1::DescribeBrowserResponse {
                 problem: problem.to_string(),

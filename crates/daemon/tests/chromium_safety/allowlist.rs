@@ -46,19 +46,19 @@ fn script(probes: &[Probe], policy: &str) -> String {
 }
 
 /// The errors of each of the actions of a probe.
-fn errors_of<'e>(ended: &'e Ended, probe: &str) -> Vec<&'e v1::ExecutorError> {
+pub fn errors_of<'e>(ended: &'e Ended, probe: &str) -> Vec<&'e v1::ExecutorError> {
     ["open", "click", "done", "fence"]
         .iter()
         .filter_map(|id| ended.error_of(&format!("{id}-{probe}")))
         .collect()
 }
 
-fn is_blocked(error: &v1::ExecutorError) -> bool {
+pub fn is_blocked(error: &v1::ExecutorError) -> bool {
     error.error_code == "DOMAIN_BLOCKED"
 }
 
 /// Runs all probes, and says with what scripts they ended.
-async fn probe_all(bench: &Bench, policy: &str) -> Vec<(Vec<Probe>, Ended)> {
+pub async fn probe_all(bench: &Bench, policy: &str) -> Vec<(Vec<Probe>, Ended)> {
     let mut begun = Vec::new();
     for share in PROBES.chunks(PROBES.len().div_ceil(SCRIPTS)) {
         let run = bench.try_start(bench.script(&script(share, policy))).await.unwrap();

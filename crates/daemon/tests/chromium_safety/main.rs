@@ -3,11 +3,13 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod allowlist;
+mod attached;
 mod bad_browsers;
 mod bad_pages;
 #[allow(dead_code, reason = "each of the binaries uses its part of it")]
 #[path = "../chromium_scripts/bench.rs"]
 mod bench;
+mod persons_browser;
 mod races;
 mod secrets;
 mod support;

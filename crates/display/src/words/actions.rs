@@ -82,6 +82,8 @@ texts! {
         session_accepted: "browser session accepted: {0}" / "sesión de navegador aceptada: {0}",
         opening: "the browser starts" / "el navegador arranca",
         opened: "{0} is open" / "{0} está abierto",
+        opened_attached: "{0} is attached to, without the whole second layer of the allowlist"
+            / "unido a {0}, sin toda la segunda capa de la lista de permitidos",
         opened_again: "{0} is open again, with what was kept"
             / "{0} está abierto de nuevo, con lo que se guardó",
         closing: "the browser closes" / "el navegador se cierra",
@@ -136,6 +138,12 @@ texts! {
         doctor_user: "user       {0}, {1}" / "usuario    {0}, {1}",
         doctor_root: "root: the browser runs without its sandbox, which refuses to start as root. Another user is safer."
             / "root: el navegador corre sin su sandbox, que se niega a arrancar como root. Otro usuario es más seguro.",
+        doctor_attach: "attach to  {0}" / "unido a    {0}",
+        doctor_answers: "answers    in {0}, with a place of our own in it" / "responde   en {0}, con un sitio propio en él",
+        doctor_attached: "The browser answers, and scripts can work in it. It is never ended, and its own tabs are left alone."
+            / "El navegador responde, y los scripts pueden trabajar en él. Nunca se cierra, y sus propias pestañas no se tocan.",
+        doctor_no_second_layer: "The allowlist's second layer is not there as a whole: the browser looks up names by itself, pages may send datagrams (WebRTC), and the first request of a tab that a page opens is judged only by where it connects to."
+            / "La segunda capa de la lista de permitidos no está completa: el navegador resuelve nombres por su cuenta, las páginas pueden enviar datagramas (WebRTC), y la primera petición de una pestaña que abre una página se juzga solo por adónde se conecta.",
         doctor_sandbox: "the browser runs in its sandbox" / "el navegador corre en su sandbox",
         doctor_good: "A browser is installed and starts." / "Hay un navegador instalado y arranca.",
         doctor_not_started: "{0} exists but does not start: {1}" / "{0} existe pero no arranca: {1}",

@@ -62,6 +62,14 @@ texts! {
         browser: "browser" / "navegador",
         browser_found: "{0}, version {1}; `capataz browser doctor` starts it"
             / "{0}, versión {1}; `capataz browser doctor` lo arranca",
+        browser_attached: "version {1} runs at {0}, and scripts attach to it: the allowlist's second layer is not there as a whole"
+            / "la versión {1} corre en {0}, y los scripts se unen a ella: la segunda capa de la lista de permitidos no está completa",
+        browser_attached_next: "without browser.attach, each script gets a browser of its own, with both layers"
+            / "sin browser.attach, cada script tiene un navegador propio, con las dos capas",
+        browser_gone: "no browser answers at {0}, which scripts are to attach to, so that none can run"
+            / "ningún navegador responde en {0}, al que han de unirse los scripts, así que ninguno puede correr",
+        browser_gone_next: "google-chrome --remote-debugging-port=PORT --user-data-dir=DIR starts one; its usual profile opens no port"
+            / "google-chrome --remote-debugging-port=PORT --user-data-dir=DIR inicia uno; su perfil habitual no abre ningún puerto",
         browser_none: "no Chromium is found, so that no script can run"
             / "no se encuentra Chromium, así que ningún script puede correr",
         browser_next: "install one, such as with `apt install chromium`; `capataz browser doctor` names the places"

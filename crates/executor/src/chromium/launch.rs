@@ -1,4 +1,4 @@
-//! Opening a browser for one run, and ending it.
+//! Opening a browser for one run, and ending it; or a part of a browser that a person runs, and leaving it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -8,9 +8,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use capataz_cdp::attach::{AttachError, AttachOptions, Attached, Endpoint};
 use capataz_cdp::proxy::{Destination, Floor};
 use capataz_cdp::{
-    Browser, CallError, Connection, Done, Ended, LaunchError, LaunchOptions, ShimOptions, WindowSize,
+    Browser, CallError, Connection, Done, Ended, LaunchError, LaunchOptions, ShimOptions, Version, WindowSize,
 };
 use capataz_contracts::v1;
 use serde::Deserialize;
@@ -18,13 +19,14 @@ use serde_json::json;
 use thiserror::Error;
 use tokio::sync::broadcast;
 
+use super::context::Context;
 use super::downloads::Downloads;
 use super::page_log::LogKeeper;
 use super::protocol::CreatedTarget;
 use super::requests::{Filter, Gate};
 use super::state::{Shared, State};
 use super::storage::StorageState;
-use super::tabs::{TabSetup, auto_attach_tabs};
+use super::tabs::{TabSetup, auto_attach_tabs, discover_ours};
 use super::watch::Watcher;
 use super::{ChromiumPage, script};
 use crate::allowlist::Allowlist;
@@ -34,22 +36,43 @@ use crate::page::{PageError, PageRedaction};
 /// others, and no page is to be blamed for them.
 const OWN_SERVICES: [&str; 4] = ["google.com", "googleapis.com", "gvt1.com", "gstatic.com"];
 
-/// How a browser is opened. One browser serves one run.
+/// Longest wait for the first answers of a browser that runs already.
+const ATTACH_LIMIT: Duration = Duration::from_secs(15);
+
+/// Where a browser comes from.
 #[derive(Clone, Debug)]
-pub struct OpenOptions {
+pub enum Source {
+    /// It is started for one run, and ends with it.
+    Launch(Launch),
+    /// A person runs it, and it goes on afterwards. The run gets a browser context of its own in it.
+    ///
+    /// The allowlist holds at each request of a tab and at each connection of the context, but the first request of a tab
+    /// that a page opens is judged only as a connection. Not held are: names that the browser looks up, and datagrams.
+    Attach(Endpoint),
+}
+
+/// How a browser is started.
+#[derive(Clone, Debug)]
+pub struct Launch {
     pub program: PathBuf,
     /// The profile of this browser alone: made at its start, and removed after its end.
     pub profile_folder: PathBuf,
-    /// Where downloads are written; it must exist.
-    pub download_folder: PathBuf,
     pub shim: Option<ShimOptions>,
     /// See [`capataz_cdp::passed_environment`].
     pub environment: BTreeMap<OsString, OsString>,
+    /// A window on a screen.
+    pub headed: bool,
+}
+
+/// How a browser is opened. One browser serves one run, or one browser context of a person's browser does.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    pub source: Source,
+    /// Where downloads are written; it must exist.
+    pub download_folder: PathBuf,
     /// The size of the viewport, in CSS pixels.
     pub width: u32,
     pub height: u32,
-    /// A window on a screen.
-    pub headed: bool,
     /// A BCP 47 tag.
     pub locale: String,
     /// An IANA time zone.
@@ -71,6 +94,8 @@ pub struct BrowserInfo {
     /// Name and version, such as `HeadlessChrome/148.0.7778.167`.
     pub version: String,
     pub process_id: u32,
+    /// A person runs it.
+    pub attached: bool,
 }
 
 /// Why no browser was opened. What was started has ended, or is being ended.
@@ -78,6 +103,8 @@ pub struct BrowserInfo {
 pub enum OpenError {
     #[error("the browser cannot be started")]
     Launch(#[from] LaunchError),
+    #[error("the browser that runs already cannot be used")]
+    Attach(#[from] AttachError),
     #[error("the browser's proxy cannot be started")]
     Proxy(#[source] io::Error),
     #[error("the browser cannot be set up")]
@@ -86,10 +113,82 @@ pub enum OpenError {
     Page(#[from] PageError),
 }
 
-/// A running browser. Dropping it ends it; its page is then lost.
+/// The browser's process, or our place in somebody else's.
+#[derive(Debug)]
+enum Driven {
+    Launched(Browser),
+    Attached(Attached),
+}
+
+impl Driven {
+    async fn open(options: &OpenOptions, proxy: SocketAddr) -> Result<Self, OpenError> {
+        match &options.source {
+            Source::Launch(launch) => {
+                Ok(Self::Launched(Browser::launch(launch_options(options, launch, proxy)).await?))
+            }
+            Source::Attach(endpoint) => {
+                let attach = AttachOptions {
+                    endpoint: *endpoint,
+                    proxy: Some(proxy),
+                    download_folder: Some(options.download_folder.clone()),
+                    answer_limit: ATTACH_LIMIT,
+                };
+                Ok(Self::Attached(Attached::attach(attach).await?))
+            }
+        }
+    }
+
+    fn connection(&self) -> &Connection {
+        match self {
+            Self::Launched(browser) => browser.connection(),
+            Self::Attached(attached) => attached.connection(),
+        }
+    }
+
+    fn version(&self) -> &Version {
+        match self {
+            Self::Launched(browser) => browser.version(),
+            Self::Attached(attached) => attached.version(),
+        }
+    }
+
+    fn context(&self) -> Context {
+        match self {
+            Self::Launched(_) => Context::default(),
+            Self::Attached(attached) => Context::of(attached.context()),
+        }
+    }
+
+    async fn ended(&self) -> Ended {
+        match self {
+            Self::Launched(browser) => browser.ended().await,
+            Self::Attached(attached) => {
+                attached.ended().await;
+                unseen_end()
+            }
+        }
+    }
+
+    async fn close(self, limit: Duration) -> Ended {
+        match self {
+            Self::Launched(browser) => browser.close(limit).await,
+            Self::Attached(attached) => {
+                attached.close(limit).await;
+                unseen_end()
+            }
+        }
+    }
+}
+
+/// The end of what is somebody else's process.
+fn unseen_end() -> Ended {
+    Ended { status: None, stderr: "".into() }
+}
+
+/// A running browser. Dropping it ends it, or leaves it where a person runs it; its page is then lost.
 #[derive(Debug)]
 pub struct ChromiumBrowser {
-    browser: Browser,
+    driven: Driven,
     /// Ends with the browser.
     _floor: Floor,
     page: ChromiumPage,
@@ -107,8 +206,8 @@ impl ChromiumBrowser {
         let allowlist = Arc::new(options.allowlist.clone());
         let floor = start_floor(&allowlist).await.map_err(OpenError::Proxy)?;
         let refused = floor.refused();
-        let browser = Browser::launch(launch_options(&options, floor.address())).await?;
-        let connection = browser.connection().clone();
+        let driven = Driven::open(&options, floor.address()).await?;
+        let (connection, context) = (driven.connection().clone(), driven.context());
         let session = connection.browser();
 
         let follow = options.new_tabs != v1::NewTabs::Close;
@@ -118,36 +217,50 @@ impl ChromiumBrowser {
         let heard = Watcher::subscribe(&connection);
         let backlog = heard.backlog();
         let log = options.page_log.then(|| LogKeeper::start(&connection));
-        let requests = Gate::subscribe(&session);
+        let requests = Gate::subscribe(&connection);
         let setup = TabSetup {
             width: options.width,
             height: options.height,
             locale: options.locale.clone(),
-            script: Arc::from(script::source(&options.testid_attribute)),
+            timezone: options.timezone.clone(),
+            context: context.clone(),
+            script: page_script(&options.testid_attribute, &context),
         };
         let watcher =
             Watcher { connection: connection.clone(), shared: shared.clone(), setup, filter: filter.clone() };
         tokio::spawn(watcher.run(heard));
-        let gate = Gate { browser: session.clone(), shared: shared.clone(), filter: filter.clone() };
+        let gate = Gate {
+            connection: connection.clone(),
+            context: context.clone(),
+            shared: shared.clone(),
+            filter: filter.clone(),
+        };
         tokio::spawn(gate.run(requests));
         tokio::spawn(note_refusals(refused, shared.clone()));
 
-        Gate::enable(&session).await?;
-        session.call::<Done>("Target.setAutoAttach", auto_attach_tabs()).await?;
-        let _: CreatedTarget = session.call("Target.createTarget", json!({ "url": "about:blank" })).await?;
-        let mut page =
-            ChromiumPage::new(connection.clone(), shared, backlog, filter, options.redaction.clone());
+        if context.is_part() {
+            // What holds for the browser as a whole would hold for the person's tabs, too.
+            session.call::<Done>("Target.setDiscoverTargets", discover_ours()).await?;
+        } else {
+            Gate::enable(&session).await?;
+            session.call::<Done>("Target.setAutoAttach", auto_attach_tabs()).await?;
+        }
+        let blank = context.params(json!({ "url": "about:blank" }));
+        let _: CreatedTarget = session.call("Target.createTarget", blank).await?;
+        let redaction = options.redaction.clone();
+        let mut page = ChromiumPage::new(connection.clone(), shared, backlog, filter, context, redaction);
         page.log = log;
         page.main_document().await?;
         let info = BrowserInfo {
-            version: browser.version().product.clone(),
+            version: driven.version().product.clone(),
             process_id: process_id(&connection).await?,
+            attached: matches!(driven, Driven::Attached(_)),
         };
         let kept_aside = match options.storage_state {
             Some(state) => page.restore(state, &options.allowlist).await?,
             None => StorageState::default(),
         };
-        let ours = Self { browser, _floor: floor, page: page.again(), info, kept_aside };
+        let ours = Self { driven, _floor: floor, page: page.again(), info, kept_aside };
         Ok((ours, page))
     }
 
@@ -157,7 +270,7 @@ impl ChromiumBrowser {
 
     /// Waits until the browser has ended, whatever the reason.
     pub async fn ended(&self) -> Ended {
-        self.browser.ended().await
+        self.driven.ended().await
     }
 
     /// Cookies, and the local storage of the origins that tabs have shown, for [`OpenOptions::storage_state`]. Opens a tab
@@ -171,20 +284,32 @@ impl ChromiumBrowser {
         self.page.storage(&self.kept_aside).await
     }
 
-    /// Asks the browser to end; kills it after `limit`. Returns when it has ended and its profile is gone.
+    /// Asks the browser to end; kills it after `limit`. Returns when it has ended and its profile is gone. A person's browser
+    /// goes on, and only our tabs are closed.
     pub async fn close(self, limit: Duration) -> Ended {
-        self.browser.close(limit).await
+        self.driven.close(limit).await
     }
 }
 
-fn launch_options(options: &OpenOptions, proxy: SocketAddr) -> LaunchOptions {
-    let mut launch = LaunchOptions::new(&options.program, &options.profile_folder);
-    launch.headless = !options.headed;
+/// The script for each document.
+fn page_script(testid_attribute: &str, context: &Context) -> Arc<str> {
+    let script = script::source(testid_attribute);
+    if !context.is_part() {
+        return script.into();
+    }
+    // Going back always loads the page, as in a browser that was started without that cache: a page that has such a listener
+    // is not kept.
+    format!("{script}\naddEventListener('unload', () => {{}});").into()
+}
+
+fn launch_options(options: &OpenOptions, from: &Launch, proxy: SocketAddr) -> LaunchOptions {
+    let mut launch = LaunchOptions::new(&from.program, &from.profile_folder);
+    launch.headless = !from.headed;
     launch.window = WindowSize { width: options.width, height: options.height };
     launch.proxy = Some(proxy);
     launch.download_folder = Some(options.download_folder.clone());
-    launch.shim.clone_from(&options.shim);
-    launch.environment.clone_from(&options.environment);
+    launch.shim.clone_from(&from.shim);
+    launch.environment.clone_from(&from.environment);
     // Workers have no other way to learn of the time zone.
     launch.environment.insert("TZ".into(), options.timezone.clone().into());
     launch.disabled_features = ["Prerender2", "SpeculationRules"].map(str::to_owned).to_vec();

@@ -6,6 +6,7 @@
 mod ahead;
 mod call;
 mod changes;
+mod context;
 mod departures;
 mod downloads;
 mod drag;
@@ -35,16 +36,18 @@ use capataz_cdp::{Backlog, Connection};
 
 use crate::page::{Node, Offset, PageRedaction};
 use ahead::{Ahead, SERVES_FOR};
+use context::Context;
 use frames::Place;
 use outline::References;
 use page_log::LogKeeper;
 use requests::Filter;
 use state::Shared;
 
+pub use capataz_cdp::attach::{AttachError, Endpoint, EndpointError, NoBrowser, Running, discover};
 pub use capataz_cdp::find::{FindError, Found, MINIMUM_MAJOR, chromium as find};
 pub use capataz_cdp::{ShimOptions, passed_environment};
 pub use downloads::{DOWNLOAD_LIMIT, DOWNLOADS_LIMIT};
-pub use launch::{BrowserInfo, ChromiumBrowser, OpenError, OpenOptions};
+pub use launch::{BrowserInfo, ChromiumBrowser, Launch, OpenError, OpenOptions, Source};
 pub use storage::{OriginStorage, StorageState, StoredItem};
 
 /// The tabs of one browser, of which one is acted on.
@@ -55,6 +58,7 @@ pub struct ChromiumPage {
     /// Events that have arrived and are not in the state yet.
     heard: Backlog,
     filter: Filter,
+    context: Context,
     redaction: PageRedaction,
     /// The element that settled last, and where: the next act on this element need not wait again.
     settled: Option<(Node, Option<Offset>, Place)>,
@@ -76,6 +80,7 @@ impl ChromiumPage {
         shared: Shared,
         heard: Backlog,
         filter: Filter,
+        context: Context,
         redaction: PageRedaction,
     ) -> Self {
         let looked_when = shared.version();
@@ -84,6 +89,7 @@ impl ChromiumPage {
             shared,
             heard,
             filter,
+            context,
             redaction,
             settled: None,
             looked_at: Vec::new(),
@@ -107,6 +113,7 @@ impl ChromiumPage {
             self.shared.clone(),
             self.heard.clone(),
             self.filter.clone(),
+            self.context.clone(),
             self.redaction.clone(),
         )
     }

@@ -22,6 +22,21 @@ pub(super) struct TargetInfo {
     pub parent_frame_id: Option<String>,
 }
 
+/// The parameters of `Target.targetCreated`. The target may be a person's: nothing is read but whether it is ours.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TargetCreated {
+    pub target_info: CreatedTargetInfo,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct CreatedTargetInfo {
+    pub target_id: String,
+    #[serde(default)]
+    pub browser_context_id: String,
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct DetachedFromTarget {
@@ -46,6 +61,23 @@ pub(super) struct FrameDetached {
 #[derive(Debug, Deserialize)]
 pub(super) struct FrameNavigated {
     pub frame: FrameDescription,
+    #[serde(default, rename = "type")]
+    pub kind: String,
+}
+
+/// The answer to `Page.getFrameTree`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct FrameTreeFound {
+    pub frame_tree: FrameTree,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct FrameTree {
+    pub frame: FrameDescription,
+    #[serde(default)]
+    pub child_frames: Vec<FrameTree>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -1,13 +1,15 @@
 //! The allowlist at each request: documents, each hop of a redirect, and whatever a page, frame or worker asks for. What is
 //! not seen here, WebSockets first, meets the floor.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use capataz_cdp::{CallError, Done, Event, EventError, Events, Session};
+use capataz_cdp::{CallError, Connection, Done, Event, EventError, Events, Session, SessionId};
 use capataz_contracts::v1;
 use futures_util::FutureExt;
 use serde_json::{Value, json};
 
+use super::context::Context;
 use super::protocol::{AuthRequired, RequestPaused};
 use super::state::Shared;
 use super::tabs::send;
@@ -54,6 +56,21 @@ impl Filter {
         true
     }
 
+    /// As [`Filter::refuse_document`], for a tab whose first request nobody has judged.
+    pub(super) fn refuse_new_tab(&self, shared: &Shared, url: &str) -> bool {
+        if self.refuse_document(shared, url) {
+            return true;
+        }
+        let is_blank = url.is_empty() || url.starts_with("about:") || url.starts_with("javascript:");
+        match self.refuse(url, "document").filter(|_| !is_blank) {
+            Some(request) => {
+                shared.change(|state| state.changes.blocked(request));
+                true
+            }
+            None => false,
+        }
+    }
+
     /// Records a WebSocket that the floor will refuse.
     pub(super) fn web_socket(&self, shared: &Shared, url: &str) {
         if let Some(request) = self.refuse(url, "websocket") {
@@ -70,43 +87,71 @@ fn blocked(url: &str, refusal: &Refusal, kind: &str) -> v1::BlockedRequest {
 /// The task that lets requests go on, or fails them.
 #[derive(Debug)]
 pub(super) struct Gate {
-    pub browser: Session,
+    pub connection: Connection,
+    pub context: Context,
     pub shared: Shared,
     pub filter: Filter,
 }
 
 impl Gate {
-    pub(super) fn subscribe(browser: &Session) -> Events {
-        browser.subscribe(&["Fetch.requestPaused", "Fetch.authRequired"])
+    pub(super) fn subscribe(connection: &Connection) -> Events {
+        connection.subscribe(&["Fetch.requestPaused", "Fetch.authRequired"])
     }
 
-    /// Turns the gate on. Requests wait for [`Gate::run`].
+    /// Turns the gate on for a whole browser. Requests wait for [`Gate::run`].
     pub(super) async fn enable(browser: &Session) -> Result<(), CallError> {
         browser.call::<Done>("Fetch.enable", patterns()).await.map(|Done {}| ())
     }
 
     /// Ends with the connection.
     pub(super) async fn run(self, mut events: Events) {
+        let mut heard_of = BTreeSet::new();
         loop {
             match events.next().await {
-                Ok(event) if &*event.method == "Fetch.authRequired" => self.credentials(&event),
-                Ok(event) => self.paused(&event).await,
+                Ok(event) => {
+                    let session = self.session(event.session.as_ref());
+                    if let Some(id) = &event.session
+                        && !heard_of.contains(id)
+                    {
+                        heard_of.insert(id.clone());
+                    }
+                    match &*event.method {
+                        "Fetch.authRequired" => credentials(&session, &event),
+                        _ => self.paused(&session, &event).await,
+                    }
+                }
                 Err(EventError::Lost(_) | EventError::Detached) => return,
                 // Nobody knows which requests wait now. This lets them go on, and the floor refuses what it has to.
                 Err(EventError::Lagged(_)) => {
-                    send(&self.browser, "Fetch.disable", ());
-                    send(&self.browser, "Fetch.enable", patterns());
+                    for session in self.gates(&heard_of) {
+                        send(&session, "Fetch.disable", ());
+                        send(&session, "Fetch.enable", patterns());
+                    }
                 }
             }
         }
     }
 
-    async fn paused(&self, event: &Event) {
+    fn session(&self, id: Option<&SessionId>) -> Session {
+        id.map_or_else(|| self.connection.browser(), |id| self.connection.session(id.clone()))
+    }
+
+    /// Wherever requests wait: in the browser as a whole, or in each of our targets.
+    fn gates(&self, heard_of: &BTreeSet<SessionId>) -> Vec<Session> {
+        if !self.context.is_part() {
+            return vec![self.connection.browser()];
+        }
+        let mut ids = heard_of.clone();
+        ids.extend(self.shared.read().sessions.keys().map(SessionId::from));
+        ids.into_iter().map(|id| self.connection.session(id)).collect()
+    }
+
+    async fn paused(&self, session: &Session, event: &Event) {
         let Ok(request) = event.parse::<RequestPaused>() else { return };
         let id = request.request_id.as_str();
         if request.response_status_code.is_some() || request.response_error_reason.is_some() {
             self.answered(&request);
-            return self.command("Fetch.continueRequest", json!({ "requestId": id })).await;
+            return command(session, "Fetch.continueRequest", json!({ "requestId": id })).await;
         }
         if self.shared.read().storage_tab.as_deref() == Some(&*request.frame_id) {
             let empty = json!({
@@ -114,14 +159,14 @@ impl Gate {
                 "responseCode": 200,
                 "responseHeaders": [{ "name": "content-type", "value": "text/html" }],
             });
-            return self.command("Fetch.fulfillRequest", empty).await;
+            return command(session, "Fetch.fulfillRequest", empty).await;
         }
         if self.shared.read().unwanted_tabs.contains(&request.frame_id) {
             let failure = json!({ "requestId": id, "errorReason": "Aborted" });
-            return self.command("Fetch.failRequest", failure).await;
+            return command(session, "Fetch.failRequest", failure).await;
         }
         match self.refused(&request) {
-            None => self.command("Fetch.continueRequest", json!({ "requestId": id })).await,
+            None => command(session, "Fetch.continueRequest", json!({ "requestId": id })).await,
             Some(refused) => {
                 self.shared.change(|state| {
                     if let Some(tab) = state.tab(&request.frame_id)
@@ -132,7 +177,7 @@ impl Gate {
                     state.changes.blocked(refused);
                 });
                 let failure = json!({ "requestId": id, "errorReason": "BlockedByClient" });
-                self.command("Fetch.failRequest", failure).await;
+                command(session, "Fetch.failRequest", failure).await;
             }
         }
     }
@@ -174,30 +219,30 @@ impl Gate {
             }
         });
     }
+}
 
-    /// Nobody is there to type a password into the browser's own dialog; the page with status 401 is shown.
-    fn credentials(&self, event: &Event) {
-        if let Ok(required) = event.parse::<AuthRequired>() {
-            let answer = json!({
-                "requestId": required.request_id,
-                "authChallengeResponse": { "response": "CancelAuth" },
-            });
-            send(&self.browser, "Fetch.continueWithAuth", answer);
-        }
+/// Nobody is there to type a password into the browser's own dialog; the page with status 401 is shown.
+fn credentials(session: &Session, event: &Event) {
+    if let Ok(required) = event.parse::<AuthRequired>() {
+        let answer = json!({
+            "requestId": required.request_id,
+            "authChallengeResponse": { "response": "CancelAuth" },
+        });
+        send(session, "Fetch.continueWithAuth", answer);
     }
+}
 
-    /// Sends without waiting for the answer; waits where too many commands wait to be sent.
-    async fn command(&self, method: &'static str, params: Value) {
-        let reply = self.browser.send::<Done>(method, &params);
-        if let Some(Err(CallError::Overloaded { .. })) = reply.now_or_never() {
-            // The request may be gone.
-            let _ = self.browser.call::<Done>(method, params).await;
-        }
+/// Sends without waiting for the answer; waits where too many commands wait to be sent.
+async fn command(session: &Session, method: &'static str, params: Value) {
+    let reply = session.send::<Done>(method, &params);
+    if let Some(Err(CallError::Overloaded { .. })) = reply.now_or_never() {
+        // The request may be gone.
+        let _ = session.call::<Done>(method, params).await;
     }
 }
 
 /// Each request, and each answer to a document's.
-fn patterns() -> Value {
+pub(super) fn patterns() -> Value {
     json!({
         "handleAuthRequests": true,
         "patterns": [

@@ -12,7 +12,7 @@ use url::Url;
 
 use super::changes::Changes;
 use super::downloads::Downloads;
-use super::protocol::{FrameDescription, LifecycleEvent};
+use super::protocol::{FrameDescription, FrameTree, LifecycleEvent};
 
 /// How far the document of a tab has come, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,6 +97,14 @@ impl Tab {
         }
         self.loaders.push_back(loader);
         self.begun += 1;
+    }
+
+    fn frames_below(&mut self, session: &str, trees: Vec<FrameTree>) {
+        for tree in trees {
+            let entry = || Frame::new(tree.frame.parent_id.clone(), session.to_owned());
+            self.frames.entry(tree.frame.id.clone()).or_insert_with(entry);
+            self.frames_below(session, tree.child_frames);
+        }
     }
 
     fn remove_below(&mut self, frame: &str) {
@@ -329,7 +337,22 @@ impl State {
         }
     }
 
-    pub(super) fn frame_navigated(&mut self, session: &str, frame: FrameDescription) {
+    /// What a tab shows that was attached to only after it had begun to load.
+    pub(super) fn frames_found(&mut self, session: &str, tree: FrameTree) {
+        let Some(tab) = self.tab_of_session(session) else { return };
+        // A later document has come meanwhile.
+        if tab.document.number > 0 || tab.target != tree.frame.id {
+            return;
+        }
+        if !matches!(tree.frame.url.as_str(), "" | "about:blank") {
+            self.frame_navigated(session, tree.frame, false);
+        }
+        let Some(tab) = self.tab_of_session(session) else { return };
+        tab.frames_below(session, tree.child_frames);
+    }
+
+    /// A frame has another document. One that was `restored` is loaded already, and nothing says so any more.
+    pub(super) fn frame_navigated(&mut self, session: &str, frame: FrameDescription, restored: bool) {
         let Some(tab) = self.tab_of_session(session) else { return };
         tab.remove_below(&frame.id);
         if frame.id != tab.target {
@@ -340,7 +363,7 @@ impl State {
         tab.document = Document {
             number: tab.document.number + 1,
             loader: frame.loader_id,
-            reached: Reached::Commit,
+            reached: if restored { Reached::Load } else { Reached::Commit },
             failed: frame.unreachable_url.is_some(),
         };
         tab.origin.clone_from(&frame.security_origin);

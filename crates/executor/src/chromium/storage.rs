@@ -82,6 +82,7 @@ impl ChromiumPage {
             state.origins.into_iter().partition(|storage| allowlist.check_url(&storage.origin).is_ok());
         if !state.cookies.is_empty() {
             let params = json!({ "cookies": state.cookies.iter().map(settable).collect::<Vec<_>>() });
+            let params = self.context.params(params);
             self.command::<Done>(&self.connection.browser(), "Storage.setCookies", params, READ_LIMIT)
                 .await
                 .map_err(Failure::or_detached)?;
@@ -122,7 +123,7 @@ impl ChromiumPage {
     pub(super) async fn storage(&self, aside: &StorageState) -> Result<StorageState, PageError> {
         let browser = self.connection.browser();
         let cookies: Cookies = self
-            .command(&browser, "Storage.getCookies", (), READ_LIMIT)
+            .command(&browser, "Storage.getCookies", self.context.params(json!({})), READ_LIMIT)
             .await
             .map_err(Failure::or_detached)?;
         let visited: BTreeSet<String> = self.shared.read().origins.clone();
@@ -139,7 +140,7 @@ impl ChromiumPage {
             .command(
                 &self.connection.browser(),
                 "Target.createTarget",
-                json!({ "url": "about:blank" }),
+                self.context.params(json!({ "url": "about:blank" })),
                 READ_LIMIT,
             )
             .await;

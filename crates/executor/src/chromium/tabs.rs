@@ -6,6 +6,9 @@ use capataz_cdp::{Connection, Done, Session};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::context::Context;
+use super::requests::patterns;
+
 /// Most tabs of one run. A page that opens more has them closed.
 pub(super) const TABS_LIMIT: usize = 20;
 
@@ -18,6 +21,9 @@ pub(super) struct TabSetup {
     pub width: u32,
     pub height: u32,
     pub locale: String,
+    /// An IANA time zone.
+    pub timezone: String,
+    pub context: Context,
     /// The script for each document.
     pub script: Arc<str>,
 }
@@ -30,6 +36,10 @@ impl TabSetup {
             json!({ "width": self.width, "height": self.height, "deviceScaleFactor": 1, "mobile": false });
         send(session, "Page.setLifecycleEventsEnabled", json!({ "enabled": true }));
         send(session, "Inspector.enable", ());
+        if self.context.is_part() {
+            // A browser of our own is started without them.
+            send(session, "Page.setPrerenderingAllowed", json!({ "isAllowed": false }));
+        }
         send(session, "Emulation.setDeviceMetricsOverride", size);
         send(session, "Runtime.runIfWaitingForDebugger", ());
     }
@@ -40,7 +50,28 @@ impl TabSetup {
         send(session, "Runtime.runIfWaitingForDebugger", ());
     }
 
+    /// A worker is attached to because of its WebSockets, and because it would wait for ever otherwise.
+    pub(super) fn prepare_worker(&self, session: &Session) {
+        self.guard(session);
+        prepare_network(session);
+        send(session, "Runtime.runIfWaitingForDebugger", ());
+    }
+
+    /// Turns the gate on for a target beside which there are others that are none of ours, and makes up for what a browser
+    /// of our own is told at its start.
+    pub(super) fn guard(&self, session: &Session) {
+        if !self.context.is_part() {
+            return;
+        }
+        send(session, "Fetch.enable", patterns());
+        // Without a name of its own, the browser keeps the one that it has.
+        let language = json!({ "userAgent": "", "acceptLanguage": self.locale });
+        send(session, "Emulation.setUserAgentOverride", language);
+        send(session, "Emulation.setTimezoneOverride", json!({ "timezoneId": self.timezone }));
+    }
+
     fn prepare_frame(&self, session: &Session) {
+        self.guard(session);
         send(session, "Page.enable", ());
         send(session, "Runtime.enable", ());
         let script = json!({ "source": &*self.script, "worldName": WORLD, "runImmediately": true });
@@ -60,12 +91,6 @@ fn prepare_network(session: &Session) {
     send(session, "Network.enable", buffers);
 }
 
-/// A worker is attached to because of its WebSockets, and because it would wait for ever otherwise.
-pub(super) fn prepare_worker(session: &Session) {
-    prepare_network(session);
-    send(session, "Runtime.runIfWaitingForDebugger", ());
-}
-
 /// All new targets are attached to, and wait until they are set up. A filter would leave some of them waiting for ever.
 fn auto_attach() -> Value {
     json!({ "autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true })
@@ -76,6 +101,11 @@ pub(super) fn auto_attach_tabs() -> Value {
     let mut params = auto_attach();
     params["filter"] = json!([{ "type": "page" }]);
     params
+}
+
+/// The kinds of targets that nothing else tells of where only some of the browser's targets are ours.
+pub(super) fn discover_ours() -> Value {
+    json!({ "discover": true, "filter": [{ "type": "page" }, { "type": "shared_worker" }] })
 }
 
 /// Sends a command whose answer does not matter.

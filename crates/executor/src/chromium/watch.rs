@@ -1,7 +1,7 @@
 //! The task that takes the browser's events, keeps the state by them, and answers those that cannot wait: dialogs, new
 //! tabs and iframes, downloads that are too large.
 
-use capataz_cdp::{Connection, Event, EventError, Events};
+use capataz_cdp::{Connection, Event, EventError, Events, Session};
 use capataz_contracts::v1;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -9,14 +9,15 @@ use serde_json::json;
 use super::protocol::{
     AttachedToTarget, ContextCreated, ContextDestroyed, DetachedFromTarget, DialogOpening, DownloadProgress,
     DownloadWillBegin, DragIntercepted, FrameAttached, FrameDetached, FrameNavigated, FrameOnly,
-    LifecycleEvent, NavigationStarted, ResponseReceived, WebSocketCreated, WindowOpen,
+    FrameTreeFound, LifecycleEvent, NavigationStarted, ResponseReceived, TargetCreated, WebSocketCreated,
+    WindowOpen,
 };
 use super::requests::Filter;
 use super::state::Shared;
-use super::tabs::{TABS_LIMIT, TabSetup, WORLD, close, prepare_worker, send};
+use super::tabs::{TABS_LIMIT, TabSetup, WORLD, close, send};
 
 /// The events that the task takes. Their order matters, so they are one subscription.
-const EVENTS: [&str; 21] = [
+const EVENTS: [&str; 22] = [
     "Input.dragIntercepted",
     "Network.responseReceived",
     "Browser.downloadProgress",
@@ -37,6 +38,7 @@ const EVENTS: [&str; 21] = [
     "Target.attachedToTarget",
     "Target.detachedFromTarget",
     "Target.targetCrashed",
+    "Target.targetCreated",
     "Target.targetDestroyed",
 ];
 
@@ -45,6 +47,9 @@ const DIALOG_TEXT: usize = 4096;
 
 /// The most announced windows that have not opened.
 const ASKED_WINDOWS: usize = 100;
+
+/// How a document comes that was kept as it was when the tab left it.
+const RESTORED: &str = "BackForwardCacheRestore";
 
 const UNAUTHORIZED: u32 = 401;
 
@@ -85,6 +90,14 @@ impl Watcher {
             "Target.attachedToTarget" => parse(event, |attached| self.attached(session, attached)),
             "Target.detachedFromTarget" => parse(event, |detached: DetachedFromTarget| {
                 self.detached(&detached.session_id);
+            }),
+            "Target.targetCreated" => parse(event, |created: TargetCreated| {
+                let target = created.target_info;
+                // Whatever is not in our context is a person's.
+                if self.setup.context.has(&target.browser_context_id) {
+                    let params = json!({ "targetId": target.target_id, "flatten": true });
+                    send(&self.connection.browser(), "Target.attachToTarget", params);
+                }
             }),
             "Inspector.targetCrashed" => self.crashed(session),
             "Input.dragIntercepted" => parse(event, |drag: DragIntercepted| {
@@ -166,14 +179,19 @@ impl Watcher {
         let AttachedToTarget { session_id, target_info: target } = attached;
         let session = self.connection.session(session_id.as_str());
         match target.kind.as_str() {
-            "worker" | "shared_worker" | "service_worker" => prepare_worker(&session),
+            "worker" | "shared_worker" | "service_worker" => self.setup.prepare_worker(&session),
             "page" if target.subtype.is_empty() => {
                 let (ours, url) = self.shared.change(|state| {
                     let ours = std::mem::take(&mut state.expects_own_tab);
                     let asked = !ours && !state.asked_windows.is_empty();
                     (ours, if asked { state.asked_windows.remove(0) } else { String::new() })
                 });
-                let refused = self.filter.refuse_document(&self.shared, &url);
+                // No tab of somebody else's browser waits for us: this one has begun to load.
+                let late = self.setup.context.is_part() && !ours;
+                let refused = match late {
+                    true => self.filter.refuse_new_tab(&self.shared, &url),
+                    false => self.filter.refuse_document(&self.shared, &url),
+                };
                 let wanted = self.shared.change(|state| {
                     let room = state.follow_new_tabs && state.tabs.len() < TABS_LIMIT;
                     let wanted = ours || (room && !refused);
@@ -187,7 +205,9 @@ impl Watcher {
                     }
                     wanted
                 });
-                if wanted {
+                if wanted && late {
+                    self.prepare_late(session);
+                } else if wanted {
                     self.setup.prepare_tab(&session);
                 } else {
                     close(&self.connection, &target.target_id);
@@ -203,6 +223,21 @@ impl Watcher {
             }
             _ => send(&session, "Runtime.runIfWaitingForDebugger", ()),
         }
+    }
+
+    /// Prepares a tab of which nobody has told yet what it shows.
+    fn prepare_late(&self, session: Session) {
+        self.setup.guard(&session);
+        send(&session, "Page.enable", ());
+        let (shared, setup) = (self.shared.clone(), self.setup.clone());
+        tokio::spawn(async move {
+            let found = session.call::<FrameTreeFound>("Page.getFrameTree", ()).await;
+            if let (Ok(found), Some(id)) = (found, session.id()) {
+                shared.change(|state| state.frames_found(id, found.frame_tree));
+            }
+            // The worlds of frames are told only now, when the frames are known.
+            setup.prepare_tab(&session);
+        });
     }
 
     fn detached(&self, session: &str) {
@@ -251,11 +286,13 @@ impl Watcher {
         if frame.parent_id.is_none() && self.filter.refuse_document(&self.shared, &frame.url) {
             send(&self.connection.session(session), "Page.navigate", json!({ "url": "about:blank" }));
         }
-        self.shared.change(|state| state.frame_navigated(session, frame));
+        let restored = navigated.kind == RESTORED;
+        self.shared.change(|state| state.frame_navigated(session, frame, restored));
     }
 
     fn cancel_download(&self, guid: &str) {
-        send(&self.connection.browser(), "Browser.cancelDownload", json!({ "guid": guid }));
+        let params = self.setup.context.params(json!({ "guid": guid }));
+        send(&self.connection.browser(), "Browser.cancelDownload", params);
     }
 }
 

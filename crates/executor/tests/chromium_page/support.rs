@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use capataz_contracts::v1;
 use capataz_executor::allowlist::Allowlist;
-use capataz_executor::chromium::{ChromiumBrowser, ChromiumPage, OpenOptions, script};
+use capataz_executor::chromium::{ChromiumBrowser, ChromiumPage, Launch, OpenOptions, Source, script};
 use capataz_executor::page::{
     Act, Facts, Locator, Look, Node, Page, PageError, PageRedaction, Query, Rect, WaitUntil,
 };
@@ -198,15 +198,17 @@ impl DerefMut for Opened {
 pub fn options(folder: &Path, allowlist: &[String]) -> OpenOptions {
     std::fs::create_dir_all(folder.join("downloads")).unwrap();
     OpenOptions {
-        // Not asked for its version, as `find` would: that is another process for each test.
-        program: std::env::var_os("CAPATAZ_CHROMIUM").map_or("/usr/bin/chromium".into(), PathBuf::from),
-        profile_folder: folder.join("profile"),
+        source: Source::Launch(Launch {
+            // Not asked for its version, as `find` would: that is another process for each test.
+            program: std::env::var_os("CAPATAZ_CHROMIUM").map_or("/usr/bin/chromium".into(), PathBuf::from),
+            profile_folder: folder.join("profile"),
+            shim: None,
+            environment: capataz_cdp::passed_environment(true, |name| std::env::var_os(name)),
+            headed: false,
+        }),
         download_folder: folder.join("downloads"),
-        shim: None,
-        environment: capataz_cdp::passed_environment(true, |name| std::env::var_os(name)),
         width: 1280,
         height: 720,
-        headed: false,
         locale: "en-US".to_owned(),
         timezone: "UTC".to_owned(),
         allowlist: Allowlist::parse(allowlist).unwrap(),

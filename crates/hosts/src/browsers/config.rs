@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use capataz_executor::chromium::{Endpoint, EndpointError};
 use serde::Deserialize;
 
 /// How browsers are opened.
@@ -10,6 +11,8 @@ use serde::Deserialize;
 pub struct BrowserConfig {
     /// The browser's program; where absent, it is looked for under its usual names.
     pub program: Option<PathBuf>,
+    /// The DevTools port of a browser that a person runs, in which scripts work instead of in browsers of their own.
+    pub attach: Option<String>,
     /// Browsers that may be open at a time; further scripts wait.
     pub max_open: u32,
     /// Folders, absolute, from which scripts may upload files. None: no script uploads anything.
@@ -25,15 +28,33 @@ const MOST_OPEN: u32 = 256;
 
 impl Default for BrowserConfig {
     fn default() -> Self {
-        Self { program: None, max_open: MAX_OPEN, upload_folders: Vec::new(), storage_key: None }
+        Self {
+            program: None,
+            attach: None,
+            max_open: MAX_OPEN,
+            upload_folders: Vec::new(),
+            storage_key: None,
+        }
     }
 }
 
 impl BrowserConfig {
+    /// The browser that scripts work in, where a person runs it.
+    pub fn endpoint(&self) -> Option<Result<Endpoint, EndpointError>> {
+        self.attach.as_deref().map(str::parse)
+    }
+
     /// Everything that is wrong with it, with the keys.
     #[must_use]
     pub fn check(&self) -> Vec<String> {
         let mut problems = Vec::new();
+        if let Some(Err(problem)) = self.endpoint() {
+            let attach = self.attach.as_deref().unwrap_or_default();
+            problems.push(format!("browser.attach: {attach:?} cannot be attached to: {problem}"));
+        }
+        if self.attach.is_some() && self.program.is_some() {
+            problems.push("browser.program: with browser.attach, no browser is started".to_owned());
+        }
         if !(1..=MOST_OPEN).contains(&self.max_open) {
             problems.push(format!("browser.max_open: from 1 to {MOST_OPEN}, not {}", self.max_open));
         }
@@ -44,5 +65,28 @@ impl BrowserConfig {
             }
         }
         problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(attach: &str, program: Option<&str>, expected: &[&str]) {
+        let (attach, program) = (Some(attach.to_owned()), program.map(PathBuf::from));
+        let problems = BrowserConfig { attach, program, ..BrowserConfig::default() }.check();
+        assert_eq!(problems.len(), expected.len(), "{problems:?}");
+        for (problem, expected) in problems.iter().zip(expected) {
+            assert!(problem.starts_with(expected), "{problem}");
+        }
+    }
+
+    #[test]
+    fn a_browser_is_attached_to_on_this_machine_alone_and_none_is_started_beside_it() {
+        check("http://127.0.0.1:9222", None, &[]);
+        check("http://192.168.0.7:9222", None, &["browser.attach: \"http://192.168.0.7:9222\" cannot"]);
+        check("9222", None, &["browser.attach: \"9222\" cannot"]);
+        check("http://localhost:9222", Some("/usr/bin/chromium"), &["browser.program: with browser.attach"]);
     }
 }

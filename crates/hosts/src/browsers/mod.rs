@@ -10,17 +10,17 @@ mod folders;
 mod kept;
 mod live;
 mod serve;
+mod source;
 mod states;
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use capataz_contracts::v1;
 use capataz_executor::chromium::{
-    ChromiumBrowser, FindError, Found, OpenOptions, ShimOptions, StorageState, find,
+    AttachError, ChromiumBrowser, EndpointError, OpenError, OpenOptions, ShimOptions, StorageState,
 };
 use capataz_executor::dsl::Policy;
 use capataz_executor::perform::Performer;
@@ -38,6 +38,8 @@ use folders::Folders;
 use kept::Kept;
 use live::{Command, Live, ShardClock, named, task_of};
 pub use serve::{BROWSER_HOST, browser_agent};
+use source::Origin;
+pub use source::{Available, Unavailable};
 pub use states::{StateError, States};
 
 /// Why there is no browser for an activity.
@@ -51,6 +53,19 @@ struct NotOpened {
 impl From<String> for NotOpened {
     fn from(reason: String) -> Self {
         Self { reason, code: None }
+    }
+}
+
+/// The error of a browser that is not there.
+fn not_found(error: &dyn fmt::Display) -> NotOpened {
+    NotOpened { reason: error.to_string(), code: Some(codes::BROWSER_NOT_FOUND.as_str()) }
+}
+
+/// A browser that was there a moment ago may be gone.
+fn not_opened(error: OpenError) -> NotOpened {
+    match &error {
+        OpenError::Attach(AttachError::NoBrowser(gone)) => not_found(gone),
+        _ => chain(&error).into(),
     }
 }
 
@@ -92,6 +107,8 @@ pub enum BrowsersError {
     Profiles(#[source] std::io::Error),
     #[error("what an earlier daemon kept of its browsers cannot be removed")]
     Kept(#[source] std::io::Error),
+    #[error("browser.attach cannot be attached to: {0}")]
+    Attach(EndpointError),
     #[error(
         "browser.storage_key names the secret {name:?}, and there is none: set CAPATAZ_SECRET_{name}, or put it into secrets_dir"
     )]
@@ -115,8 +132,7 @@ pub struct Browsers {
     secrets: Arc<dyn SecretResolver>,
     permits: Arc<Semaphore>,
     open: Mutex<BTreeMap<String, Handle>>,
-    /// The browser that was found last.
-    found: Mutex<Option<Found>>,
+    origin: Origin,
 }
 
 impl fmt::Debug for Browsers {
@@ -140,6 +156,8 @@ pub struct About {
     pub opened_at_ms: i64,
     pub process_id: u32,
     pub browser: String,
+    /// A person runs it.
+    pub attached: bool,
     pub policy: v1::ScriptPolicy,
 }
 
@@ -168,6 +186,7 @@ impl Browsers {
             ends,
             ended: tokio::sync::Mutex::new(ended),
             permits: Arc::new(Semaphore::new(config.max_open as usize)),
+            origin: Origin::new(&config).map_err(BrowsersError::Attach)?,
             folders,
             config,
             store,
@@ -175,7 +194,6 @@ impl Browsers {
             shim,
             secrets,
             open: Mutex::default(),
-            found: Mutex::default(),
         }))
     }
 
@@ -275,21 +293,20 @@ impl Browsers {
         }
     }
 
-    /// The browser that was found last, as long as it is there: to ask one for its version takes a process.
-    pub async fn ready(&self) -> Result<Found, FindError> {
-        let known = self.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        match known.filter(|found| found.program.is_file()) {
-            Some(found) => Ok(found),
-            None => self.find().await,
-        }
+    /// A browser that there is for the next script; it may have been found earlier.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn ready(&self) -> Result<Available, Unavailable> {
+        self.origin.ready().await
     }
 
     /// Looks for the browser that would be opened.
-    pub async fn find(&self) -> Result<Found, FindError> {
-        let path = environment("PATH");
-        let found = find(self.config.program.as_deref(), path.as_deref()).await;
-        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = found.as_ref().ok().cloned();
-        found
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn find(&self) -> Result<Available, Unavailable> {
+        self.origin.look().await
     }
 
     async fn open(
@@ -312,10 +329,7 @@ impl Browsers {
                 Arc::clone(&self.permits).acquire_owned().await.map_err(|error| error.to_string())?
             }
         };
-        let found = self.ready().await.map_err(|error| NotOpened {
-            reason: error.to_string(),
-            code: Some(codes::BROWSER_NOT_FOUND.as_str()),
-        })?;
+        let available = self.ready().await.map_err(|error| not_found(&error))?;
         let declared = task.policy.clone().unwrap_or_default();
         let policy = Policy::new(&declared).map_err(|violations| told(&violations))?;
         let options = task.browser.clone().unwrap_or_default();
@@ -325,14 +339,10 @@ impl Browsers {
             None => self.read_state(options.storage_state.as_deref()).await?,
         };
         let opening = OpenOptions {
-            program: found.program,
-            profile_folder: self.folders.new_profile(),
+            source: available.source(&self.folders, &self.shim, options.headed),
             download_folder: self.folders.make_downloads_of(run).map_err(|error| error.to_string())?,
-            shim: Some(self.shim.clone()),
-            environment: capataz_executor::chromium::passed_environment(!options.headed, environment),
             width: options.width.unwrap_or(1280),
             height: options.height.unwrap_or(720),
-            headed: options.headed,
             locale: options.locale.clone().unwrap_or_default(),
             timezone: options.timezone.clone().unwrap_or_default(),
             allowlist: policy.allowlist().clone(),
@@ -343,7 +353,7 @@ impl Browsers {
             page_log: policy.listens(),
             storage_state,
         };
-        let (browser, mut page) = ChromiumBrowser::open(opening).await.map_err(|error| chain(&error))?;
+        let (browser, mut page) = ChromiumBrowser::open(opening).await.map_err(not_opened)?;
         if let Some(kept) = kept.filter(|_| task.show_page) {
             kept.show(&mut page, policy.allowlist(), run).await;
         }
@@ -353,6 +363,7 @@ impl Browsers {
             opened_at_ms: (self.clock)(),
             process_id: browser.info().process_id,
             browser: browser.info().version.clone(),
+            attached: browser.info().attached,
             policy: declared,
         });
         let live = Live {
@@ -418,7 +429,12 @@ impl Browsers {
 }
 
 fn opened(about: &About) -> v1::BrowserOutcome {
-    v1::BrowserOutcome { browser: about.browser.clone(), keeps: true, ..v1::BrowserOutcome::default() }
+    v1::BrowserOutcome {
+        browser: about.browser.clone(),
+        keeps: true,
+        attached: about.attached,
+        ..v1::BrowserOutcome::default()
+    }
 }
 
 fn is_over(store: &dyn Store, run: &str) -> bool {
@@ -434,11 +450,6 @@ fn is_over(store: &dyn Store, run: &str) -> bool {
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
-}
-
-#[expect(clippy::disallowed_methods, reason = "a browser needs a few variables of the daemon's environment")]
-fn environment(name: &str) -> Option<OsString> {
-    std::env::var_os(name)
 }
 
 impl Handle {

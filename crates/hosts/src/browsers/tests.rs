@@ -41,6 +41,7 @@ impl Bench {
             opened_at_ms: 0,
             process_id: 0,
             browser: "Chromium 148".to_owned(),
+            attached: false,
             policy: v1::ScriptPolicy::default(),
         };
         browsers.handles().insert(RUN.to_owned(), Handle { inbox, about: Arc::new(about) });

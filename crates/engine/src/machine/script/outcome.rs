@@ -92,6 +92,7 @@ fn succeeded(
                 worker,
                 restored: matches!(script.browser, OwnBrowser::Kept { .. }),
                 keep_after_ms: outcome.keeps.then(|| script.idle_timeout_ms()),
+                attached: outcome.attached,
             })
         }
         BrowserActivity::Close => Body::BrowserClosed(v1::BrowserClosed::default()),
