@@ -11,7 +11,6 @@ use capataz_runtime::{CursorError, Item, Runtime, Subscription};
 use capataz_shard::feed::{Begin, Cursor, Damaged, Filter, Placed, Step, Unservable};
 use capataz_shard::journal::go_on;
 use capataz_shard::{LoadError, SESSION_LABEL};
-use capataz_store::RunId;
 use tonic::{Code, Request, Response, Status};
 
 use super::Pages;
@@ -49,11 +48,16 @@ impl EventService for Events {
                 "only with a filter that names a run",
             ));
         }
+        // Read before the first event is: a run that ends from now on tells its end by an event of the stream.
+        let mut had_ended = false;
         if let Some(run) = filter.run {
             let store = Arc::clone(self.runtime.store());
             let known = move || store.get_run(run).map_err(|error| status::store(&error));
             match answer(&self.runtime, known).await? {
-                Some(row) => runs::refuse_quarantined(&row)?,
+                Some(row) => {
+                    runs::refuse_quarantined(&row)?;
+                    had_ended = row.summary.finished_at.is_some();
+                }
                 None => return Err(status::not_found(&run.to_string())),
             }
         }
@@ -61,12 +65,11 @@ impl EventService for Events {
             0 => MAX_BATCH,
             size => size.min(MAX_BATCH),
         };
-        let run = filter.run;
         let subscription =
             Subscription::begin(&self.runtime, SHARD, filter, begin, max_batch as usize, request.progress)
                 .await
                 .map_err(|error| refused(&error))?;
-        let until = request.until_finished.then_some(run).flatten();
+        let until = request.until_finished.then_some(Until { had_ended });
         let delivery = Delivery { subscription, runtime: self.runtime.clone(), until, caught_up: false };
         let responses =
             futures_util::stream::unfold(Some(delivery), |rest| async move { rest?.next().await });
@@ -78,9 +81,23 @@ impl EventService for Events {
 struct Delivery {
     subscription: Subscription,
     runtime: Runtime,
-    /// The run whose end ends the stream.
-    until: Option<RunId>,
+    /// Where the end of the run that is subscribed to ends the stream.
+    until: Option<Until>,
     caught_up: bool,
+}
+
+/// What is known of the run whose end ends a stream.
+#[derive(Clone, Copy)]
+struct Until {
+    /// The run had ended before its first event was read: then the end of what is there is the end of all, also for whoever
+    /// resumes behind its last event.
+    had_ended: bool,
+}
+
+impl Until {
+    fn is_reached(self, step: &Step) -> bool {
+        step.finished || (self.had_ended && step.at_end)
+    }
 }
 
 impl Delivery {
@@ -108,7 +125,7 @@ impl Delivery {
                     return Some((Ok(response), Some(self)));
                 }
                 Ok(Item::Step(step, cursor)) => {
-                    let (response, ends) = self.response(step, cursor).await;
+                    let (response, ends) = self.response(step, cursor);
                     return Some((Ok(response), (!ends).then_some(self)));
                 }
             }
@@ -116,14 +133,10 @@ impl Delivery {
     }
 
     /// What is said of a step, and whether it is the last one.
-    async fn response(&mut self, step: Step, cursor: Cursor) -> (v1::SubscribeResponse, bool) {
+    fn response(&mut self, step: Step, cursor: Cursor) -> (v1::SubscribeResponse, bool) {
         let first_time = step.at_end && !self.caught_up;
         self.caught_up |= step.at_end;
-        let mut ends = step.finished && self.until.is_some();
-        if first_time && !ends && self.until.is_some() {
-            // Resumed behind the run's last event.
-            ends = is_over(&self.runtime, self.until, &step).await;
-        }
+        let ends = self.until.is_some_and(|until| until.is_reached(&step));
         look_into(&self.runtime, &step.damaged);
         let placed = self.subscription.marks();
         let damaged = step.damaged.iter().map(|damaged| v1::DamagedEvents {
@@ -164,17 +177,6 @@ fn look_into(runtime: &Runtime, damaged: &[Damaged]) {
         };
         tokio::spawn(async move { reads.stream(look).await });
     }
-}
-
-/// Returns whether the run had ended before this step, whose events are all that was left of it.
-async fn is_over(runtime: &Runtime, run: Option<RunId>, step: &Step) -> bool {
-    let Some(run) = run else { return false };
-    if !step.events.is_empty() {
-        return false;
-    }
-    let store = Arc::clone(runtime.store());
-    let row = runtime.reads().stream(move || store.get_run(run)).await;
-    matches!(row, Ok(Ok(Some(row))) if row.summary.finished_at.is_some())
 }
 
 fn begin_of(request: &v1::SubscribeRequest) -> Result<Begin, Status> {
@@ -244,6 +246,18 @@ mod tests {
         assert_eq!(reason.as_deref(), Some(code));
         let given = refusal.metadata().get_bin(key).and_then(|value| value.to_bytes().ok());
         assert_eq!(given.and_then(|bytes| Placed::decode(&bytes, SHARD)), Some(works));
+    }
+
+    #[test]
+    fn a_stream_ends_with_the_runs_last_event_or_with_what_is_there_of_a_run_that_had_ended() {
+        let step = |at_end, finished| Step { at_end, finished, ..Step::default() };
+        for had_ended in [false, true] {
+            let until = Until { had_ended };
+            assert!(until.is_reached(&step(false, true)));
+            assert!(!until.is_reached(&step(false, false)), "there is more to read");
+            // A run that has ended meanwhile has an event more.
+            assert_eq!(until.is_reached(&step(true, false)), had_ended);
+        }
     }
 
     #[test]

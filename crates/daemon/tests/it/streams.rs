@@ -106,6 +106,50 @@ async fn history_and_live_events_meet_without_a_gap_and_the_end_ends_the_stream(
     }
 }
 
+/// Whoever reads what is there while the run ends hears of the end all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn runs_that_end_while_their_histories_are_read_tell_their_ends() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["a"]).await;
+    for _ in 0..10 {
+        let mut begun = Vec::new();
+        for _ in 0..8 {
+            let run = harness.start_run(one_wave(&["a"])).await;
+            let assigned = worker.assignments(1).await;
+            begun.push((run, assigned["a"].lease.clone()));
+        }
+        // Ten readers of each run, one event a step: what is there takes several, and runs end between any two of them.
+        let readers = begun.iter().flat_map(|(run, _)| std::iter::repeat_n(run, 10)).map(|run| {
+            let request = v1::SubscribeRequest {
+                filter: of_run(run),
+                until_finished: true,
+                max_batch: 1,
+                ..Default::default()
+            };
+            let mut events = harness.events.clone();
+            let run = run.clone();
+            tokio::spawn(async move {
+                let mut stream = events.subscribe(request).await.unwrap().into_inner();
+                let mut seqs = Vec::new();
+                while let Some(response) = stream.message().await.unwrap() {
+                    seqs.extend(heard(response).map(|event| event.seq));
+                }
+                (run, seqs)
+            })
+        });
+        let readers: Vec<_> = readers.collect();
+        for (_, lease) in &begun {
+            worker.complete(lease, json(serde_json::json!(1))).await;
+        }
+        for reader in readers {
+            let (run, seqs) = reader.await.unwrap();
+            harness.wait(&run).await;
+            let expected: Vec<u64> = harness.export(&run).await.iter().map(|event| event.seq).collect();
+            assert_eq!(seqs, expected);
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_subscriber_that_reads_nothing_for_100_000_events_gets_all_of_them_afterwards() {
     let harness = Harness::start().await;
