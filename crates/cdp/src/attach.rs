@@ -22,6 +22,7 @@ use crate::browser::{Version, download_behavior};
 use crate::connection::{Connection, Done};
 use crate::error::CallError;
 use crate::find::{MINIMUM_MAJOR, version_in};
+use crate::listener::stranger_at;
 use crate::patience::within;
 
 /// How a person starts a browser that can be attached to.
@@ -35,6 +36,8 @@ const DISCOVERY_LIMIT: Duration = Duration::from_secs(10);
 /// Most bytes of the head of an answer, and of its body.
 const HEAD_LIMIT: usize = 16 * 1024;
 const BODY_LIMIT: usize = 64 * 1024;
+/// Most bytes of a version.
+const VERSION_LIMIT: usize = 64;
 
 /// Where a browser's DevTools port is; always on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +102,9 @@ pub enum Unusable {
     NotDevTools(String),
     #[error("it is too old ({0})")]
     TooOld(String),
+    /// It would get the cookies and the secrets of scripts.
+    #[error("the program that listens there belongs to another user (user id {0})")]
+    Strangers(u32),
 }
 
 /// A browser that runs.
@@ -148,6 +154,9 @@ pub async fn discover(endpoint: Endpoint) -> Result<Running, NoBrowser> {
 
 async fn ask(endpoint: Endpoint) -> Result<Running, Unusable> {
     let mut stream = TcpStream::connect(endpoint.0).await.map_err(Unusable::Unreachable)?;
+    if let Some(user) = stranger_at(endpoint.0) {
+        return Err(Unusable::Strangers(user));
+    }
     let request = format!("GET /json/version HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", endpoint.0);
     let (head, mut body) = exchange(&mut stream, &request).await?;
     if head.status != 200 {
@@ -162,12 +171,15 @@ async fn ask(endpoint: Endpoint) -> Result<Running, Unusable> {
         }
     }
     body.truncate(length);
-    let told: Told =
-        serde_json::from_slice(&body).map_err(|error| Unusable::NotDevTools(error.to_string()))?;
+    // Only where: what is there is somebody else's, of any length.
+    let told: Told = serde_json::from_slice(&body).map_err(|error| {
+        Unusable::NotDevTools(format!("no description, line {}, column {}", error.line(), error.column()))
+    })?;
     // The browser writes the address that it was asked at; only the path says something new.
     let path = told.url.strip_prefix("ws://").and_then(|rest| Some(rest.split_once('/')?.1));
     let path = path.filter(|path| path.starts_with("devtools/browser/") && is_plain(path));
     let version = told.product.split('/').find_map(version_in);
+    let version = version.filter(|(version, _)| version.len() <= VERSION_LIMIT);
     match (path, version) {
         (Some(path), Some((version, major))) => {
             Ok(Running { endpoint, version: version.to_owned(), major, path: format!("/{path}") })

@@ -18,6 +18,7 @@ mod browser;
 mod connection;
 mod error;
 pub mod find;
+mod listener;
 mod options;
 pub mod patience;
 pub mod probe;

@@ -4,6 +4,7 @@
 //! mask is zero. No extension is asked for, and none is taken.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -13,9 +14,13 @@ use super::message::Incoming;
 use super::tasks::{KEPT_MEMORY, MESSAGE_LIMIT, READ_SIZE, write_failed};
 use super::{Connection, Shared, WAITING_COMMANDS};
 use crate::error::Loss;
+use crate::patience::within;
 
 /// Pings that wait for their answers. The browser sends none; what sends more gets no answer to them.
 const WAITING_PONGS: usize = 8;
+
+/// Longest wait for a browser to take the last frame.
+const GOODBYE_LIMIT: Duration = Duration::from_secs(1);
 
 /// Most bytes of a frame that is no message, by the RFC.
 const CONTROL_LIMIT: usize = 125;
@@ -175,7 +180,8 @@ async fn read_until_lost(
     }
 }
 
-/// Says goodbye when nobody sends any more; the browser then closes what it has opened for this connection.
+/// Says goodbye when nobody sends any more; the browser then closes what it has opened for this connection. A browser that
+/// reads nothing holds up a frame, and not the end.
 async fn write(
     mut writer: impl AsyncWrite + Unpin,
     mut commands: mpsc::Receiver<Bytes>,
@@ -184,26 +190,33 @@ async fn write(
     shared: Arc<Shared>,
 ) {
     loop {
-        let written = tokio::select! {
+        let (opcode, payload) = tokio::select! {
             biased;
             _ = hung_up.changed() => break,
-            Some(payload) = pings.recv() => write_frame(&mut writer, PONG, &payload).await,
+            Some(payload) = pings.recv() => (PONG, payload),
             command = commands.recv() => match command {
                 // The byte that ends each message in a pipe is none of a WebSocket's.
-                Some(command) => {
-                    let message = command.get(..command.len().saturating_sub(1)).unwrap_or_default();
-                    write_frame(&mut writer, TEXT, message).await
-                }
+                Some(mut command) => (TEXT, command.split_to(command.len().saturating_sub(1))),
                 None => break,
             },
         };
-        if let Err(error) = written {
-            return shared.lose(write_failed(&error));
+        tokio::select! {
+            biased;
+            written = write_frame(&mut writer, opcode, &payload) => {
+                if let Err(error) = written {
+                    return shared.lose(write_failed(&error));
+                }
+            }
+            // What follows half of a frame is no goodbye.
+            _ = hung_up.changed() => return,
         }
     }
-    // The browser may be gone.
-    let _ = write_frame(&mut writer, CLOSE, &[]).await;
-    let _ = writer.shutdown().await;
+    let goodbye = async {
+        // The browser may be gone.
+        let _ = write_frame(&mut writer, CLOSE, &[]).await;
+        let _ = writer.shutdown().await;
+    };
+    within(GOODBYE_LIMIT, goodbye).await;
 }
 
 async fn write_frame(
@@ -320,5 +333,23 @@ mod tests {
         assert_eq!(rest, b"\x88\x80\0\0\0\0");
         let called = connection.browser().call::<super::super::Done>("A.b", ()).await;
         assert!(matches!(called, Err(crate::CallError::Lost { loss: Loss::Closed, .. })), "{called:?}");
+    }
+
+    #[tokio::test]
+    async fn a_browser_that_reads_nothing_does_not_hold_the_hang_up_up() {
+        let (ours, theirs) = tokio::io::duplex(64);
+        let (_, nobody_speaks) = tokio::io::duplex(64);
+        let (hang_up, hung_up) = watch::channel(());
+        let connection = Connection::over_web_socket(nobody_speaks, ours, BytesMut::new(), hung_up);
+        let long = serde_json::json!({ "text": "x".repeat(4096) });
+        let reply = connection.browser().send::<super::super::Done>("A.a", long);
+        let mut theirs = tokio::io::BufReader::new(theirs);
+        let mut first = [0; 2];
+        theirs.read_exact(&mut first).await.expect("the frame has begun");
+        drop(hang_up);
+        let mut rest = Vec::new();
+        theirs.read_to_end(&mut rest).await.expect("the end");
+        assert!(rest.len() < 4096, "{} bytes of the frame were written after the hang-up", rest.len());
+        reply.await.expect_err("no answer");
     }
 }

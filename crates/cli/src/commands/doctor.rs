@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use capataz_daemon::{Config, Overrides};
-use capataz_executor::browsers::{self, Endpoint, Found, LaunchOptions, ProbeError, Probed};
+use capataz_executor::browsers::{self, AttachError, Endpoint, Found, LaunchOptions, ProbeError, Probed};
 use serde_json::{Value, json};
 
 use super::Outcome;
@@ -77,7 +77,7 @@ async fn attached(endpoint: Endpoint, out: &mut Output) -> Exit {
             let problem = chain(&error);
             let (problem, help) = problem.split_once('\n').unwrap_or((&problem, ""));
             out.document(&json!({
-                "found": false,
+                "found": !matches!(error, AttachError::NoBrowser(_)),
                 "attached": true,
                 "program": address,
                 "starts": false,

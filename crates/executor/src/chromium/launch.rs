@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use capataz_cdp::attach::{AttachError, AttachOptions, Attached, Endpoint};
+use capataz_cdp::patience::within;
 use capataz_cdp::proxy::{Destination, Floor};
 use capataz_cdp::{
     Browser, CallError, Connection, Done, Ended, LaunchError, LaunchOptions, ShimOptions, Version, WindowSize,
@@ -38,6 +39,12 @@ const OWN_SERVICES: [&str; 4] = ["google.com", "googleapis.com", "gvt1.com", "gs
 
 /// Longest wait for the first answers of a browser that runs already.
 const ATTACH_LIMIT: Duration = Duration::from_secs(15);
+
+/// Longest wait for the tab that a run begins with.
+const FIRST_STEPS_LIMIT: Duration = Duration::from_secs(60);
+
+/// Characters of what a browser calls itself.
+const MAX_PRODUCT_CHARS: usize = 100;
 
 /// Where a browser comes from.
 #[derive(Clone, Debug)]
@@ -111,6 +118,8 @@ pub enum OpenError {
     Setup(#[from] CallError),
     #[error("the first page did not come")]
     Page(#[from] PageError),
+    #[error("the browser did not answer within {0:?}")]
+    NoAnswer(Duration),
 }
 
 /// The browser's process, or our place in somebody else's.
@@ -238,23 +247,29 @@ impl ChromiumBrowser {
         tokio::spawn(gate.run(requests));
         tokio::spawn(note_refusals(refused, shared.clone()));
 
-        if context.is_part() {
-            // What holds for the browser as a whole would hold for the person's tabs, too.
-            session.call::<Done>("Target.setDiscoverTargets", discover_ours()).await?;
-        } else {
-            Gate::enable(&session).await?;
-            session.call::<Done>("Target.setAutoAttach", auto_attach_tabs()).await?;
-        }
-        let blank = context.params(json!({ "url": "about:blank" }));
-        let _: CreatedTarget = session.call("Target.createTarget", blank).await?;
         let redaction = options.redaction.clone();
-        let mut page = ChromiumPage::new(connection.clone(), shared, backlog, filter, context, redaction);
-        page.log = log;
-        page.main_document().await?;
-        let info = BrowserInfo {
-            version: driven.version().product.clone(),
-            process_id: process_id(&connection).await?,
-            attached: matches!(driven, Driven::Attached(_)),
+        let attached = matches!(driven, Driven::Attached(_));
+        let product = driven.version().product.chars().take(MAX_PRODUCT_CHARS).collect();
+        let first_steps = async {
+            if context.is_part() {
+                // What holds for the browser as a whole would hold for the person's tabs, too.
+                session.call::<Done>("Target.setDiscoverTargets", discover_ours()).await?;
+            } else {
+                Gate::enable(&session).await?;
+                session.call::<Done>("Target.setAutoAttach", auto_attach_tabs()).await?;
+            }
+            let blank = context.params(json!({ "url": "about:blank" }));
+            let _: CreatedTarget = session.call("Target.createTarget", blank).await?;
+            let mut page =
+                ChromiumPage::new(connection.clone(), shared, backlog, filter, context.clone(), redaction);
+            page.log = log;
+            page.main_document().await?;
+            let info = BrowserInfo { version: product, process_id: process_id(&connection).await?, attached };
+            Ok::<_, OpenError>((page, info))
+        };
+        let (page, info) = match within(FIRST_STEPS_LIMIT, first_steps).await {
+            Some(taken) => taken?,
+            None => return Err(OpenError::NoAnswer(FIRST_STEPS_LIMIT)),
         };
         let kept_aside = match options.storage_state {
             Some(state) => page.restore(state, &options.allowlist).await?,

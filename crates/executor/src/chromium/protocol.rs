@@ -184,8 +184,11 @@ pub(super) struct DialogClosed {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct WindowOpen {
     pub url: String,
+    /// A person's browser opens no window without it.
+    pub user_gesture: bool,
 }
 
 #[derive(Debug, Deserialize)]

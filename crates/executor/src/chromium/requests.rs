@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 use serde_json::{Value, json};
 
 use super::context::Context;
-use super::protocol::{AuthRequired, RequestPaused};
+use super::protocol::{AuthRequired, DetachedFromTarget, RequestPaused};
 use super::state::Shared;
 use super::tabs::send;
 use crate::allowlist::{Allowlist, Refusal};
@@ -95,7 +95,7 @@ pub(super) struct Gate {
 
 impl Gate {
     pub(super) fn subscribe(connection: &Connection) -> Events {
-        connection.subscribe(&["Fetch.requestPaused", "Fetch.authRequired"])
+        connection.subscribe(&["Fetch.requestPaused", "Fetch.authRequired", "Target.detachedFromTarget"])
     }
 
     /// Turns the gate on for a whole browser. Requests wait for [`Gate::run`].
@@ -108,6 +108,11 @@ impl Gate {
         let mut heard_of = BTreeSet::new();
         loop {
             match events.next().await {
+                Ok(event) if &*event.method == "Target.detachedFromTarget" => {
+                    if let Ok(detached) = event.parse::<DetachedFromTarget>() {
+                        heard_of.remove(&SessionId::from(detached.session_id.as_str()));
+                    }
+                }
                 Ok(event) => {
                     let session = self.session(event.session.as_ref());
                     if let Some(id) = &event.session
@@ -124,8 +129,8 @@ impl Gate {
                 // Nobody knows which requests wait now. This lets them go on, and the floor refuses what it has to.
                 Err(EventError::Lagged(_)) => {
                     for session in self.gates(&heard_of) {
-                        send(&session, "Fetch.disable", ());
-                        send(&session, "Fetch.enable", patterns());
+                        command(&session, "Fetch.disable", json!({})).await;
+                        command(&session, "Fetch.enable", patterns()).await;
                     }
                 }
             }

@@ -128,6 +128,9 @@ impl Watcher {
                 self.shared.change(|state| state.lifecycle(session, &lifecycle));
             }),
             "Page.windowOpen" => parse(event, |window: WindowOpen| {
+                if self.setup.context.is_part() && !window.user_gesture {
+                    return;
+                }
                 self.shared.change(|state| {
                     if state.asked_windows.len() < ASKED_WINDOWS {
                         state.asked_windows.push(window.url);
@@ -210,6 +213,7 @@ impl Watcher {
                 } else if wanted {
                     self.setup.prepare_tab(&session);
                 } else {
+                    self.setup.guard(&session);
                     close(&self.connection, &target.target_id);
                     // The page that opened the tab waits until the tab runs.
                     send(&session, "Runtime.runIfWaitingForDebugger", ());
@@ -221,7 +225,10 @@ impl Watcher {
                 });
                 self.setup.prepare_iframe(&session);
             }
-            _ => send(&session, "Runtime.runIfWaitingForDebugger", ()),
+            _ => {
+                self.setup.guard(&session);
+                send(&session, "Runtime.runIfWaitingForDebugger", ());
+            }
         }
     }
 
@@ -229,10 +236,16 @@ impl Watcher {
     fn prepare_late(&self, session: Session) {
         self.setup.guard(&session);
         send(&session, "Page.enable", ());
-        let (shared, setup) = (self.shared.clone(), self.setup.clone());
+        // Before the answer below, which a busy page holds up.
+        send(&session, "Page.setPrerenderingAllowed", json!({ "isAllowed": false }));
+        let (shared, setup, filter) = (self.shared.clone(), self.setup.clone(), self.filter.clone());
         tokio::spawn(async move {
             let found = session.call::<FrameTreeFound>("Page.getFrameTree", ()).await;
             if let (Ok(found), Some(id)) = (found, session.id()) {
+                // Nobody has told of the navigation that led there.
+                if filter.refuse_document(&shared, &found.frame_tree.frame.url) {
+                    send(&session, "Page.navigate", json!({ "url": "about:blank" }));
+                }
                 shared.change(|state| state.frames_found(id, found.frame_tree));
             }
             // The worlds of frames are told only now, when the frames are known.
