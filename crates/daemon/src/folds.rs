@@ -23,6 +23,9 @@ const MAX_BYTES: u64 = 32 * 1024 * 1024;
 /// Bytes of a state up to which runs are read beside one another.
 const SMALL: u64 = 4 * 1024 * 1024;
 
+/// Readers that may wait for a large run at a time.
+const MAX_WAITING: usize = 64;
+
 /// A run as it was read last.
 struct Folded {
     state: Arc<RunState>,
@@ -74,6 +77,8 @@ pub(crate) struct Folds {
     runs: DashMap<RunId, Folded>,
     flights: DashMap<RunId, Arc<Flight>>,
     large: Arc<Semaphore>,
+    /// Places to wait for that.
+    waiting: Semaphore,
     bytes: AtomicU64,
     uses: AtomicU64,
     max_bytes: u64,
@@ -88,6 +93,7 @@ impl Folds {
             runs: DashMap::new(),
             flights: DashMap::new(),
             large: Arc::new(Semaphore::new(1)),
+            waiting: Semaphore::new(MAX_WAITING),
             bytes: AtomicU64::new(0),
             uses: AtomicU64::new(0),
             max_bytes: MAX_BYTES,
@@ -164,7 +170,9 @@ impl Folds {
         Ok(replayed.await??)
     }
 
+    /// Waits for the right to read a large run, where not too many wait for it already.
     async fn right_to_a_large_one(&self) -> Result<OwnedSemaphorePermit, Busy> {
+        let _place = self.waiting.try_acquire().map_err(|_| Busy::Overloaded)?;
         Arc::clone(&self.large).acquire_owned().await.map_err(|_| Busy::Lost)
     }
 

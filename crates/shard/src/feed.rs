@@ -268,6 +268,8 @@ impl Reader {
             match self.wants(store, run)? {
                 Some(true) => {}
                 Some(false) => {
+                    // Nothing of the run is wanted, and that it is over is known all the same.
+                    self.finished |= self.filter.run == Some(run) && ends_run(&events);
                     self.cursor = Cursor::behind(position);
                     continue;
                 }

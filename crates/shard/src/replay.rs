@@ -1,9 +1,11 @@
 //! A run folded again from its first event, and what is stored of it beside its log compared with that.
 
+use std::collections::BTreeMap;
+
 use capataz_contracts::{json, v1};
 use capataz_engine::planted::{self, Fault};
 use capataz_engine::{RunState, SNAPSHOT_FORMAT, ViewOptions};
-use capataz_store::{Millis, RunId, RunRow, Snapshot, Store, Summary};
+use capataz_store::{RunId, RunRow, Snapshot, Store, Summary};
 use serde_json::{Value, json};
 
 use crate::load::{Damage, LoadError, add_to_run, read_on};
@@ -41,9 +43,11 @@ pub fn replay(store: &dyn Store, run: RunId) -> Result<Option<v1::ReplayRunRespo
     if let Some(ahead) = snapshot_seq.filter(|seq| *seq > folded.seq()) {
         told.push(difference("snapshot.seq".to_owned(), Some(&json!(ahead)), Some(&json!(folded.seq()))));
     }
-    told.extend(in_row(&row, &folded));
-    told.truncate(MAX_DIFFERENCES);
-    Ok(Some(v1::ReplayRunResponse { events: folded.seq(), snapshot_seq, differences: told }))
+    let mut differences = in_row(&row, &folded);
+    differences.extend(told);
+    let more = differences.len() > MAX_DIFFERENCES;
+    differences.truncate(MAX_DIFFERENCES);
+    Ok(Some(v1::ReplayRunResponse { events: folded.seq(), snapshot_seq, differences, more }))
 }
 
 /// Where a snapshot of the state is another one.
@@ -67,27 +71,41 @@ fn shown(run: RunId, state: &RunState) -> Value {
 
 /// Where the row says something else.
 fn in_row(row: &RunRow, folded: &RunState) -> Vec<v1::ReplayDifference> {
-    let stored = of_row(row.last_seq, row.created_at, &row.summary);
-    let folded = of_row(folded.seq(), Millis(folded.created_at().0), &listed(folded));
+    let summary = ViewOptions { tasks: false, outputs: false, offset: 0, limit: 0 };
+    let view = folded.view(row.run.to_string(), summary);
+    let stored = of_row(
+        json!({ "kind": row.kind, "name": row.name, "labels": row.labels, "created_at_ms": row.created_at.0 }),
+        row.last_seq,
+        &row.summary,
+    );
+    let folded = of_row(
+        json!({
+            "kind": view.kind,
+            "name": view.name,
+            "labels": BTreeMap::from_iter(&view.labels),
+            "created_at_ms": view.created_at_ms,
+        }),
+        folded.seq(),
+        &listed(folded),
+    );
     told("row", &stored, &folded)
 }
 
-fn of_row(last_seq: u64, created_at: Millis, summary: &Summary) -> Value {
+fn of_row(mut row: Value, last_seq: u64, summary: &Summary) -> Value {
     let Summary { status, outcome, updated_at, finished_at, tasks_total, tasks_settled } = summary;
-    json!({
-        "last_seq": last_seq,
-        "created_at_ms": created_at.0,
-        "status": status,
-        "outcome": outcome,
-        "updated_at_ms": updated_at.0,
-        "finished_at_ms": finished_at.map(|at| at.0),
-        "tasks_total": tasks_total,
-        "tasks_settled": tasks_settled,
-    })
+    row["last_seq"] = last_seq.into();
+    row["status"] = (*status).into();
+    row["outcome"] = (*outcome).into();
+    row["updated_at_ms"] = updated_at.0.into();
+    row["finished_at_ms"] = finished_at.map(|at| at.0).into();
+    row["tasks_total"] = (*tasks_total).into();
+    row["tasks_settled"] = (*tasks_settled).into();
+    row
 }
 
 fn told(what: &str, stored: &Value, folded: &Value) -> Vec<v1::ReplayDifference> {
-    let found = json::differences(stored, folded, MAX_DIFFERENCES);
+    // One more than is told says that there are more.
+    let found = json::differences(stored, folded, MAX_DIFFERENCES + 1);
     found.into_iter().map(|at| difference(format!("{what}.{}", at.path), at.left, at.right)).collect()
 }
 

@@ -58,12 +58,17 @@ fn of_session() -> Vec<v1::Event> {
 
 /// A store whose log has these events of the run.
 fn store(run: RunId, events: &[v1::Event]) -> (TempDir, SqliteStore, Box<dyn ShardWriter>) {
+    listed_as(run, events, "p")
+}
+
+/// The same, with a row that says that the run has this name.
+fn listed_as(run: RunId, events: &[v1::Event], name: &str) -> (TempDir, SqliteStore, Box<dyn ShardWriter>) {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap();
     let mut writer = store.claim(SHARD, Mark(1)).unwrap();
     let create = Create {
         kind: 1,
-        name: String::new(),
+        name: name.to_owned(),
         labels: Default::default(),
         created_at: Millis(1_000),
         key: None,
@@ -155,7 +160,7 @@ fn a_run_folded_again_agrees_with_its_row_and_with_its_snapshot() {
     late.apply(events[2].clone()).unwrap();
     pause(&mut *writer, run, &events, listed(&late));
 
-    let agrees = |snapshot_seq| v1::ReplayRunResponse { events: 3, snapshot_seq, differences: Vec::new() };
+    let agrees = |snapshot_seq| v1::ReplayRunResponse { events: 3, snapshot_seq, ..Default::default() };
     assert_eq!(replay(&store, run).unwrap(), Some(agrees(None)));
     writer.put_snapshot(run, &snapshot_of(&early, SNAPSHOT_FORMAT)).unwrap();
     assert_eq!(replay(&store, run).unwrap(), Some(agrees(Some(2))));
@@ -168,7 +173,7 @@ fn a_run_folded_again_agrees_with_its_row_and_with_its_snapshot() {
 fn what_is_stored_otherwise_is_told_with_both_values() {
     let run = RunId(Uuid::from_u128(7));
     let events = of_run();
-    let (_folder, store, mut writer) = store(run, &events[..2]);
+    let (_folder, store, mut writer) = listed_as(run, &events[..2], "another");
     let mut late = load(&store, run).unwrap();
     late.apply(events[2].clone()).unwrap();
     pause(&mut *writer, run, &events, Summary { tasks_total: 5, ..listed(&late) });
@@ -186,14 +191,15 @@ fn what_is_stored_otherwise_is_told_with_both_values() {
     assert_eq!(
         told,
         [
+            ("row.name", Some("\"another\""), Some("\"p\"")),
+            ("row.tasks_total", Some("5"), Some("1")),
             ("snapshot.seq", Some("3"), Some("2")),
             ("snapshot.status", Some("\"paused\""), Some("\"running\"")),
-            ("row.tasks_total", Some("5"), Some("1")),
         ]
     );
     writer.put_snapshot(run, &Snapshot { state: Bytes::from_static(b"?"), ..forged }).unwrap();
     let replayed = replay(&store, run).unwrap().unwrap();
-    assert_eq!(replayed.differences[0].path, "snapshot");
+    assert_eq!(replayed.differences[2].path, "snapshot");
 }
 
 #[test]

@@ -53,6 +53,13 @@ pub async fn run_at(
     }
 }
 
+/// The number of the run's newest event.
+pub async fn newest_event(daemon: &Daemon, run_id: &str) -> Result<u64, Failure> {
+    let request = v1::GetRunRequest { run_id: run_id.to_owned(), summary_only: true, ..Default::default() };
+    let response = daemon.client.get_run(request).await.map_err(|error| daemon.failure(error))?;
+    Ok(response.run.unwrap_or_default().seq)
+}
+
 /// The id of the run that `text` names: `latest`, a whole id, or the beginning or end of one.
 pub async fn run_id(daemon: &Daemon, text: &str) -> Result<String, Failure> {
     id_among(daemon, text, None).await

@@ -108,13 +108,15 @@ async fn show(
         out.document(&json::print("capataz.v1.Run", &run));
         return Ok(Exit::Ok);
     }
+    // What had not ended by then has lasted until then, and not until now.
+    let now = if at.is_some() { run.updated_at_ms } else { now_ms() };
     if let Some(at) = at {
         out.note(&fill(words().time_travel.as_it_was, &[&at.to_string()]));
     }
     if run.kind() == v1::RunKind::Script {
-        return show_script(daemon, &run, at, out).await;
+        return show_script(daemon, &run, at, now, out).await;
     }
-    out.line(&display::show(&run, now_ms(), out.paint));
+    out.line(&display::show(&run, now, out.paint));
     let tasks = run.waves.iter().flat_map(|wave| &wave.tasks);
     for (task, output) in tasks.filter_map(|task| Some((task, task.output.as_ref()?))) {
         let title = fill(words().watch.output_of, &[&visible(&task.name)]);
@@ -126,10 +128,10 @@ async fn show(
 }
 
 /// Prints a script by its actions, which its events describe. The waves below the actions are an implementation detail.
-async fn show_script(daemon: &Daemon, run: &v1::Run, at: Option<u64>, out: &mut Output) -> Outcome {
+async fn show_script(daemon: &Daemon, run: &v1::Run, at: Option<u64>, now: i64, out: &mut Output) -> Outcome {
     let events = script_report::read(daemon, &run.run_id, at.unwrap_or(u64::MAX)).await?;
     let report = Report { run, events: &events, answer: None, verbose: true };
-    out.line(&report.whole(now_ms(), out.paint));
+    out.line(&report.whole(now, out.paint));
     Ok(Exit::Ok)
 }
 

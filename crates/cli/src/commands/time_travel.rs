@@ -24,9 +24,19 @@ const OF_OTHERS: [&str; 5] = ["output", "partial_output", "proposed", "answer_va
 
 pub async fn diff(daemon: &Daemon, before: &Moment, after: &Moment, all: bool, out: &mut Output) -> Outcome {
     let before_id = fetch::run_id(daemon, &before.run).await?;
-    let after_id = fetch::run_id(daemon, &after.run).await?;
-    let read = async |id: &str, at| {
-        let run = fetch::run_at(daemon, id, at, true).await?;
+    // What `latest` means is found out once.
+    let after_id = match after.run == before.run {
+        true => before_id.clone(),
+        false => fetch::run_id(daemon, &after.run).await?,
+    };
+    // A run as it stands is read at its newest event: all of its pages are of one moment, and nothing is shown of it that is
+    // left out of the past.
+    let read = async |id: &str, at: Option<u64>| {
+        let at = match at {
+            Some(at) => at,
+            None => fetch::newest_event(daemon, id).await?,
+        };
+        let run = fetch::run_at(daemon, id, Some(at), true).await?;
         Ok::<_, Failure>(json::print("capataz.v1.Run", &run))
     };
     let mut left = read(&before_id, before.at).await?;
@@ -97,6 +107,9 @@ pub async fn replay(daemon: &Daemon, run: &str, out: &mut Output) -> Outcome {
     for difference in replayed.differences {
         show(&difference.path, difference.stored, difference.folded, out);
     }
+    if replayed.more {
+        out.note(words.not_all);
+    }
     out.note(&fill(words.truth, &[&run_id]));
     Ok(exit)
 }
@@ -113,15 +126,23 @@ fn show(path: &str, before: Option<String>, after: Option<String>, out: &mut Out
     }
 }
 
-/// Removes what two runs never have in common: ids, times, workers and numbers of events.
+/// What two runs never have in common: ids, times, workers, leases and numbers of events. Durations that somebody has
+/// configured or asked for are no times of the run.
+fn is_own(key: &str) -> bool {
+    match key {
+        "run_id" | "question_id" | "continues" | "child" | "worker" | "lease" | "seq" | "health_checks" => {
+            true
+        }
+        "configured_timeout_ms" | "retry_after_ms" => false,
+        key => key.ends_with("_ms"),
+    }
+}
+
+/// Removes what two runs never have in common.
 fn leave_out_own(value: &mut Value) {
     match value {
         Value::Object(object) => {
-            object.retain(|key, _| {
-                !key.ends_with("_ms")
-                    && !["run_id", "question_id", "worker", "child", "seq", "elapsed", "health_checks"]
-                        .contains(&&**key)
-            });
+            object.retain(|key, _| !is_own(key));
             for (key, value) in object.iter_mut() {
                 if !OF_OTHERS.contains(&&**key) {
                     leave_out_own(value);
@@ -140,7 +161,8 @@ mod tests {
     #[test]
     fn what_two_runs_never_share_is_left_out_but_not_below_what_others_wrote() {
         let mut run = json!({
-            "run_id": "7f3a", "created_at_ms": 1, "seq": 9, "name": "plan",
+            "run_id": "7f3a", "created_at_ms": 1, "seq": 9, "name": "plan", "continues": "7f3b",
+            "error": { "timeout": { "configured_timeout_ms": 60_000, "elapsed_ms": 60_003 } },
             "waves": [{ "tasks": [{
                 "name": "lint", "worker": "w", "started_at_ms": 2, "state": "COMPLETE",
                 "output": { "elapsed_ms": 7, "run_id": "of the task" },
@@ -150,6 +172,7 @@ mod tests {
         leave_out_own(&mut run);
         let left = json!({
             "name": "plan",
+            "error": { "timeout": { "configured_timeout_ms": 60_000 } },
             "waves": [{ "tasks": [{
                 "name": "lint", "state": "COMPLETE", "output": { "elapsed_ms": 7, "run_id": "of the task" },
             }] }],

@@ -85,7 +85,7 @@ pub async fn follow(
     let mut away_since: Option<Instant> = None;
     // From here on Ctrl-C ends the watching and not the process, so that the terminal gets its mode back.
     let mut interrupts = signal(SignalKind::interrupt()).ok();
-    let keys = if options.style == Style::Live && interrupts.is_some() { Keys::new() } else { None };
+    let mut keys = if options.style == Style::Live && interrupts.is_some() { Keys::new() } else { None };
     let mut more_time = MoreTime::default();
     let end = loop {
         if out.is_closed() {
@@ -128,7 +128,8 @@ pub async fn follow(
             _ = frames.tick(), if options.style == Style::Live => {
                 // The tasks that a user has named are those of a plan.
                 let mut hint = None;
-                if let Some(keys) = keys.as_ref().filter(|keys| watcher.run.names_tasks && keys.listen()) {
+                let may_ask = watcher.caught_up && watcher.run.names_tasks;
+                if let Some(keys) = keys.as_mut().filter(|keys| may_ask && keys.listen()) {
                     if keys.was_pressed() {
                         more_time.press(client, &watcher.run, run_id);
                     }

@@ -8,26 +8,35 @@ use std::io::{self, IsTerminal, Stdin};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, getpgrp, getpid, kill_process};
 use rustix::termios::{LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios};
 use rustix::termios::{tcflush, tcgetattr, tcgetpgrp, tcsetattr};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::Instant;
 
 /// As many bytes as a terminal keeps for its reader, so that all of what is pasted is read at once.
 const MOST_TYPED: usize = 4096;
+
+/// How long nothing may have been typed before a press: a key that is held down, and words that are meant for the shell, are
+/// no wish for more time.
+const QUIET: Duration = Duration::from_secs(1);
 
 /// The terminal of this process, as long as a view reads its keys. A signal may come at any time, so it is one for all.
 static TERMINAL: Mutex<Option<Mode<Stdin>>> = Mutex::new(None);
 
 /// The keys that are pressed while a view lives. They are looked for with every frame, so that nothing waits for them.
-#[derive(Debug)]
-pub struct Keys(());
+#[derive(Debug, Default)]
+pub struct Keys {
+    presses: Presses,
+}
 
 impl Keys {
     /// `None` where nobody can press one: the standard input is no terminal, or nothing could give its mode back.
     pub fn new() -> Option<Self> {
-        (io::stdin().is_terminal() && heed_signals().is_ok()).then_some(Self(()))
+        (io::stdin().is_terminal() && heed_signals().is_ok()).then(Self::default)
     }
 
     /// Has the terminal give keys one by one from now on, where this process has it. Returns whether it does.
@@ -47,13 +56,39 @@ impl Keys {
     }
 
     /// Whether the key `e` was pressed since this was asked last.
-    pub fn was_pressed(&self) -> bool {
+    pub fn was_pressed(&mut self) -> bool {
         let terminal = terminal();
         let mode = terminal.as_ref().filter(|mode| mode.is_set && is_ours(&mode.terminal));
         let mut typed = [0; MOST_TYPED];
-        // Such a read never waits. Where nothing can be read any more, nothing was pressed.
-        let count = mode.and_then(|mode| rustix::io::read(&mode.terminal, &mut typed).ok());
-        typed.get(..count.unwrap_or(0)).is_some_and(is_press)
+        // Somebody else may have changed the mode, in which a read would wait for a whole line. Where nothing can be read
+        // any more, nothing was pressed.
+        let count = mode
+            .filter(|mode| is_readable(&mode.terminal))
+            .and_then(|mode| rustix::io::read(&mode.terminal, &mut typed).ok());
+        self.presses.is_one(typed.get(..count.unwrap_or(0)).unwrap_or_default(), Instant::now())
+    }
+}
+
+/// Whether a read of the terminal would return at once.
+fn is_readable(terminal: &impl AsFd) -> bool {
+    let mut asked = [PollFd::new(terminal, PollFlags::IN)];
+    poll(&mut asked, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}
+
+/// What was typed, and when it was typed last.
+#[derive(Debug, Default)]
+struct Presses {
+    last: Option<Instant>,
+}
+
+impl Presses {
+    /// Whether this is a press of the key, after a time in which nothing was typed.
+    fn is_one(&mut self, typed: &[u8], now: Instant) -> bool {
+        if typed.is_empty() {
+            return false;
+        }
+        let before = self.last.replace(now);
+        is_press(typed) && before.is_none_or(|before| now.duration_since(before) >= QUIET)
     }
 }
 
@@ -75,7 +110,10 @@ struct Mode<F: AsFd> {
     terminal: F,
     before: Termios,
     for_keys: Termios,
+    /// The mode before has to come back.
     is_set: bool,
+    /// Somebody may have changed the mode meanwhile.
+    is_stale: bool,
 }
 
 impl<F: AsFd> Mode<F> {
@@ -87,14 +125,17 @@ impl<F: AsFd> Mode<F> {
         // A read never waits.
         for_keys.special_codes[SpecialCodeIndex::VMIN] = 0;
         for_keys.special_codes[SpecialCodeIndex::VTIME] = 0;
-        Ok(Self { terminal, before, for_keys, is_set: false })
+        Ok(Self { terminal, before, for_keys, is_set: false, is_stale: false })
     }
 
     fn set(&mut self) {
+        let is_stale = std::mem::take(&mut self.is_stale);
         if !self.is_set {
             // What was typed before anything was offered is no answer to it.
             let _ = tcflush(&self.terminal, QueueSelector::IFlush);
-            self.is_set = tcsetattr(&self.terminal, OptionalActions::Now, &self.for_keys).is_ok();
+        }
+        if !self.is_set || is_stale {
+            self.is_set |= tcsetattr(&self.terminal, OptionalActions::Now, &self.for_keys).is_ok();
         }
     }
 
@@ -157,10 +198,10 @@ fn heed_signals() -> io::Result<()> {
                 Some(()) = quit.recv() => end(Signal::QUIT),
                 Some(()) = terminate.recv() => end(Signal::TERM),
                 Some(()) = stop.recv() => stop_now(),
-                // Whoever let the process go on may have changed the mode.
+                // Whoever let the process go on may have changed the mode. The one before is owed all the same.
                 Some(()) = go_on.recv() => {
                     if let Some(mode) = terminal().as_mut() {
-                        mode.is_set = false;
+                        mode.is_stale = true;
                     }
                 }
                 else => break,
@@ -220,6 +261,49 @@ mod tests {
         for typed in ["", "x", "delete", "\u{1b}[E", "é", "\u{5}", "e\n"] {
             assert!(!is_press(typed.as_bytes()), "{typed:?}");
         }
+    }
+
+    #[test]
+    fn a_key_that_is_held_and_words_for_the_shell_are_no_presses() {
+        let begin = Instant::now();
+        let at = |ms| begin + Duration::from_millis(ms);
+        let mut presses = Presses::default();
+        assert!(presses.is_one(b"e", at(0)));
+        // Held down, it comes again and again, and counts once.
+        for ms in (500..2_000).step_by(30) {
+            assert!(!presses.is_one(b"e", at(ms)), "{ms}");
+        }
+        assert!(!presses.is_one(b"", at(2_500)), "nothing was typed");
+        assert!(presses.is_one(b"e", at(2_980)), "a second after the last one");
+        assert!(!presses.is_one(b"mak", at(9_000)));
+        assert!(!presses.is_one(b"e", at(9_100)), "a part of a word");
+    }
+
+    #[test]
+    fn a_mode_that_somebody_may_have_changed_is_set_again_and_the_one_before_still_comes_back() {
+        let (controller, user) = pseudoterminal();
+        let mut mode = Mode::of(&user).expect("a terminal");
+        mode.set();
+        tcsetattr(&user, OptionalActions::Now, &mode.before).expect("somebody changes it");
+        mode.set();
+        assert!(sees_lines(&controller), "nobody has said so");
+        mode.is_stale = true;
+        mode.set();
+        assert!(!sees_lines(&controller));
+        mode.is_stale = true;
+        drop(mode);
+        assert!(sees_lines(&controller));
+    }
+
+    #[test]
+    fn a_terminal_that_gives_lines_again_holds_nobody_up() {
+        let (controller, user) = pseudoterminal();
+        assert!(sees_lines(&controller));
+        assert!(!is_readable(&user));
+        rustix::io::write(&controller, b"e").expect("room");
+        assert!(!is_readable(&user), "half of a line");
+        rustix::io::write(&controller, b"\n").expect("room");
+        assert!(is_readable(&user));
     }
 
     #[test]

@@ -9182,19 +9182,22 @@ pub struct ReplayRunResponse {
     /// The events that were folded: all that the run had when it was asked for.
     #[prost(uint64, tag = "1")]
     pub events: u64,
-    /// The number of the newest event in the snapshot that was compared; absent where there is no snapshot, or one of another
-    /// build, which no build of this kind reads.
+    /// The number of the newest event in the snapshot that was compared; absent where none was: there is none, it is of another
+    /// build, or its checksum is wrong, and then nobody reads it.
     #[prost(uint64, optional, tag = "2")]
     pub snapshot_seq: ::core::option::Option<u64>,
-    /// Where they differ; empty: nowhere. At most 100.
+    /// Where they differ, the row first; empty: nowhere. At most 100.
     #[prost(message, repeated, tag = "3")]
     pub differences: ::prost::alloc::vec::Vec<ReplayDifference>,
+    /// There are more differences than these.
+    #[prost(bool, tag = "4")]
+    pub more: bool,
 }
 /// One value that is stored otherwise than it is folded.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReplayDifference {
     /// Where the value stands: `row.` or `snapshot.`, and its path; `snapshot` alone where the state differs in what no view
-    /// of the run shows.
+    /// of the run shows, or cannot be read.
     #[prost(string, tag = "1")]
     pub path: ::prost::alloc::string::String,
     /// The stored value as JSON; absent where there is none.

@@ -32,7 +32,8 @@ impl<'a> Found<'a> {
         if self.places.len() >= self.most || left == right {
             return;
         }
-        match (left, right) {
+        let whole = (left, right);
+        match whole {
             (Some(Value::Object(left)), Some(Value::Object(right))) => {
                 let keys: BTreeSet<&String> = left.keys().chain(right.keys()).collect();
                 for key in keys {
@@ -42,10 +43,15 @@ impl<'a> Found<'a> {
             }
             (Some(Value::Array(left)), Some(Value::Array(right))) => match (by_name(left), by_name(right)) {
                 (Some(left), Some(right)) => {
+                    let before = self.places.len();
                     let names: BTreeSet<&String> = left.keys().chain(right.keys()).copied().collect();
                     for name in names {
                         let [left, right] = [&left, &right].map(|side| side.get(name).copied());
                         self.compare(format!("{path}[{name}]"), left, right);
+                    }
+                    if self.places.len() == before {
+                        // The same elements in another order.
+                        self.places.push(Difference { path, left: whole.0, right: whole.1 });
                     }
                 }
                 _ => {
@@ -108,6 +114,8 @@ mod tests {
         let left = json!([{ "name": "lint", "state": "FAILED" }, { "name": "test", "state": "INIT" }]);
         let right = json!([{ "name": "test", "state": "INIT" }, { "name": "lint", "state": "ACTIVE" }]);
         assert_eq!(paths(&left, &right), ["[lint].state"]);
+        let [first, second] = left.as_array().and_then(|all| all.first_chunk()).unwrap();
+        assert_eq!(paths(&left, &json!([second, first])), [""], "another order alone");
         let twice = json!([{ "name": "lint", "state": "FAILED" }, { "name": "lint", "state": "INIT" }]);
         assert_eq!(paths(&left, &twice), ["[1].name"]);
         assert_eq!(paths(&json!([]), &left), ["[0]", "[1]"]);

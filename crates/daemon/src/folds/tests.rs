@@ -11,7 +11,9 @@ use capataz_store::{
     Append, AppendOutcome, Create, Mark, MemoryStore, Millis, RunId, ShardId, ShardWriter, Store,
 };
 
-use super::Folds;
+use capataz_runtime::Busy;
+
+use super::{Folds, MAX_WAITING, Unread};
 
 struct Log {
     store: MemoryStore,
@@ -178,4 +180,27 @@ async fn a_run_that_grows_beyond_what_is_small_needs_the_right_to_be_held() {
     assert_eq!((folds.runs.len(), folds.large.available_permits()), (0, 0));
     assert_eq!(folds.bytes.load(Ordering::Relaxed), 0, "what is not kept is not counted");
     drop(held);
+}
+
+#[tokio::test]
+async fn a_run_is_read_as_it_was_and_folded_again_within_the_bounds_of_all_readers() {
+    let mut log = Log::new();
+    let (small, state) = log.begins(1);
+    let large = log.grows(2);
+    let folds = Folds { small: 2 * state.bytes(), ..log.folds(1 << 20) };
+    assert_eq!(folds.at(small, 1).await.unwrap().seq(), 1);
+    assert_eq!(folds.at(large, 30).await.unwrap().seq(), 30);
+    let newest = folds.get(large).await.unwrap().seq();
+    assert_eq!(folds.replay(large).await.unwrap().unwrap().events, newest);
+
+    // Somebody holds a large run, and as many as may wait for it do: nobody else gets in line.
+    let held = folds.at(large, 30).await.unwrap();
+    assert!(held.large.is_some());
+    let waiting: Vec<_> = (0..MAX_WAITING).map(|_| folds.waiting.try_acquire().unwrap()).collect();
+    assert!(matches!(folds.replay(small).await, Err(Unread::Busy(Busy::Overloaded))));
+    assert!(matches!(folds.at(large, 30).await, Err(Unread::Busy(Busy::Overloaded))));
+    assert_eq!(folds.at(small, 1).await.unwrap().seq(), 1, "a small one waits for nobody");
+    drop(waiting);
+    drop(held);
+    assert_eq!(folds.replay(small).await.unwrap().unwrap().events, state.seq());
 }

@@ -58,10 +58,11 @@ texts! {
         agrees: "The row of the run agrees with them." / "La fila de la ejecución coincide con ellos.",
         agrees_both: "The row of the run agrees with them, and so does the snapshot, which is of event {0}."
             / "La fila de la ejecución coincide con ellos, y también la instantánea, que es del evento {0}.",
+        not_all: "There are more differences than these." / "Hay más diferencias que estas.",
         differs: "What is stored differs from what the events say:"
             / "Lo guardado difiere de lo que dicen los eventos:",
-        truth: "The events are the truth, and what is read of a run begins with its snapshot. Report this with the output of `capataz runs export {0}`; `capataz rebuild` makes what can be made from the events again."
-            / "Los eventos son la verdad, y lo que se lee de una ejecución empieza por su instantánea. Informa de esto con la salida de `capataz runs export {0}`; `capataz rebuild` rehace lo que se puede hacer a partir de los eventos.",
+        truth: "The events are the truth, and what is read of a run begins with its snapshot. Report this with the output of `capataz runs export {0}`; `capataz rebuild` makes the row again."
+            / "Los eventos son la verdad, y lo que se lee de una ejecución empieza por su instantánea. Informa de esto con la salida de `capataz runs export {0}`; `capataz rebuild` rehace la fila.",
     }
 
     /// `runs explain`.
