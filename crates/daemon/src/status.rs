@@ -411,7 +411,7 @@ fn refused(refusal: &Refusal) -> Status {
         Refusal::BreaksSchema { violations } => breaks_schema(violations),
         Refusal::QuestionRevised { .. } => status(Code::FailedPrecondition, codes::QUESTION_REVISED, message),
         Refusal::RequestReused { .. } => status(Code::AlreadyExists, codes::REQUEST_ID_REUSED, message),
-        Refusal::Unjudged { .. } | Refusal::Outdated | Refusal::Corrupt(_) => unavailable(),
+        Refusal::Unjudged | Refusal::Outdated | Refusal::Corrupt(_) => unavailable(),
     }
 }
 

@@ -232,6 +232,8 @@ pub struct Observed {
 #[expect(clippy::large_enum_variant, reason = "a report lives for one call")]
 pub enum Report {
     Completed(v1::Payload),
+    /// As `Completed`, with what was found of the output, where it had to be judged.
+    Judged(v1::Payload, Box<Verdict>),
     Failed(v1::Error),
     /// The answer to a cancel.
     Cancelled(Option<v1::Payload>),

@@ -42,6 +42,6 @@ pub use fold::state::{CorruptLog, Moment, Phase, RunState, Timestamp, Wall};
 pub use input::{Answer, ChildNews, Input, Observed, QueryAnswer, Report, Routed, RoutedSpec, TaskRef};
 pub use machine::Binding;
 pub use plan::{CHILD_AGENT, Plan};
-pub use query::{Judgement, Query, QueryId, UNJUDGED, Verdict};
+pub use query::{Judgement, Purpose, Query, QueryId, UNJUDGED, Verdict};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
 pub use view::{AssignmentView, ViewOptions, without_values};

@@ -67,6 +67,13 @@ pub fn judge(schema: &str, media_type: &str, contents: &[u8]) -> Vec<SchemaViola
     }
 }
 
+/// As [`judge`], by all of these schemas. Violations of the first one that the payload breaks.
+#[must_use]
+pub fn judge_all(schemas: &[String], media_type: &str, contents: &[u8]) -> Vec<SchemaViolation> {
+    let found = schemas.iter().map(|schema| judge(schema, media_type, contents));
+    found.into_iter().find(|violations| !violations.is_empty()).unwrap_or_default()
+}
+
 /// What is wrong with the schemas that these agents declare, in the words of the contract.
 #[must_use]
 pub fn declared(agents: &[v1::Agent]) -> Vec<Violation> {

@@ -44,6 +44,7 @@ pub enum Fault {
     AnotherHostGetsTheBrowser,
     KeyRegisteredAfterItsRun,
     VerdictOfAnotherValue,
+    OutputNotJudged,
     AssignedWhileDraining,
     HandedBackAtOnce,
     KeptHistorySkipped,
@@ -84,7 +85,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 59] = [
+    pub const ALL: [Fault; 60] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -120,6 +121,7 @@ impl Fault {
         Fault::AnotherHostGetsTheBrowser,
         Fault::KeyRegisteredAfterItsRun,
         Fault::VerdictOfAnotherValue,
+        Fault::OutputNotJudged,
         Fault::AssignedWhileDraining,
         Fault::HandedBackAtOnce,
         Fault::KeptHistorySkipped,

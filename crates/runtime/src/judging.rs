@@ -1,6 +1,7 @@
 //! Values against schemas, beside the shards' thread: a few at a time, each within the judge's bounds of memory and work.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use capataz_contracts::v1::payload::Data;
 use capataz_contracts::v1::{self, SchemaViolation};
@@ -11,6 +12,8 @@ use capataz_store::Store;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
+/// What is waited before an output is judged again that could not be judged. Milliseconds.
+const JUDGE_AGAIN_MS: &[u64] = &[100, 250, 500, 1_000, 2_000, 4_000, 8_000];
 /// Values that are judged at once.
 pub(crate) const JUDGES: usize = 2;
 
@@ -21,25 +24,44 @@ pub(crate) async fn verdict(
     store: Arc<dyn Store>,
     judgement: Judgement,
 ) -> Verdict {
-    // Nobody closes it.
-    let _permit = judges.acquire().await;
-    let Judgement { schema, value, .. } = judgement.clone();
-    let judged = tasks.spawn_blocking(move || violations(&*store, &schema, &value)).await;
-    let violations = judged.unwrap_or_else(|error| {
-        tracing::error!(%error, "a value could not be judged");
-        vec![violation(UNJUDGED, "a value that can be judged", "the judge failed".to_owned())]
-    });
-    Verdict { judged: judgement, violations }
+    // A caller may say its answer again; nobody says an output again.
+    let waits: &[u64] = if judgement.purpose.is_output() { JUDGE_AGAIN_MS } else { &[] };
+    let mut waits = waits.iter();
+    loop {
+        let violations = once(judges, tasks, &store, &judgement).await;
+        let is_unjudged = violations.iter().any(|violation| violation.rule == UNJUDGED);
+        match waits.next().filter(|_| is_unjudged) {
+            Some(wait) => tokio::time::sleep(Duration::from_millis(*wait)).await,
+            None => return Verdict { judged: judgement, violations },
+        }
+    }
 }
 
-fn violations(store: &dyn Store, schema: &str, value: &v1::Payload) -> Vec<SchemaViolation> {
+async fn once(
+    judges: &Semaphore,
+    tasks: &Handle,
+    store: &Arc<dyn Store>,
+    judgement: &Judgement,
+) -> Vec<SchemaViolation> {
+    // Nobody closes it.
+    let _permit = judges.acquire().await;
+    let (store, judgement) = (Arc::clone(store), judgement.clone());
+    let judged = tasks.spawn_blocking(move || violations(&*store, &judgement)).await;
+    judged.unwrap_or_else(|error| {
+        tracing::error!(%error, "a value could not be judged");
+        vec![violation(UNJUDGED, "a value that can be judged", "the judge failed".to_owned())]
+    })
+}
+
+fn violations(store: &dyn Store, judgement: &Judgement) -> Vec<SchemaViolation> {
+    let value = &judgement.value;
     let contents = match &value.data {
         None => Ok(b"null".to_vec()),
         Some(Data::Inline(contents)) => Ok(contents.to_vec()),
         Some(Data::Blob(blob)) => read(store, blob),
     };
     match contents {
-        Ok(contents) => capataz_judge::judge(schema, &value.media_type, &contents),
+        Ok(contents) => capataz_judge::judge_all(&judgement.schemas, &value.media_type, &contents),
         Err(violation) => vec![*violation],
     }
 }

@@ -1,15 +1,19 @@
-//! Answers of people that wait until somebody has judged their values. Nothing of them is decided before, and nothing is
-//! written down: who restarts the daemon has to say the answer again, under the same request id.
+//! Answers of people and results of workers that wait until somebody has judged their values. Nothing of them is decided
+//! before, and nothing is written down: after a restart of the daemon a caller has to say the answer again, under the same
+//! request id, and the worker its result, which it keeps until it hears what became of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
+use capataz_contracts::v1;
+use capataz_crew::{ConnectionId, Lease};
 use capataz_engine::planted::{self, Fault};
-use capataz_engine::{self as engine, Judgement, Query, QueryId, Verdict};
+use capataz_engine::{self as engine, Judgement, Query, QueryAnswer, QueryId, Report, Verdict};
 use capataz_store::RunId;
 
 use crate::api::{Answer, Declined};
 use crate::requests::OVERLOADED;
 use crate::shard::{Mode, Output, ReplyId, Shard};
+use crate::touched::Kept;
 
 /// A command that waits for a verdict.
 struct Waiting {
@@ -19,21 +23,43 @@ struct Waiting {
     input: Box<engine::Input>,
 }
 
+/// A worker's result that waits for a verdict. There are never more than leases.
+struct WaitingOutput {
+    connection: ConnectionId,
+    worker: String,
+    lease: Lease,
+    output: v1::Payload,
+    log: String,
+    usage: Option<v1::Usage>,
+}
+
 /// The answers that wait, by the numbers of their queries.
 #[derive(Default)]
 pub(crate) struct Judging {
     newest: u64,
     waiting: BTreeMap<u64, Waiting>,
+    outputs: BTreeMap<u64, WaitingOutput>,
+    /// How many outputs of a run wait.
+    of_runs: BTreeMap<RunId, usize>,
+    /// Outputs that are not being judged yet.
+    queue: VecDeque<(u64, Box<Judgement>)>,
     /// Values that are being judged, also those of callers that no longer wait.
     open: usize,
+    open_outputs: usize,
 }
 
-/// Values that may be judged or wait for their judge at once, each with its schema.
+/// Values of callers that may be judged or wait for their judge at once, each with its schema; and outputs that may be judged at
+/// once.
 const MAX_OPEN: usize = 64;
 
 impl Judging {
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// Whether a result of the run is being judged. No deadline of its tasks passes meanwhile.
+    pub(crate) fn holds(&self, run: RunId) -> bool {
+        self.of_runs.contains_key(&run)
     }
 
     /// The caller no longer waits.
@@ -61,6 +87,24 @@ impl Judging {
         let is_there = self.waiting.get(&number).is_some_and(|waiting| waiting.run == run);
         if is_there { self.waiting.remove(&number) } else { None }
     }
+
+    fn add_output(&mut self, waiting: WaitingOutput) -> u64 {
+        self.newest += 1;
+        *self.of_runs.entry(waiting.lease.run).or_default() += 1;
+        self.outputs.insert(self.newest, waiting);
+        self.newest
+    }
+
+    fn take_output(&mut self, query: QueryId) -> Option<WaitingOutput> {
+        let waiting = self.outputs.remove(&query.0)?;
+        if let Some(count) = self.of_runs.get_mut(&waiting.lease.run) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.of_runs.remove(&waiting.lease.run);
+            }
+        }
+        Some(waiting)
+    }
 }
 
 impl Shard {
@@ -84,6 +128,9 @@ impl Shard {
     /// A value was judged: the answer that has it is a command again, now with the verdict. Whether the verdict is on the
     /// value and the revision that count now, the engine says; where it is not, they are judged anew.
     pub(crate) fn judged(&mut self, run: RunId, query: QueryId, verdict: Verdict) {
+        if verdict.judged.purpose.is_output() {
+            return self.output_judged(query, verdict);
+        }
         self.judging.open = self.judging.open.saturating_sub(1);
         // A second answer to a query finds nothing.
         let Some(waiting) = self.judging.take(run, query) else { return };
@@ -95,5 +142,56 @@ impl Shard {
             answer.verdict = Some(Box::new(verdict));
         }
         self.command(reply, run, if_seq, *input);
+    }
+
+    /// The worker's result waits until its output is judged.
+    pub(crate) fn await_output(
+        &mut self,
+        connection: ConnectionId,
+        worker: &str,
+        lease: Lease,
+        output: v1::Payload,
+        (log, usage): (String, Option<v1::Usage>),
+        judgement: Judgement,
+    ) {
+        let worker = worker.to_owned();
+        let waiting = WaitingOutput { connection, worker, lease, output, log, usage };
+        let number = self.judging.add_output(waiting);
+        self.judging.queue.push_back((number, Box::new(judgement)));
+        self.judge_next();
+    }
+
+    fn judge_next(&mut self) {
+        while self.judging.open_outputs < MAX_OPEN
+            && let Some((number, judgement)) = self.judging.queue.pop_front()
+        {
+            // Its worker may have been heard otherwise.
+            let Some(waiting) = self.judging.outputs.get(&number) else { continue };
+            self.judging.open_outputs += 1;
+            let run = waiting.lease.run;
+            self.out(Output::Query { run, query: QueryId(number), asked: Query::Judge(judgement) });
+        }
+    }
+
+    /// An output was judged: the worker's result is heard, now with the verdict.
+    fn output_judged(&mut self, query: QueryId, verdict: Verdict) {
+        match self.mode {
+            Mode::Running => {}
+            Mode::Recovering => {
+                let Some(waiting) = self.judging.outputs.get(&query.0) else { return };
+                let (run, answer) = (waiting.lease.run, Box::new(QueryAnswer::Judged(verdict)));
+                return self.keep(Kept::Answered { run, query, answer });
+            }
+            Mode::Fenced => return,
+        }
+        // A second answer to a query finds nothing.
+        let Some(waiting) = self.judging.take_output(query) else { return };
+        self.judging.open_outputs = self.judging.open_outputs.saturating_sub(1);
+        self.judge_next();
+        let WaitingOutput { connection, worker, lease, output, log, usage } = waiting;
+        let run = lease.run;
+        self.report(connection, &worker, lease, Report::Judged(output, Box::new(verdict)), log, usage);
+        // Its deadlines stood still.
+        self.arm(run);
     }
 }

@@ -423,7 +423,7 @@ impl Shard {
             let _ = self.want(run, Wanted::Tick);
             return;
         };
-        if slot.quiet_until > self.now.mono {
+        if slot.quiet_until > self.now.mono || self.judging.holds(run) {
             return;
         }
         let clock = |at| slot.clock(at);

@@ -237,7 +237,17 @@ impl Shard {
         if slot.state.plan().task(task).is_none() {
             return self.tell(refused(v1::RefusalReason::UnknownTask));
         }
-        if let Report::Completed(output) | Report::Cancelled(Some(output)) = &report {
+        let unjudged = match &report {
+            Report::Completed(output) => slot.state.output_to_judge(task, lease.token, worker, output),
+            _ => None,
+        };
+        if let (Some(judgement), Report::Completed(output)) = (unjudged, &report) {
+            let output = output.clone();
+            return self.await_output(connection, worker, lease, output, (log, usage), judgement);
+        }
+        if let Report::Completed(output) | Report::Judged(output, _) | Report::Cancelled(Some(output)) =
+            &report
+        {
             let named = slot.state.blobs_of(output);
             self.outbox.batch(lease.run).blobs.extend(named.iter().filter_map(blob_hash));
         }

@@ -4,14 +4,16 @@
 
 use std::collections::BTreeSet;
 
-use capataz_contracts::v1::{self, connect_request::Frame as Say};
+use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame};
 use capataz_crew::{ConnectionId, Now};
 use capataz_engine::{
     Answer as Told, Input as Ask, Judgement, Plan, Query, QueryId, Refusal, StartRun, Verdict, Work,
 };
 use capataz_shard::journal;
 use capataz_shard::shard::Config;
-use capataz_shard::{Answer, CommandReply, Declined, Driver, Input, Output, ReplyId, Request, StartRequest};
+use capataz_shard::{
+    Answer, CommandReply, Declined, Driver, Input, Output, ReplyId, Request, StartRequest, Touched,
+};
 use capataz_store::{Mark, MemoryStore, Millis, RunId, ShardId, ShardWriter};
 use uuid::Uuid;
 
@@ -28,26 +30,46 @@ struct World {
     answers: Vec<(ReplyId, Answer)>,
     asked: Vec<(QueryId, Judgement)>,
     next: u64,
+    now: i64,
+    frames: Vec<Frame>,
+    touched: Option<Touched>,
 }
 
 impl World {
     fn new() -> Self {
+        let mut world = Self::leased();
+        world.hears(Input::Disconnected { connection: ConnectionId(1) });
+        // It comes back without its lease, and declares something else by now.
+        world.connects(2, "true");
+        let options = capataz_engine::ViewOptions { tasks: false, outputs: false, offset: 0, limit: 0 };
+        let view = journal::load(&world.store, world.run).unwrap().view(String::new(), options);
+        world.question = view.questions.first().unwrap().question_id.clone();
+        world
+    }
+
+    /// The worker has the task.
+    fn leased() -> Self {
         let store = MemoryStore::new();
         let mut chance = journal::Chance { draw: Box::new(|| Mark(1)), wall: Box::new(|| Millis(0)) };
         let (writer, recovered, _) = journal::claim(&store, SHARD, &mut chance).unwrap();
         let run = RunId(Uuid::from_u128(1));
         let core = Driver::new(&Config::default(), vec![SHARD]);
-        let (answers, asked) = (Vec::new(), Vec::new());
-        let mut world = Self { store, writer, core, run, question: String::new(), answers, asked, next: 0 };
+        let mut world = Self {
+            store,
+            writer,
+            core,
+            run,
+            question: String::new(),
+            answers: Vec::new(),
+            asked: Vec::new(),
+            next: 0,
+            now: 1_000,
+            frames: Vec::new(),
+            touched: None,
+        };
         world.hears(Input::Recovered { shard: SHARD, recovered });
         world.connects(1, SCHEMA);
         world.asks(Request::Start(Box::new(start(run))));
-        world.hears(Input::Disconnected { connection: ConnectionId(1) });
-        // It comes back without its lease, and declares something else by now.
-        world.connects(2, "true");
-        let options = capataz_engine::ViewOptions { tasks: false, outputs: false, offset: 0, limit: 0 };
-        let view = journal::load(&world.store, run).unwrap().view(String::new(), options);
-        world.question = view.questions.first().unwrap().question_id.clone();
         world
     }
 
@@ -61,13 +83,15 @@ impl World {
 
     fn hears(&mut self, input: Input) {
         let mut outputs = Vec::new();
-        self.core.handle(Now::alike(1_000), input, &mut outputs);
+        self.core.handle(Now::alike(self.now), input, &mut outputs);
         let (mut appends, mut loads) = (Vec::new(), Vec::new());
         for output in outputs {
             match output {
                 Output::Append { append, .. } => appends.push(append),
                 Output::LoadRun { run, load } => loads.push((run, load)),
                 Output::Reply { reply, answer } => self.answers.push((reply, answer)),
+                Output::Frame { frame, .. } => self.frames.push(frame),
+                Output::Restart { touched, .. } => self.touched = Some(touched),
                 Output::Query { query, asked: Query::Judge(asked), .. } => self.asked.push((query, *asked)),
                 _ => {}
             }
@@ -96,6 +120,36 @@ impl World {
         let request_id = format!("says {value}");
         let input = Ask::Resolve { question_id: self.question.clone(), answer, request_id };
         self.asks(Request::Command { run: self.run, if_seq, input: Box::new(input) })
+    }
+
+    /// The worker says that it is done.
+    fn completes(&mut self, connection: u64, output: &str) {
+        let lease = self.frames.iter().rev().find_map(|frame| match frame {
+            Frame::Assignment(assignment) => assignment.lease.clone(),
+            _ => None,
+        });
+        let completed = v1::Completed { lease, output: Some(json(output)), ..v1::Completed::default() };
+        self.hears(Input::Frame { connection: ConnectionId(connection), frame: Say::Completed(completed) });
+    }
+
+    /// What a failed commit may have changed is read again.
+    fn claimed_again(&mut self) {
+        let mut chance = journal::Chance { draw: Box::new(|| Mark(2)), wall: Box::new(|| Millis(0)) };
+        let touched = self.touched.take().unwrap();
+        let mut known = Some(self.writer.epoch());
+        let (writer, recovered, _) =
+            journal::claim_again(&self.store, SHARD, &mut chance, Some(&touched), &mut known).unwrap();
+        self.writer = writer;
+        self.hears(Input::Recovered { shard: SHARD, recovered });
+    }
+
+    /// Whether the worker was told that its result counts.
+    fn was_accepted(&self) -> bool {
+        self.frames.iter().any(|frame| matches!(frame, Frame::ResultAccepted(_)))
+    }
+
+    fn outcome(&self) -> Option<v1::RunOutcome> {
+        journal::load(&self.store, self.run).unwrap().outcome()
     }
 
     /// The only value that is to be judged.
@@ -149,7 +203,7 @@ fn an_answer_waits_for_its_verdict_and_counts_after_it() {
     let mut world = World::new();
     let reply = world.resolves("7", None);
     let (query, judged) = world.asked_for();
-    assert_eq!((&*judged.schema, &judged.value), (SCHEMA, &json("7")));
+    assert_eq!((judged.schemas.as_slice(), &judged.value), (&[SCHEMA.to_owned()][..], &json("7")));
     assert!(world.told(reply).is_none() && !world.is_over());
     world.judged(query, judged, true);
     assert!(matches!(world.told(reply), Some(Ok(CommandReply::Done { .. }))));
@@ -226,4 +280,65 @@ fn a_verdict_that_comes_while_the_shard_is_read_again_leaves_the_answer_to_its_c
     world.judged(query, judged, true);
     assert!(matches!(world.told(reply), Some(Err(Declined::Unavailable))));
     assert!(!world.is_over());
+}
+
+#[test]
+fn the_result_of_a_worker_waits_for_its_verdict_and_its_deadline_stands_still_meanwhile() {
+    let mut world = World::leased();
+    world.completes(1, "7");
+    let (query, judged) = world.asked_for();
+    assert_eq!((judged.schemas.as_slice(), &judged.value), (&[SCHEMA.to_owned()][..], &json("7")));
+    assert!(!world.was_accepted());
+    // The judge takes longer than the task may take.
+    for _ in 0..40 {
+        world.now += 60_000;
+        world.hears(Input::Frame {
+            connection: ConnectionId(1),
+            frame: Say::Heartbeat(v1::Heartbeat::default()),
+        });
+        world.hears(Input::Wake);
+    }
+    let told_to_stop = world.frames.iter().any(|frame| matches!(frame, Frame::Cancel(_)));
+    assert!(!told_to_stop && !world.is_over());
+    world.judged(query, judged, true);
+    assert!(world.was_accepted());
+    assert_eq!(world.outcome(), Some(v1::RunOutcome::Succeeded));
+}
+
+#[test]
+fn a_result_that_breaks_its_schema_is_answered_and_counts_as_a_failure() {
+    let mut world = World::leased();
+    world.completes(1, "\"seven\"");
+    let (query, judged) = world.asked_for();
+    world.judged(query, judged, false);
+    assert!(world.was_accepted(), "it is the end of the lease");
+    assert_eq!(world.outcome(), Some(v1::RunOutcome::Failed));
+}
+
+#[test]
+fn a_result_whose_verdict_comes_while_the_shard_is_read_again_is_heard_afterwards() {
+    let mut world = World::leased();
+    world.completes(1, "7");
+    let (query, judged) = world.asked_for();
+    world.hears(Input::CommitFailed { shard: SHARD });
+    world.judged(query, judged, true);
+    assert!(!world.was_accepted() && !world.is_over());
+    world.claimed_again();
+    assert!(world.was_accepted());
+    assert_eq!(world.outcome(), Some(v1::RunOutcome::Succeeded));
+}
+
+#[test]
+fn a_result_that_is_said_twice_counts_once() {
+    let mut world = World::leased();
+    world.completes(1, "7");
+    world.completes(1, "7");
+    let asked = std::mem::take(&mut world.asked);
+    assert_eq!(asked.len(), 2);
+    for (query, judged) in asked {
+        world.judged(query, judged, true);
+    }
+    let accepted = world.frames.iter().filter(|frame| matches!(frame, Frame::ResultAccepted(_))).count();
+    assert_eq!(accepted, 1);
+    assert_eq!(world.outcome(), Some(v1::RunOutcome::Succeeded));
 }

@@ -143,9 +143,8 @@ fn found(target: Result<(Box<v1::Routing>, String), v1::Error>) -> Input {
 
 fn judged() -> Input {
     let judged = engine::Judgement {
-        question_id: "q".to_owned(),
-        revision: 2,
-        schema: "{}".to_owned(),
+        purpose: engine::Purpose::Answer { question_id: "q".to_owned(), revision: 2 },
+        schemas: vec!["{}".to_owned()],
         value: v1::Payload { media_type: "text/plain".to_owned(), ..v1::Payload::default() },
     };
     let violation = v1::SchemaViolation { path: "/a".to_owned(), ..v1::SchemaViolation::default() };

@@ -148,7 +148,9 @@ impl World {
 
     fn complete(&mut self, index: usize, key: Key) -> Result<(), Violation> {
         let work = self.work_of(index, key);
-        let output = Some(self.produce(index, key, &work)?);
+        let output = self.produce(index, key, &work)?;
+        self.model.gave(key.0, key.1, key.2, &output);
+        let output = Some(output);
         self.report(
             index,
             key,

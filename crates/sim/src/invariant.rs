@@ -48,6 +48,7 @@ invariants! {
     TokensIncrease: "Fencing tokens of a run strictly increase, over restarts too.";
     NoLateSuccess: "After a cancel that was not withdrawn, a result no longer succeeds.";
     AtMostOnce: "Work that must run at most once is not begun again while the outcome of its last beginning is unknown.";
+    OutputsPassTheirSchema: "What a worker gives back counts only if it passes what its agent declares, and is refused for that only if it does not.";
     AnswersWhatIsAsked: "An answer counts for the revision of the question that its sender has seen, and its value is what the task gives back.";
     DeadlineAnswered: "What becomes of a task whose time is over is what a person has answered in time; nobody is asked about it after its end.";
     AnswersPassTheirSchema: "A question for the output of a task has the schema that its worker declared, and no answer whose value breaks it ever counts.";

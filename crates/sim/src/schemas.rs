@@ -15,6 +15,13 @@ pub fn declared_by(agent: &str) -> &'static str {
     if is_odd && agent.starts_with("agent-") { SCHEMA } else { "" }
 }
 
+/// Whether an output breaks what its agent declares: a worker here breaks it by its media type alone.
+#[must_use]
+pub fn breaks(agent: &str, output: Option<&v1::Payload>) -> bool {
+    let is_json = output.is_some_and(|output| output.media_type == "application/json");
+    !declared_by(agent).is_empty() && !(is_json && passes(output))
+}
+
 /// Whether somebody may say that such an agent has given this back.
 #[must_use]
 pub fn passes(value: Option<&v1::Payload>) -> bool {

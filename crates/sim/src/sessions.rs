@@ -149,7 +149,7 @@ impl World {
             // Nobody here stores blobs.
             Some(Data::Blob(_)) | None => Bytes::new(),
         };
-        let violations = capataz_judge::judge(&judged.schema, &judged.value.media_type, &contents);
+        let violations = capataz_judge::judge_all(&judged.schemas, &judged.value.media_type, &contents);
         let verdict = Verdict { judged, violations };
         let repeats = self.strikes(150);
         for _ in 0..1 + usize::from(repeats) {

@@ -65,7 +65,7 @@ pub(super) fn handle(
     let (timeout, warning) = (milliseconds(timeouts.timeout()), timeouts.warning().map(milliseconds));
     let per_attempt = turn.state.plan.retry_of(task).timeout_per_attempt().map(milliseconds);
     let output_schema = match output_schema {
-        Some(schema) => recorded(turn, task, &schema)?,
+        Some(schema) => recorded(turn, &schema),
         None => None,
     };
     let mut lease = token(turn.next_seq(), mark);
@@ -91,16 +91,16 @@ pub(super) fn handle(
     Ok(())
 }
 
-/// The schema of the task's output, where a person may once have to say what the output was. Nobody else knows then what
-/// the worker had declared, so that it is recorded with the lease; its text once for each run.
-fn recorded(turn: &Turn<'_>, task: TaskRef, schema: &str) -> Result<Option<v1::RecordedSchema>, Refusal> {
-    if !turn.declared(task)?.at_most_once || !turn.state.rules().outcome_may_be_given() {
-        return Ok(None);
+/// The schema of the task's output. The output is judged by it, and where a person may once have to say what the output was
+/// nobody else knows what the worker had declared, so that it is recorded with the lease; its text once for each run.
+fn recorded(turn: &Turn<'_>, schema: &str) -> Option<v1::RecordedSchema> {
+    if !turn.state.rules().outcome_may_be_given() {
+        return None;
     }
     let known = turn.state.schemas.iter().position(|known| known == schema);
     let number = known.unwrap_or(turn.state.schemas.len());
     let text = known.is_none().then(|| schema.to_owned());
-    Ok(Some(v1::RecordedSchema { number: u32::try_from(number).unwrap_or(u32::MAX), text }))
+    Some(v1::RecordedSchema { number: u32::try_from(number).unwrap_or(u32::MAX), text })
 }
 
 /// Gives the notice that a task waits for an agent without a connected worker, once for each task.

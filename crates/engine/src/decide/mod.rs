@@ -6,6 +6,7 @@ mod cancel;
 mod child;
 mod deadline;
 mod extend;
+pub(crate) mod judge;
 mod lease;
 mod lost;
 mod machine;
@@ -63,8 +64,8 @@ pub enum Refusal {
     #[error("the value breaks its schema in {} places", violations.len())]
     BreaksSchema { violations: Vec<v1::SchemaViolation> },
     /// The answer has a value that nobody has judged yet; see [`RunState::to_judge`].
-    #[error("the value has not been judged by the schema of question {question_id:?}")]
-    Unjudged { question_id: String },
+    #[error("the value has not been judged by its schema")]
+    Unjudged,
     /// The question has changed since the caller saw it.
     #[error("question {question_id:?} has changed since then; it is at revision {revision}")]
     QuestionRevised { question_id: String, revision: u32 },

@@ -145,7 +145,7 @@ pub(super) fn heard(turn: &mut Turn<'_>, task: TaskRef, lease: u64, worker: &str
     let mut question = asked.question.clone();
     let name = question.task.clone().unwrap_or_default();
     let said = match report {
-        Report::Completed(output) => {
+        Report::Completed(output) | Report::Judged(output, _) => {
             if question.value.is_some() {
                 question.proposed = Some(output);
             }

@@ -10,7 +10,7 @@ use capataz_policy::severity;
 
 use super::settle::Failure;
 use super::turn::Turn;
-use super::{Ending, Refusal, advance, browser, extend, question, settle};
+use super::{Ending, Refusal, advance, browser, extend, judge, question, settle};
 use crate::effect::Effect;
 use crate::fold::activity::Activity;
 use crate::fold::state::Timestamp;
@@ -58,28 +58,45 @@ pub(super) fn handle(
         }
         return Ok(());
     };
+    let violations = match &report {
+        Report::Completed(output) => judge::violations(turn.state, task, lease, &worker, output, None)?,
+        Report::Judged(output, verdict) => {
+            judge::violations(turn.state, task, lease, &worker, output, Some(&**verdict))?
+        }
+        Report::Failed(_) | Report::Cancelled(_) => Vec::new(),
+    };
     let cancel = held.cancel.filter(|_| !planted::is(Fault::LateResultAfterCancelAccepted));
     turn.effect(Effect::Accept { task, lease });
     match (cancel, report) {
         // The work is done, though too late for its attempt; another attempt would do the work a second time.
-        (Some(cancel), Report::Completed(output))
+        (Some(cancel), Report::Completed(output) | Report::Judged(output, _))
             if cancel.reason == v1::CancelReason::AttemptTimeout
                 && turn.state.stop_reason().is_none()
                 && turn.declared(task)?.at_most_once =>
         {
-            settle::complete(turn, task, Some(output), Some(lease))
+            match violations.is_empty() {
+                true => settle::complete(turn, task, Some(output), Some(lease)),
+                false => {
+                    let error = judge::broken(&violations);
+                    settle::fail(turn, task, ResultStatus::Error, error, Some(lease))
+                }
+            }
         }
         (Some(cancel), report) => {
             let partial_output = match report {
-                Report::Completed(output) => Some(output),
+                Report::Completed(output) | Report::Judged(output, _) => Some(output),
                 Report::Cancelled(partial) => partial,
                 Report::Failed(_) => None,
             };
             let observed = Observed { last_frame: Some(turn.now.clock), partial_output };
             stopped(turn, task, cancel.reason, observed, Some(lease))
         }
-        (None, Report::Completed(output)) => {
-            let verdict = turn.state.rules().completed(turn.state, task, output, turn.now);
+        (None, Report::Completed(output) | Report::Judged(output, _)) => {
+            let rules = turn.state.rules();
+            let verdict = match violations.is_empty() {
+                true => rules.completed(turn.state, task, output, turn.now),
+                false => rules.rejected(turn.state, task, violations),
+            };
             judged(turn, task, verdict, lease)
         }
         (None, Report::Failed(error)) => {

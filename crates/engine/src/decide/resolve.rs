@@ -14,7 +14,7 @@ use crate::fold::digest;
 use crate::fold::state::{AskedQuestion, Phase, RunState, Timestamp};
 use crate::input::{Answer, Input, TaskRef};
 use crate::planted::{self, Fault};
-use crate::query::{Judgement, Verdict};
+use crate::query::{Judgement, Purpose, Verdict};
 
 /// The answers that remain once the outcome is known to be a failure.
 const FAILED_OPTIONS: &[&str] = &["retry", "skip", ABORT];
@@ -32,7 +32,7 @@ impl RunState {
                     None => Ok(()),
                     // That nobody has judged it yet is not a reason to refuse it.
                     Some(judgement) => passes(&judgement, answer).or_else(|refusal| match refusal {
-                        Refusal::Unjudged { .. } => Ok(()),
+                        Refusal::Unjudged => Ok(()),
                         refusal => Err(refusal),
                     }),
                 }
@@ -52,7 +52,7 @@ impl RunState {
         let asked = open(self, question_id).ok()?;
         judge(asked, answer).ok()?;
         let judgement = to_judge(asked, answer)?;
-        matches!(passes(&judgement, answer), Err(Refusal::Unjudged { .. })).then_some(judgement)
+        matches!(passes(&judgement, answer), Err(Refusal::Unjudged)).then_some(judgement)
     }
 }
 
@@ -66,9 +66,8 @@ fn to_judge(asked: &AskedQuestion, answer: &Answer) -> Option<Judgement> {
     }
     let value = answer.value.clone().or_else(|| question.proposed.clone()).unwrap_or_else(null);
     Some(Judgement {
-        question_id: question.question_id.clone(),
-        revision: question.revision,
-        schema: takes.schema.clone(),
+        purpose: Purpose::Answer { question_id: question.question_id.clone(), revision: question.revision },
+        schemas: vec![takes.schema.clone()],
         value,
     })
 }
@@ -78,7 +77,7 @@ fn passes(judgement: &Judgement, answer: &Answer) -> Result<(), Refusal> {
     let of_this =
         |verdict: &&Verdict| verdict.judged == *judgement || planted::is(Fault::VerdictOfAnotherValue);
     match answer.verdict.as_deref().filter(of_this) {
-        None => Err(Refusal::Unjudged { question_id: judgement.question_id.clone() }),
+        None => Err(Refusal::Unjudged),
         Some(verdict) if verdict.violations.is_empty() => Ok(()),
         Some(verdict) => Err(Refusal::BreaksSchema { violations: verdict.violations.clone() }),
     }

@@ -16,7 +16,7 @@ use capataz_policy::aggregation::ResultStatus;
 use capataz_policy::lifecycle::{self, TaskState};
 use capataz_policy::session::Progress;
 
-use crate::decide::{Ending, Refusal};
+use crate::decide::{Ending, Refusal, judge};
 use crate::fold::state::{Moment, RunState, Timestamp};
 use crate::input::{QueryAnswer, TaskRef};
 use crate::plan::Plan;
@@ -119,6 +119,17 @@ pub(crate) trait Kind {
 
     /// The meaning of an answer by which the holder of the task's lease says that the work is done.
     fn completed(&self, run: &RunState, task: TaskRef, output: v1::Payload, now: Moment) -> Verdict;
+
+    /// The schemas that the output of a task has to pass before it counts, of those that its worker has declared and its kind
+    /// wants.
+    fn schemas_of<'a>(&'a self, _: &'a RunState, _: TaskRef) -> Vec<&'a String> {
+        Vec::new()
+    }
+
+    /// The meaning of an output that breaks its schemas.
+    fn rejected(&self, _: &RunState, _: TaskRef, violations: Vec<v1::SchemaViolation>) -> Verdict {
+        Verdict::attempt_failed(judge::broken(&violations))
+    }
 
     /// The meaning of an answer by which the holder of the task's lease says that the work has failed.
     fn failed(&self, run: &RunState, task: TaskRef, error: v1::Error) -> Verdict;

@@ -192,7 +192,7 @@ impl RunModel {
                 _ => false,
             },
             Refusal::RequestReused { request_id } => self.requests.contains_key(request_id),
-            Refusal::Unjudged { .. } | Refusal::Outdated | Refusal::Corrupt(_) => false,
+            Refusal::Unjudged | Refusal::Outdated | Refusal::Corrupt(_) => false,
         }
     }
 }

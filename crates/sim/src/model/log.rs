@@ -127,6 +127,8 @@ pub struct LeaseModel {
     pub end: Option<LeaseEnd>,
     /// When it ended, by the run's own clock.
     pub ended_at: i64,
+    /// Its worker has given an output that breaks what the agent declares.
+    pub breaks_schema: bool,
     /// Its worker has said that it has begun.
     pub was_begun: bool,
 }

@@ -8,6 +8,7 @@ use super::log::{LeaseEnd, LeaseModel, ResultModel, RunModel, Step, TaskModel, p
 use super::policy::{Judged, same};
 use super::script::Kind;
 use crate::invariant::{Invariant, Violation};
+use crate::schemas::breaks;
 
 /// Failures of a task that need no result of a live lease.
 const WITHOUT_LEASE: &[&str] = &[
@@ -45,6 +46,9 @@ impl RunModel {
                 let Some(lease) = self.leases.get(&token) else {
                     return Invariant::SettledByLiveLease.broken(text);
                 };
+                let broken = lease.breaks_schema;
+                self.outputs_are_judged(task, event, broken)?;
+                let Some(lease) = self.leases.get(&token) else { return Ok(()) };
                 if success {
                     // Work that must not be repeated counts although it took longer than its attempt may.
                     let kept = once_only && lease.cancel == Some(v1::CancelReason::AttemptTimeout as i32);
@@ -104,6 +108,24 @@ impl RunModel {
         let direct = self.evaluate(event.wave).evaluation;
         Invariant::PolicyOutcome.check(same(event.evaluation.as_ref(), &direct), || {
             format!("{text}: {:?}, directly {direct:?}", event.evaluation)
+        })
+    }
+
+    /// An output that breaks what its agent declares is never a success, and one that does not break it never fails for that.
+    fn outputs_are_judged(
+        &self,
+        task: TaskRef,
+        event: &v1::TaskSettled,
+        broken: bool,
+    ) -> Result<(), Violation> {
+        let Some(declared) = self.declared(task).filter(|_| matches!(self.kind, Kind::Plan { .. })) else {
+            return Ok(());
+        };
+        let counted = event.status == v1::ResultStatus::Success as i32
+            && breaks(&declared.agent, event.output.as_ref());
+        let refused = event.error.as_ref().is_some_and(is_of_schema) && !broken;
+        Invariant::OutputsPassTheirSchema.check(!counted && !refused, || {
+            self.at(format!("{task} of {:?} ends with {:?}, {:?}", declared.agent, event.output, event.error))
         })
     }
 
@@ -211,6 +233,12 @@ impl RunModel {
         self.failed_with = event.error.as_ref().map(|error| error.severity).filter(|severity| *severity != 0);
         Ok(())
     }
+}
+
+/// Whether it says that an output breaks its schema.
+fn is_of_schema(error: &v1::Error) -> bool {
+    let causes = std::iter::successors(Some(error), |error| error.cause.as_deref());
+    causes.into_iter().any(|error| error.message.contains("breaks its schema"))
 }
 
 fn may_fail_without_lease(code: &str, live: Option<&LeaseModel>) -> bool {

@@ -32,6 +32,8 @@ const OWN: &[(&str, v1::Severity)] = &[
     ("TIMEOUT", v1::Severity::High),
     ("INPUT_UNRESOLVED", v1::Severity::High),
     ("SESSION_HELD", v1::Severity::High),
+    // Of an output that breaks its schema.
+    ("VALIDATION_ERROR", v1::Severity::High),
     ("SCHEDULE_TO_START_TIMEOUT", v1::Severity::High),
     ("OUTCOME_UNKNOWN", v1::Severity::High),
     ("WORKER_LOST", v1::Severity::High),

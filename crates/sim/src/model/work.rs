@@ -9,6 +9,7 @@ use super::log::{LeaseEnd, LeaseModel, RunModel, Step, TaskModel, place};
 use super::script::Kind;
 use crate::invariant::{Invariant, Violation};
 use crate::scenario::is_final;
+use crate::schemas::breaks;
 use capataz_store::RunId;
 
 impl RunModel {
@@ -59,6 +60,7 @@ impl RunModel {
             deadlines,
             end: None,
             ended_at: 0,
+            breaks_schema: false,
             was_begun: false,
         };
         self.leases.insert(event.lease, lease);
@@ -190,6 +192,15 @@ impl RunModel {
 }
 
 impl Model {
+    /// A worker gives this as the output of its lease.
+    pub fn gave(&mut self, run: RunId, task: TaskRef, token: u64, output: &v1::Payload) {
+        let Some(model) = self.runs.get_mut(&run) else { return };
+        let broken = model.declared(task).is_some_and(|declared| breaks(&declared.agent, Some(output)));
+        if let Some(lease) = model.leases.get_mut(&token) {
+            lease.breaks_schema |= broken;
+        }
+    }
+
     /// A worker begins the work of a lease.
     pub fn begun(&mut self, run: RunId, task: TaskRef, token: u64) -> Result<(), Violation> {
         let Some(model) = self.runs.get_mut(&run) else { return Ok(()) };

@@ -40,6 +40,10 @@ impl Kind for PlanState {
         }
     }
 
+    fn schemas_of<'a>(&'a self, run: &'a RunState, task: TaskRef) -> Vec<&'a String> {
+        run.output_schema(task).into_iter().collect()
+    }
+
     fn completed(&self, _: &RunState, _: TaskRef, output: v1::Payload, _: Moment) -> Verdict {
         Verdict::done(Some(output))
     }

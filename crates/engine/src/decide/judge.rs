@@ -1,0 +1,84 @@
+//! What a worker has given back counts only once it was judged: by what the worker has declared of its outputs, and by what the
+//! run's kind wants of them.
+
+use capataz_contracts::v1::{self, SchemaViolation};
+use capataz_policy::codes;
+use capataz_policy::severity::Severity;
+
+use super::Refusal;
+use crate::fold::state::RunState;
+use crate::input::TaskRef;
+use crate::planted::{self, Fault};
+use crate::query::{Judgement, Purpose, UNJUDGED, Verdict};
+
+/// Violations that an error's message has.
+const SHOWN: usize = 3;
+
+impl RunState {
+    /// What has to be judged before this output can be decided. `None` where nothing has to be, or it would not be heard.
+    #[must_use]
+    pub fn output_to_judge(
+        &self,
+        task: TaskRef,
+        lease: u64,
+        worker: &str,
+        output: &v1::Payload,
+    ) -> Option<Judgement> {
+        let is_holder = self.lease_of(task) == Some((lease, worker));
+        if !is_holder || self.is_finished() {
+            return None;
+        }
+        let schemas: Vec<String> = self.rules().schemas_of(self, task).into_iter().cloned().collect();
+        let value = output.clone();
+        (!schemas.is_empty()).then_some(Judgement {
+            purpose: Purpose::Output { task, lease },
+            schemas,
+            value,
+        })
+    }
+}
+
+/// What breaks the schemas of the output that the holder of a lease has given. Nothing: it counts.
+///
+/// # Errors
+/// [`Refusal::Unjudged`] where nobody has judged this very output.
+pub(super) fn violations(
+    state: &RunState,
+    task: TaskRef,
+    lease: u64,
+    worker: &str,
+    output: &v1::Payload,
+    verdict: Option<&Verdict>,
+) -> Result<Vec<SchemaViolation>, Refusal> {
+    if planted::is(Fault::OutputNotJudged) {
+        return Ok(Vec::new());
+    }
+    match state.output_to_judge(task, lease, worker, output) {
+        None => Ok(Vec::new()),
+        Some(judgement) => match verdict {
+            Some(verdict) if verdict.judged == judgement => Ok(verdict.violations.clone()),
+            _ => Err(Refusal::Unjudged),
+        },
+    }
+}
+
+/// The error of an output that breaks its schema.
+pub(crate) fn broken(violations: &[SchemaViolation]) -> v1::Error {
+    let is_of = |rule: &str| violations.iter().any(|violation| violation.rule == rule);
+    let code = match () {
+        () if is_of(UNJUDGED) => codes::SERVICE_UNAVAILABLE,
+        () if is_of("syntax") => codes::PARSE_ERROR,
+        () => codes::VALIDATION_ERROR,
+    };
+    let shown = violations.iter().take(SHOWN).map(|violation| {
+        let SchemaViolation { path, rule, expected, found } = violation;
+        let place = if path.is_empty() { "the output" } else { path.as_str() };
+        format!("{place}: {rule}: expected {expected}, found {found}")
+    });
+    let mut message = format!("the output breaks its schema: {}", shown.collect::<Vec<_>>().join("; "));
+    if let Some(more) = violations.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        message.push_str(&format!("; and {more} more"));
+    }
+    // What was found is in the message, and says nothing of how serious the failure is.
+    v1::Error { severity: Severity::High.to_proto().into(), ..codes::error(code, message) }
+}
