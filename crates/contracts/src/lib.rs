@@ -26,6 +26,7 @@ pub mod free;
 pub mod json;
 mod path;
 pub mod placeholder;
+pub mod pipeline_file;
 pub mod plan_file;
 pub mod reference;
 pub mod script_file;

@@ -69,6 +69,11 @@ pub enum Input {
         cascade: bool,
         request_id: String,
     },
+    /// A user goes back to the newest completed checkpoint before a phase; before the one in work where it is empty.
+    RollbackPipeline {
+        phase: String,
+        request_id: String,
+    },
     /// A worker has a free slot for a queued task.
     #[serde(skip)]
     Lease {
@@ -195,6 +200,28 @@ pub enum QueryAnswer {
     Routed(Routed),
     /// For whoever has the answer that waits for it, which is an input again then, with the verdict.
     Judged(Verdict),
+    Computed(Computed),
+}
+
+/// What was computed for a phase, or why it cannot be.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "an answer lives for one call")]
+pub enum Computed {
+    /// One input for each task of the phase.
+    Inputs(Result<Vec<v1::Payload>, v1::Error>),
+    Summary(Result<v1::Payload, v1::Error>),
+}
+
+impl QueryAnswer {
+    /// Payloads that become part of the log with it.
+    #[must_use]
+    pub fn payloads(&self) -> &[v1::Payload] {
+        match self {
+            Self::Computed(Computed::Inputs(Ok(inputs))) => inputs,
+            Self::Computed(Computed::Summary(Ok(summary))) => std::slice::from_ref(summary),
+            _ => &[],
+        }
+    }
 }
 
 /// The spec that was looked for.

@@ -4,7 +4,7 @@ use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::ResultStatus;
 
 use super::turn::Turn;
-use super::{Refusal, cancel, child, references, settle, take_over};
+use super::{Refusal, WITHDRAWN, cancel, child, pause, question, references, settle, take_over};
 use crate::effect::Effect;
 use crate::fold::state::Phase;
 use crate::input::TaskRef;
@@ -31,7 +31,8 @@ pub(super) fn advance(turn: &mut Turn<'_>) -> Result<(), Refusal> {
 fn end(turn: &mut Turn<'_>, error: Option<v1::Error>) -> Result<(), Refusal> {
     let wave = turn.state.waves.last();
     if wave.is_none_or(|wave| wave.tally.total() as usize >= wave.tasks.len()) {
-        let outcome = if error.is_some() { v1::RunOutcome::Failed } else { v1::RunOutcome::Cancelled };
+        let aborted = turn.state.rules().outcome_when_aborted();
+        let outcome = if error.is_some() { aborted } else { v1::RunOutcome::Cancelled };
         finish(turn, outcome, error);
     }
     Ok(())
@@ -69,6 +70,22 @@ pub(super) fn carry_out(turn: &mut Turn<'_>, steps: Vec<Step>) -> Result<bool, R
                 turn.emit(body);
                 turn.effect(Effect::KeepBrowser { worker });
                 goes_on = false;
+            }
+            Step::Ask(asked) => {
+                question::of_run(turn, *asked);
+                goes_on = false;
+            }
+            Step::Withdraw(question_id) => turn.emit(Body::QuestionAnswered(v1::QuestionAnswered {
+                question_id,
+                answer: WITHDRAWN.to_owned(),
+                ..v1::QuestionAnswered::default()
+            })),
+            Step::EndTasks(tasks, reason) => {
+                for task in tasks {
+                    let ending = settle::cancelled(turn, task, reason)?;
+                    settle::settle_without_advance(turn, task, ending)?;
+                }
+                pause::release(turn)?;
             }
             Step::Wait => goes_on = false,
             Step::Finish { outcome, error } => {

@@ -106,6 +106,21 @@ fn output_of(state: &RunState, task: TaskRef) -> v1::AnswerType {
     }
 }
 
+/// Asks something about the run as a whole, which waits for the answer.
+pub(super) fn of_run(turn: &mut Turn<'_>, question: v1::Question) {
+    turn.emit(Body::QuestionAsked(Box::new(v1::QuestionAsked {
+        question: Some(v1::Question {
+            question_id: question_id(turn),
+            revision: FIRST_REVISION,
+            asked_at_ms: turn.now.wall.0,
+            ..question
+        }),
+        wave: None,
+        task: None,
+    })));
+    turn.effect(Effect::Hold);
+}
+
 fn ask(turn: &mut Turn<'_>, task: TaskRef, holder: Option<(u64, String)>, question: v1::Question) {
     let name = turn.declared(task).map(|declared| declared.name.clone()).ok();
     let holds_run = question.holds() == v1::QuestionHold::Run;

@@ -68,6 +68,7 @@ fn to_judge(asked: &AskedQuestion, answer: &Answer) -> Option<Judgement> {
     Some(Judgement {
         purpose: Purpose::Answer { question_id: question.question_id.clone(), revision: question.revision },
         schemas: vec![takes.schema.clone()],
+        rule: None,
         value,
     })
 }
@@ -152,12 +153,14 @@ pub(super) fn handle(
     if let Some(judgement) = to_judge(asked, &given) {
         passes(&judgement, &given)?;
     }
+    turn.state.rules().judge_answer(&asked.question, &given)?;
     let revision = asked.question.revision;
     let outdated = given.revision.is_some_and(|given| given != revision);
     if outdated && !planted::is(Fault::OldRevisionAnswered) {
         return Err(Refusal::QuestionRevised { question_id, revision });
     }
     let (task, asked_at) = (asked.task, asked.asked_at);
+    let about = asked.question.clone();
     let at_deadline = task.filter(|_| asked.question.purpose() == v1::QuestionPurpose::Timeout);
     if let Some(task) = at_deadline {
         deadline::may(turn, task, &given.option)?;
@@ -185,7 +188,13 @@ pub(super) fn handle(
     if !matches!(turn.state.phase, Phase::Running) {
         return advance::advance(turn);
     }
-    let Some(task) = task else { return advance::advance(turn) };
+    let Some(task) = task else {
+        let steps = turn.state.rules().person_answered(turn.state, &about, &answer, value.as_ref())?;
+        let request_seq = turn.request_seq();
+        advance::carry_out(turn, steps)?;
+        turn.set_request_seq(request_seq);
+        return advance::advance(turn);
+    };
     let asking =
         turn.state.activity(task).is_some_and(|activity| matches!(activity.step, Step::Asking { .. }));
     if asking {
