@@ -18,6 +18,7 @@ fn colour() -> Value {
     json!({"enum": ["red", "green", 7], "x-lowercase": true})
 }
 
+// S003-OU-10
 #[test]
 fn a_marked_text_is_rewritten_and_every_other_byte_stays() {
     let schema = json!({"properties": {"a": colour(), "b": {"type": "string"}}});

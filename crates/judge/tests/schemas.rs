@@ -91,6 +91,7 @@ fn broken_texts(schema: &str, text: &str, key: &str) {
     refused(schema, b"null", "", "type");
 }
 
+// S003-OU-01, S003-OU-02, S003-OU-03
 #[test]
 fn the_examples_of_the_seed_are_source_contexts() {
     accepted(SOURCE_CONTEXT, SEED_SHORT);
@@ -107,6 +108,7 @@ fn the_examples_of_the_seed_are_source_contexts() {
     accepted(SOURCE_CONTEXT, &SEED_BUCKETS.replace("120", "0").replace("40", "40.0"));
 }
 
+// S003-OU-01, S003-OU-03, S003-OU-04, S003-OU-05
 #[test]
 fn corrupted_source_contexts_are_refused_with_place_and_rule() {
     let value: Value = serde_json::from_str(SEED_BUCKETS).unwrap();
@@ -164,6 +166,7 @@ fn all_violations_of_an_output_are_told_at_once() {
     assert_eq!(found, expected);
 }
 
+// S003-OU-10
 #[test]
 fn surfaces_in_another_case_are_rewritten_and_nothing_else() {
     let text = SEED_BUCKETS
@@ -190,6 +193,7 @@ fn product_context() -> Value {
     })
 }
 
+// S003-OU-06, S003-OU-07
 #[test]
 fn a_product_context_needs_its_version_and_time_alone() {
     accepted(PRODUCT_CONTEXT, &product_context().to_string());
@@ -207,6 +211,7 @@ fn a_product_context_needs_its_version_and_time_alone() {
     }
 }
 
+// S003-OU-06
 #[test]
 fn corrupted_product_contexts_are_refused_with_place_and_rule() {
     corrupted(
@@ -253,6 +258,7 @@ fn feature_map() -> Value {
     })
 }
 
+// S003-OU-08
 #[test]
 fn a_feature_map_has_the_keys_of_the_seed() {
     accepted(FEATURE_MAP, &feature_map().to_string());
@@ -260,6 +266,7 @@ fn a_feature_map_has_the_keys_of_the_seed() {
     accepted(FEATURE_MAP, &empty.to_string());
 }
 
+// S003-OU-08
 #[test]
 fn corrupted_feature_maps_are_refused_with_place_and_rule() {
     corrupted(
@@ -304,6 +311,7 @@ fn timeline() -> Value {
     })
 }
 
+// S003-OU-09
 #[test]
 fn a_timeline_interpretation_has_narratives() {
     accepted(TIMELINE, &timeline().to_string());
@@ -311,6 +319,7 @@ fn a_timeline_interpretation_has_narratives() {
     accepted(TIMELINE, r#"{"narratives":[{"kind":"change","title":"T","text":"x"}]}"#);
 }
 
+// S003-OU-09
 #[test]
 fn corrupted_timeline_interpretations_are_refused_with_place_and_rule() {
     corrupted(
