@@ -10,10 +10,14 @@
 //! keyword. Patterns are regular expressions that are matched in linear time: one with lookaround or with a back-reference
 //! is refused, and so is what ECMA-262 has no meaning for, such as flags. Only the schema itself may have an `$id`.
 //!
+//! One keyword is our own: `x-lowercase: true` beside an `enum`. [`Schema::lowered`] rewrites the texts that are one of its
+//! values in another case, and nothing else; a judgement itself compares texts as they are.
+//!
 //! The crate is pure, holds nothing, and knows no run. Begin with [`Schema::compile`] and [`Schema::judge`].
 
 mod compile;
 mod evaluate;
+mod lower;
 mod number;
 mod pattern;
 mod report;

@@ -502,4 +502,16 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/internals/recovery.md", "wait {15 s} for", "crates/shard/src", "reattach_ms"),
     number("docs/internals/streams.md", "({8 MiB})", "crates/runtime/src", "ring_bytes"),
     number("docs/internals/decisions.md", "up to {10,000} times", "crates", "MAX_RECORDED_REFUSALS"),
+    number(
+        "docs/surfaces.md",
+        "where it has at least {5} % of the signals",
+        "crates/policy/src/surfaces/rules.rs",
+        "SIGNIFICANT_PERCENT",
+    ),
+    number(
+        "docs/surfaces.md",
+        "are the first {5} different paths",
+        "crates/policy/src/surfaces/summary.rs",
+        "SAMPLE_PATHS",
+    ),
 ];
