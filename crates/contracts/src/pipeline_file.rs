@@ -27,7 +27,9 @@ pub fn parse_bytes(
     let mut violations = Vec::new();
     let phases = document.get_mut("phases").and_then(Value::as_array_mut);
     for (index, phase) in phases.into_iter().flatten().enumerate() {
-        let Some(place) = phase.get_mut("output").and_then(|output| output.get_mut("schema")) else { continue };
+        let Some(place) = phase.get_mut("output").and_then(|output| output.get_mut("schema")) else {
+            continue;
+        };
         let Value::String(file) = &*place else { continue };
         match schema(file).and_then(|contents| read(&contents)) {
             Ok(value) => *place = value,

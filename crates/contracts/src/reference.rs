@@ -53,7 +53,10 @@ impl fmt::Display for MalformedReference {
             Grammar::Tasks => "${tasks.NAME.output}",
             Grammar::Phases => "${input}, ${item}, ${phases.NAME.summary} or ${phases.NAME.output}",
         };
-        write!(f, "`{text}` is not a reference: {reason}; write {right}, or $${{ for the characters themselves")
+        write!(
+            f,
+            "`{text}` is not a reference: {reason}; write {right}, or $${{ for the characters themselves"
+        )
     }
 }
 
@@ -185,10 +188,11 @@ pub fn names(template: &Value, grammar: Grammar) -> BTreeSet<String> {
     while let Some(value) = open.pop() {
         match value {
             Value::String(text) => {
-                let named = scan_as(text, grammar).into_iter().flatten().filter_map(|segment| match segment {
-                    Segment::Ref { task, .. } => Some(task.to_owned()),
-                    Segment::Text(_) => None,
-                });
+                let named =
+                    scan_as(text, grammar).into_iter().flatten().filter_map(|segment| match segment {
+                        Segment::Ref { task, .. } => Some(task.to_owned()),
+                        Segment::Text(_) => None,
+                    });
                 tasks.extend(named);
             }
             Value::Array(items) => open.extend(items),
@@ -341,7 +345,9 @@ impl Resolver<'_, '_> {
             let Some(inner) = part(value, segment) else {
                 let (segment, within) = (shown(segment), within.join("."));
                 let message = match self.grammar {
-                    Grammar::Tasks => format!("the output of the task `{task}` has no `{segment}` (in `{within}`)"),
+                    Grammar::Tasks => {
+                        format!("the output of the task `{task}` has no `{segment}` (in `{within}`)")
+                    }
                     Grammar::Phases => format!("`{task}` has no `{segment}` (in `{within}`)"),
                 };
                 self.violations.push(path, "missing_path", message);

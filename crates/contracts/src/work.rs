@@ -102,6 +102,15 @@ impl v1::RunAccepted {
         }
     }
 
+    /// The phases of the pipeline that was accepted; none where it is something else.
+    pub fn phases(&self) -> impl Iterator<Item = &v1::Phase> {
+        let phases = match &self.work {
+            Some(Accepted::Pipeline(pipeline)) => pipeline.phases.as_slice(),
+            _ => &[],
+        };
+        phases.iter()
+    }
+
     /// The plan that was accepted, where it is one.
     #[must_use]
     pub fn plan(&self) -> Option<&v1::Plan> {

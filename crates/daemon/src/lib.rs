@@ -219,6 +219,12 @@ impl Daemon {
     }
 }
 
+/// Everything that is wrong with a pipeline by itself, as a daemon would refuse it, with paths from the pipeline.
+#[must_use]
+pub fn check_pipeline(pipeline: &v1::Pipeline) -> Vec<Violation> {
+    services::check_pipeline(pipeline)
+}
+
 /// All violations of a plan by itself, with paths from the plan: the reasons for which a start would be refused, except
 /// unknown names of agents.
 #[must_use]

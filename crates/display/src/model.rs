@@ -102,6 +102,8 @@ pub struct Run {
     pub outcome: v1::RunOutcome,
     /// The fold of the browser's activities, if the run is a script.
     pub script: Option<Box<ScriptRun>>,
+    /// Names of the phases, if the run is a pipeline.
+    pub phases: Vec<String>,
     /// Its tasks are those that its user has named, whose failures are told as they come about.
     pub names_tasks: bool,
     /// A HIGH failure holds the run, and a person is asked.
@@ -118,6 +120,7 @@ impl Run {
                 self.accepted_at_ms = event.at_ms;
                 accepted.name().clone_into(&mut self.name);
                 self.script = accepted.script().map(|_| Box::default());
+                self.phases = accepted.phases().map(|phase| phase.name.clone()).collect();
                 self.waves = accepted.plan().map(waves).unwrap_or_default();
                 self.names_tasks = !self.waves.is_empty();
                 self.pauses_on_high = accepted.plan().is_some_and(|plan| plan.on_high() == v1::OnHigh::Pause);
@@ -207,6 +210,18 @@ impl Run {
                 self.waves.extend(waves(&activity));
                 self.wave_started(started.number);
             }
+            Body::PhaseStarted(started) => {
+                let wave = started.tasks.clone().unwrap_or_default();
+                let phase = v1::Plan { waves: vec![wave], ..v1::Plan::default() };
+                self.waves.extend(waves(&phase));
+                self.wave_started(started.wave);
+            }
+            // What it means for its task follows.
+            Body::OutputRejected(_)
+            | Body::PhaseCompleted(_)
+            | Body::PhaseBlocked(_)
+            | Body::PhaseChanged(_)
+            | Body::PipelineRolledBack(_) => {}
             Body::BrowserOpened(_)
             | Body::ActionProposed(_)
             | Body::StageFinished(_)

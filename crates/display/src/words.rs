@@ -100,6 +100,7 @@ pub struct Words {
     pub classified: Classified,
     pub agent_stats: AgentStats,
     pub time_travel: TimeTravel,
+    pub pipelines: Pipelines,
     pub cascade: Cascade,
     pub session_views: SessionViews,
     pub ask: Ask,
@@ -167,12 +168,14 @@ mod browser;
 mod doctor;
 mod explain;
 pub mod messages;
+mod pipelines;
 mod refusals;
 pub mod routing;
 
 pub use actions::{Act, ActError, Browser, Page, ScriptLines};
 pub use doctor::Doctor;
 pub use explain::{AgentStats, Cascade, Classified, SessionViews, TimeTravel};
+pub use pipelines::Pipelines;
 
 const ENGLISH: Words = Words {
     ordinal: english_ordinal,
@@ -195,6 +198,7 @@ const ENGLISH: Words = Words {
     classified: Classified::ENGLISH,
     agent_stats: AgentStats::ENGLISH,
     time_travel: TimeTravel::ENGLISH,
+    pipelines: Pipelines::ENGLISH,
     cascade: Cascade::ENGLISH,
     session_views: SessionViews::ENGLISH,
     ask: Ask::ENGLISH,
@@ -227,6 +231,7 @@ const SPANISH: Words = Words {
     classified: Classified::SPANISH,
     agent_stats: AgentStats::SPANISH,
     time_travel: TimeTravel::SPANISH,
+    pipelines: Pipelines::SPANISH,
     cascade: Cascade::SPANISH,
     session_views: SessionViews::SPANISH,
     ask: Ask::SPANISH,

@@ -204,12 +204,14 @@ pub enum QueryAnswer {
 }
 
 /// What was computed for a phase, or why it cannot be.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[expect(clippy::large_enum_variant, reason = "an answer lives for one call")]
 pub enum Computed {
     /// One input for each task of the phase.
-    Inputs(Result<Vec<v1::Payload>, v1::Error>),
-    Summary(Result<v1::Payload, v1::Error>),
+    Inputs(#[serde(with = "crate::snapshot::as_bytes::list")] Vec<v1::Payload>),
+    Summary(#[serde(with = "crate::snapshot::as_bytes::one")] v1::Payload),
+    /// There is neither, for this reason.
+    Failed(#[serde(with = "crate::snapshot::as_bytes::one")] v1::Error),
 }
 
 impl QueryAnswer {
@@ -217,8 +219,8 @@ impl QueryAnswer {
     #[must_use]
     pub fn payloads(&self) -> &[v1::Payload] {
         match self {
-            Self::Computed(Computed::Inputs(Ok(inputs))) => inputs,
-            Self::Computed(Computed::Summary(Ok(summary))) => std::slice::from_ref(summary),
+            Self::Computed(Computed::Inputs(inputs)) => inputs,
+            Self::Computed(Computed::Summary(summary)) => std::slice::from_ref(summary),
             _ => &[],
         }
     }

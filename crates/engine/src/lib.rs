@@ -42,8 +42,8 @@ pub use fold::state::{CorruptLog, Moment, Phase, RunState, Timestamp, Wall};
 pub use input::{
     Answer, ChildNews, Computed, Input, Observed, QueryAnswer, Report, Routed, RoutedSpec, TaskRef,
 };
-pub use machine::pipeline::materialise as materialise_pipeline;
 pub use machine::Binding;
+pub use machine::pipeline::materialise as materialise_pipeline;
 pub use plan::{CHILD_AGENT, Plan};
 pub use query::{
     Composition, Judgement, KnownPhase, Purpose, Query, QueryId, Rule, Summing, UNJUDGED, Verdict,

@@ -521,6 +521,9 @@ impl Turning {
             Output::Query { run, query, asked: Query::Judge(judgement) } => {
                 self.judge(run, query, *judgement);
             }
+            Output::Query { run, query, asked: asked @ (Query::Compose(_) | Query::Summarize(_)) } => {
+                self.compute(run, query, asked);
+            }
             // Answered when it was asked: what follows from it shares the commit.
             Output::Query { asked: Query::Route { .. }, .. } => {}
             // Written.
@@ -613,6 +616,16 @@ impl Turning {
         self.tasks.spawn(async move {
             let verdict = judging::verdict(&judges, &tasks, store, judgement).await;
             inbox.send(Message::Input(Input::Judged { run, query, verdict })).await;
+        });
+    }
+
+    /// Computes what a phase wants to know beside the shards' thread.
+    fn compute(&self, run: RunId, query: QueryId, asked: Query) {
+        let (store, inbox) = (Arc::clone(&self.store), self.inbox.clone());
+        let (judges, tasks) = (Arc::clone(&self.judges), self.tasks.clone());
+        self.tasks.spawn(async move {
+            let computed = judging::computed(&judges, &tasks, store, asked).await;
+            inbox.send(Message::Input(Input::Computed { run, query, computed })).await;
         });
     }
 

@@ -30,6 +30,7 @@ pub mod feed;
 mod forms;
 pub mod journal;
 mod judging;
+pub mod phases;
 pub mod keys;
 mod leases;
 mod load;

@@ -457,6 +457,7 @@ fn request_id_of(input: &engine::Input) -> &str {
         | Input::Extend { request_id, .. }
         | Input::Retry { request_id, .. }
         | Input::Rollback { request_id, .. }
+        | Input::RollbackPipeline { request_id, .. }
         | Input::Propose { request_id, .. }
         | Input::CloseBrowser { request_id }
         | Input::Resolve { request_id, .. } => request_id,

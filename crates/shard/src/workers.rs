@@ -251,6 +251,15 @@ impl Shard {
             let named = slot.state.blobs_of(output);
             self.outbox.batch(lease.run).blobs.extend(named.iter().filter_map(blob_hash));
         }
+        if let Report::Judged(_, verdict) = &report {
+            // What was made of the output, and what the next attempt is given.
+            let made = verdict.value.iter().chain(&verdict.corrected);
+            let blobs = made.filter_map(|payload| match &payload.data {
+                Some(v1::payload::Data::Blob(blob)) => blob_hash(blob),
+                _ => None,
+            });
+            self.outbox.batch(lease.run).blobs.extend(blobs);
+        }
         if let Report::Failed(error) = &report {
             self.tell_limited(connection, &lease, error);
         }

@@ -162,7 +162,7 @@ impl World {
     fn judged(&mut self, query: QueryId, judged: Judgement, passes: bool) {
         let violation = || v1::SchemaViolation { rule: "type".to_owned(), ..v1::SchemaViolation::default() };
         let violations = if passes { Vec::new() } else { vec![violation()] };
-        self.hears(Input::Judged { run: self.run, query, verdict: Verdict { judged, violations } });
+        self.hears(Input::Judged { run: self.run, query, verdict: Verdict::on(judged, violations) });
     }
 
     /// What the caller hears, if anything; once.

@@ -145,10 +145,11 @@ fn judged() -> Input {
     let judged = engine::Judgement {
         purpose: engine::Purpose::Answer { question_id: "q".to_owned(), revision: 2 },
         schemas: vec!["{}".to_owned()],
+        rule: None,
         value: v1::Payload { media_type: "text/plain".to_owned(), ..v1::Payload::default() },
     };
     let violation = v1::SchemaViolation { path: "/a".to_owned(), ..v1::SchemaViolation::default() };
-    let verdict = engine::Verdict { judged, violations: vec![violation] };
+    let verdict = engine::Verdict::on(judged, vec![violation]);
     Input::Judged { run: run(2), query: QueryId(1), verdict }
 }
 
@@ -381,6 +382,7 @@ fn name(input: &Input) -> Option<&'static str> {
         Input::Removed { .. } => "removed",
         Input::Answered { .. } => "answered",
         Input::Judged { .. } => "judged",
+        Input::Computed { .. } => "computed",
         Input::Learn(_) => "learn",
         // Within a process every message arrives at once.
         Input::Carried(_) => return None,

@@ -97,6 +97,7 @@ impl Kind {
             v1::run_accepted::Work::Plan(_) => Some(Self::Plans),
             v1::run_accepted::Work::Ask(_) => Some(Self::Asks),
             v1::run_accepted::Work::Script(_) => Some(Self::Scripts),
+            v1::run_accepted::Work::Pipeline(_) => None,
         }
     }
 }

@@ -64,7 +64,7 @@ pub async fn continued(daemon: &Daemon, args: ContinueArgs, out: &mut Output) ->
 }
 
 /// Follows a run that was just started, as far as that is wanted.
-async fn follow_started(
+pub async fn follow_started(
     daemon: &Daemon,
     started: v1::StartRunResponse,
     following: Following,

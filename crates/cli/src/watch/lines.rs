@@ -123,6 +123,51 @@ fn line(run: &Run, run_id: &str, event: &v1::Event, detail: Detail) -> Option<Li
             let values = [&routed.spec, call_reason(routed.reason()), &answer::sure(confidence), &why];
             of_run(fill(texts.ask_routed, &values), Tone::Strong, Results)
         }
+        Body::PhaseStarted(started) => {
+            let texts = &words().pipelines;
+            let wave = started.tasks.as_ref();
+            let phase = wave.and_then(|wave| wave.name.as_deref()).unwrap_or_default();
+            let text = match started.of {
+                1 => fill(texts.started, &[phase]),
+                items => {
+                    let items = counted(u64::from(items), texts.items_one, texts.items_many);
+                    fill(texts.started_items, &[phase, &items])
+                }
+            };
+            of_run(text, Tone::Strong, Results)
+        }
+        Body::OutputRejected(rejected) => {
+            let texts = &words().pipelines;
+            let first = rejected.violations.first().cloned().unwrap_or_default();
+            let place = if first.path.is_empty() { texts.the_output } else { &first.path };
+            let mut found = format!("{} ({})", first.found, first.rule);
+            if let Some(more) = rejected.violations.len().checked_sub(1).filter(|more| *more > 0) {
+                found = format!("{found}, {}", fill(texts.more, &[&more.to_string()]));
+            }
+            let text = fill(texts.rejected, &[&rejected.attempt.to_string(), place, &found]);
+            of_task(rejected.wave, rejected.task, text, Tone::Warning, Results)
+        }
+        Body::PhaseCompleted(completed) => {
+            let text = fill(words().pipelines.completed, &[phase_of(run, completed.phase)]);
+            of_run(text, Tone::Good, Results)
+        }
+        Body::PhaseBlocked(blocked) => {
+            let why = blocked.error.as_ref().map(|error| message(&error.message)).unwrap_or_default();
+            let text = fill(words().pipelines.blocked, &[phase_of(run, blocked.phase), &why]);
+            of_run(text, Tone::Bad, Results)
+        }
+        Body::PhaseChanged(changed) => {
+            let (texts, phase) = (&words().pipelines, phase_of(run, changed.phase));
+            let text = match &changed.agent {
+                Some(agent) => fill(texts.changed_agent, &[phase, agent]),
+                None => fill(texts.changed, &[phase]),
+            };
+            of_run(text, Tone::Plain, Results)
+        }
+        Body::PipelineRolledBack(back) => {
+            let text = fill(words().pipelines.rolled_back, &[phase_of(run, back.phase)]);
+            of_run(text, Tone::Warning, Results)
+        }
         Body::TransitionConsidered(considered) => {
             let transition = considered.transition.clone().unwrap_or_default();
             of_run(answer::transition_line(&transition), Tone::Warning, Results)
@@ -366,6 +411,11 @@ fn loss(reason: v1::LeaseLossReason) -> &'static str {
     }
 }
 
+/// Name of a phase.
+fn phase_of(run: &Run, place: u32) -> &str {
+    run.phases.get(place as usize).map_or("", String::as_str)
+}
+
 fn cancel_reason(reason: v1::CancelReason) -> &'static str {
     match reason {
         v1::CancelReason::Unspecified => "",
@@ -374,6 +424,7 @@ fn cancel_reason(reason: v1::CancelReason) -> &'static str {
         v1::CancelReason::RunCancelled => "run_cancelled",
         v1::CancelReason::Policy => "policy",
         v1::CancelReason::Aborted => "aborted",
+        v1::CancelReason::RolledBack => "rolled_back",
     }
 }
 

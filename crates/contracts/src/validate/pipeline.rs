@@ -91,8 +91,9 @@ fn size(pipeline: &v1::Pipeline, path: &Path<'_>, violations: &mut Violations) -
     }
     let bytes: usize = pipeline.phases.iter().map(Message::encoded_len).sum();
     if bytes > PIPELINE_BYTES_MAX {
-        let message =
-            format!("the phases have {bytes} bytes with their schemas; at most {PIPELINE_BYTES_MAX} are allowed");
+        let message = format!(
+            "the phases have {bytes} bytes with their schemas; at most {PIPELINE_BYTES_MAX} are allowed"
+        );
         violations.push(&path.key("phases"), "size", message);
         return false;
     }
@@ -176,7 +177,9 @@ impl References<'_> {
             return;
         }
         match json::from_slice(text.as_bytes()) {
-            Ok(value) if json::depth_is_within(&value, json::MAX_DEPTH) => self.value(&value, path, violations),
+            Ok(value) if json::depth_is_within(&value, json::MAX_DEPTH) => {
+                self.value(&value, path, violations)
+            }
             Ok(_) => violations.push(path, "depth", "the input is nested too deep"),
             Err(violation) => violations.push(path, "syntax", violation.message),
         }
@@ -187,7 +190,9 @@ impl References<'_> {
         match scan_as(text, Grammar::Phases) {
             Ok(segments) => match segments.as_slice() {
                 [Segment::Ref { task, .. }] => self.reference(task, path, violations),
-                _ => violations.push(path, "reference", "a list is one reference, such as `${input.sources}`"),
+                _ => {
+                    violations.push(path, "reference", "a list is one reference, such as `${input.sources}`")
+                }
             },
             Err(error) => violations.push(path, "malformed_reference", error.to_string()),
         }
@@ -223,7 +228,9 @@ impl References<'_> {
         match named {
             "input" => {}
             "item" if self.has_items => {}
-            "item" => violations.push(path, "unknown_item", "there is an item only where the phase has `for_each`"),
+            "item" => {
+                violations.push(path, "unknown_item", "there is an item only where the phase has `for_each`")
+            }
             named => {
                 let phase = named.rsplit_once('.').map_or(named, |(phase, _)| phase);
                 if phase == self.own {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{PlanLimits, ask as asks, name, plan, script};
 use super::pipeline::check as check_pipeline;
+use super::{PlanLimits, ask as asks, name, plan, script};
 use crate::path::Path;
 use crate::v1;
 use crate::v1::child_run::Work as Child;

@@ -178,6 +178,15 @@ impl Runs {
         self.unless_unread(run, read).await
     }
 
+    /// The state of a run, as it is now or as it was after an event.
+    pub(super) async fn state_at(&self, run_id: &str, at: Option<u64>) -> Result<Held, Status> {
+        let row = self.whole(parse_run(run_id)?).await?;
+        match at {
+            Some(at) => self.fold_at(&row, at).await,
+            None => self.fold(&row).await,
+        }
+    }
+
     /// The state as it was after event `at`.
     async fn fold_at(&self, row: &RunRow, at: u64) -> Result<Held, Status> {
         if !(1..=row.last_seq).contains(&at) {

@@ -123,7 +123,8 @@ pub(crate) fn not_a_session(command: &Command) -> Refusal {
         Command::Propose(_) => "actions are proposed to interactive sessions only",
         Command::CloseBrowser => "only interactive sessions are closed; others are cancelled",
         Command::RollBack { .. } => {
-            let message = "only pipelines are rolled back to a phase; tasks of plans are taken back one by one";
+            let message =
+                "only pipelines are rolled back to a phase; tasks of plans are taken back one by one";
             return refuse_with(codes::CHECKPOINT_NOT_FOUND, message);
         }
     };

@@ -58,7 +58,7 @@ pub(super) fn handle(
         }
         return Ok(());
     };
-let found = match &report {
+    let found = match &report {
         Report::Completed(output) => judge::found(turn.state, task, lease, &worker, output, None)?,
         Report::Judged(output, verdict) => {
             judge::found(turn.state, task, lease, &worker, output, Some(&**verdict))?

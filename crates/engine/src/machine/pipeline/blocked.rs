@@ -109,7 +109,8 @@ pub(super) fn by(
     }
     options.push(ABORT.to_owned());
     error.options.clone_from(&options);
-    let is_accepted = |item: &u32| accepted.iter().any(|task| phase.at_work.get(*task as usize) == Some(item));
+    let is_accepted =
+        |item: &u32| accepted.iter().any(|task| phase.at_work.get(*task as usize) == Some(item));
     let open = match phase.open_items() {
         Some(open) => open.into_iter().filter(|item| !is_accepted(item)).collect(),
         None => Vec::new(),
@@ -142,7 +143,8 @@ pub(super) fn by(
 pub(super) fn judge_answer(question: &v1::Question, answer: &Answer) -> Result<(), Refusal> {
     let is_blob = matches!(answer.value.as_ref().and_then(|value| value.data.as_ref()), Some(Data::Blob(_)));
     if is_blob && question.purpose() == v1::QuestionPurpose::Phase {
-        let message = "the value of this answer has at most 32 KiB; give a larger input another way".to_owned();
+        let message =
+            "the value of this answer has at most 32 KiB; give a larger input another way".to_owned();
         return Err(Refusal::WrongValue { message });
     }
     Ok(())
@@ -192,11 +194,13 @@ pub(super) fn roll_back(
     requested: String,
 ) -> Result<Vec<Step>, Refusal> {
     let phase = u32::try_from(place).map_err(|_| Refusal::Outdated)?;
-    let mut steps: Vec<Step> = run.open_questions().map(|asked| Step::Withdraw(asked.question.question_id.clone())).collect();
+    let mut steps: Vec<Step> =
+        run.open_questions().map(|asked| Step::Withdraw(asked.question.question_id.clone())).collect();
     let unsettled = run.activities().filter(|(_, activity)| activity.end.is_none());
     let ended: Vec<TaskRef> = unsettled.map(|(task, _)| task).collect();
     steps.push(Step::EndTasks(ended, v1::CancelReason::RolledBack));
-    let body = Body::PipelineRolledBack(v1::PipelineRolledBack { phase, request_id: request_id.clone(), requested });
+    let body =
+        Body::PipelineRolledBack(v1::PipelineRolledBack { phase, request_id: request_id.clone(), requested });
     steps.push(if request_id.is_empty() { Step::Record(body) } else { Step::RecordRequest(body) });
     Ok(steps)
 }

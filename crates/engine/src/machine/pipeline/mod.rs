@@ -109,7 +109,8 @@ impl PipelineState {
 
     fn summing(&self, run: &RunState, place: usize) -> Option<Summing> {
         let (phase, declared) = (self.phases.get(place)?, self.declared(place)?);
-        let mut outputs = phase.items.iter().map(|place| place.and_then(|task| output_of(run, task))).collect::<Vec<_>>();
+        let mut outputs =
+            phase.items.iter().map(|place| place.and_then(|task| output_of(run, task))).collect::<Vec<_>>();
         let newest = run.waves.get(phase.wave as usize)?;
         for (item, activity) in phase.at_work.iter().zip(&newest.tasks) {
             let output = activity.end.as_ref().and_then(|end| end.output.clone());
@@ -199,19 +200,23 @@ impl PipelineState {
             phase => self.pipeline.phases.iter().position(|declared| declared.name == phase),
         };
         let Some(place) = place else {
-            let known: Vec<&str> = self.pipeline.phases.iter().map(|declared| declared.name.as_str()).collect();
+            let known: Vec<&str> =
+                self.pipeline.phases.iter().map(|declared| declared.name.as_str()).collect();
             let message = format!("there is no phase {phase:?}; the phases are {}", known.join(", "));
             return Err(refuse_with(codes::PHASE_NOT_FOUND, &message));
         };
-        let before = place.checked_sub(1).and_then(|before| Some((self.phases.get(before)?, self.declared(before)?)));
+        let before =
+            place.checked_sub(1).and_then(|before| Some((self.phases.get(before)?, self.declared(before)?)));
         match before {
             Some((state, _)) if state.status == CheckpointStatus::Completed => Ok(place),
             Some((_, declared)) => {
-                let message = format!("the phase {:?} has no completed checkpoint to go back to", declared.name);
+                let message =
+                    format!("the phase {:?} has no completed checkpoint to go back to", declared.name);
                 Err(refuse_with(codes::CHECKPOINT_NOT_FOUND, &message))
             }
             None => {
-                let message = "no phase comes before the first one, so that there is no checkpoint to go back to";
+                let message =
+                    "no phase comes before the first one, so that there is no checkpoint to go back to";
                 Err(refuse_with(codes::CHECKPOINT_NOT_FOUND, message))
             }
         }
@@ -300,7 +305,8 @@ impl Kind for PipelineState {
     }
 
     fn failed(&self, _: &RunState, _: TaskRef, error: v1::Error) -> Verdict {
-        let is_of_schema = [codes::VALIDATION_ERROR.as_str(), codes::PARSE_ERROR.as_str()].contains(&error.code.as_str());
+        let is_of_schema =
+            [codes::VALIDATION_ERROR.as_str(), codes::PARSE_ERROR.as_str()].contains(&error.code.as_str());
         let may_pass = is_of_schema.then_some(true);
         Verdict { record: Vec::new(), meaning: Meaning::AttemptFailed { error, output: None, may_pass } }
     }
@@ -341,7 +347,8 @@ impl Kind for PipelineState {
 
     fn may_run_again(&self, _: &RunState, _: TaskRef, name: &str) -> Result<(), Refusal> {
         let mut error = lifecycle::refused(TaskState::Failed, TaskState::Active);
-        error.message = format!("{name:?} belongs to a phase: its phase goes on when its question is answered");
+        error.message =
+            format!("{name:?} belongs to a phase: its phase goes on when its question is answered");
         error.suggested_action = None;
         error.options = vec!["abort".to_owned()];
         Err(Refusal::Rule(Box::new(error)))
@@ -354,19 +361,19 @@ impl Kind for PipelineState {
     fn answered(&self, run: &RunState, answer: QueryAnswer, _: Moment) -> Result<Vec<Step>, Refusal> {
         let QueryAnswer::Computed(computed) = answer else { return Err(Refusal::Outdated) };
         match (self.what_next(run), computed) {
-            (Next::Compose(place), Computed::Inputs(Ok(inputs))) => {
+            (Next::Compose(place), Computed::Inputs(inputs)) => {
                 let body = self.begin(run, place, inputs).ok_or(Refusal::Outdated)?;
                 Ok(vec![Step::Begin(body)])
             }
-            (Next::Summarize(place), Computed::Summary(Ok(summary))) => {
+            (Next::Summarize(place), Computed::Summary(summary)) => {
                 let phase = u32::try_from(place).map_err(|_| Refusal::Outdated)?;
                 let completed = v1::PhaseCompleted { phase, summary: Some(summary) };
                 Ok(vec![Step::Record(Body::PhaseCompleted(completed))])
             }
-            (Next::Compose(place), Computed::Inputs(Err(error))) => {
+            (Next::Compose(place), Computed::Failed(error)) => {
                 Ok(blocked::by(self, place, error, Vec::new(), Vec::new()))
             }
-            (Next::Summarize(place), Computed::Summary(Err(error))) => {
+            (Next::Summarize(place), Computed::Failed(error)) => {
                 let tasks = self.phases.get(place).map_or(0, |phase| phase.at_work.len());
                 let accepted = (0u32..).take(tasks).collect();
                 Ok(blocked::by(self, place, error, accepted, Vec::new()))

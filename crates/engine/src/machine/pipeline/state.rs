@@ -129,11 +129,12 @@ impl PipelineState {
                 for phase in self.phases.get_mut(from..)? {
                     if phase.created.is_some() {
                         let (created, begun) = (phase.created, phase.begun);
-                        *phase = PhaseState { created, begun, updated: Some(at.wall), ..PhaseState::pending() };
+                        *phase =
+                            PhaseState { created, begun, updated: Some(at.wall), ..PhaseState::pending() };
                     }
                 }
-                applied.request =
-                    Some((event.request_id, digest::rollback_pipeline(&event.requested))).filter(|(id, _)| !id.is_empty());
+                applied.request = Some((event.request_id, digest::rollback_pipeline(&event.requested)))
+                    .filter(|(id, _)| !id.is_empty());
             }
             _ => return None,
         }
@@ -153,7 +154,8 @@ impl PhaseState {
     fn accept(&mut self, tasks: &[u32]) -> Option<()> {
         for task in tasks {
             let item = *self.at_work.get(usize::try_from(*task).ok()?)?;
-            *self.items.get_mut(usize::try_from(item).ok()?)? = Some(TaskRef { wave: self.wave, task: *task });
+            *self.items.get_mut(usize::try_from(item).ok()?)? =
+                Some(TaskRef { wave: self.wave, task: *task });
         }
         Some(())
     }

@@ -1,0 +1,138 @@
+//! What the tasks of a phase are given.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use capataz_contracts::reference::{self, Grammar, Room};
+use capataz_contracts::validate::PHASE_ITEMS_MAX;
+use capataz_contracts::{Violation, json, v1};
+use capataz_engine::{Composition, KnownPhase};
+use capataz_judge::JUDGED_MAX;
+use capataz_policy::codes;
+use serde_json::Value;
+
+use super::{Contents, Failed, INPUTS_MAX, PIPELINE_INPUT_MAX, VALUES_MAX, payload_of, value_of};
+
+/// One payload for each item that is wanted, or for the phase.
+pub(super) fn inputs(
+    composition: &Composition,
+    contents: &dyn Contents,
+) -> Result<Vec<v1::Payload>, Failed> {
+    if let Some(given) = &composition.given {
+        let wanted = composition.items.as_ref().map_or(1, Vec::len);
+        return Ok(vec![given.clone(); wanted]);
+    }
+    let values = values(composition, contents)?;
+    values.iter().map(|value| payload_of(value.to_string().as_bytes(), contents)).collect()
+}
+
+/// The same, as values.
+pub(super) fn values(composition: &Composition, contents: &dyn Contents) -> Result<Vec<Value>, Failed> {
+    let template = json::from_slice(composition.template.as_bytes())
+        .map_err(|violation| unresolved(violation.message))?;
+    let mut composing = Composing {
+        composition,
+        contents,
+        known: BTreeMap::new(),
+        failed: None,
+        room: Room { bytes: INPUTS_MAX, values: VALUES_MAX },
+    };
+    let Some(list) = &composition.for_each else {
+        return Ok(vec![composing.resolve(&template, None)?]);
+    };
+    let items = composing.list(list)?;
+    let wanted: Vec<u32> = match &composition.items {
+        Some(wanted) => wanted.clone(),
+        None => (0u32..).take(items.len()).collect(),
+    };
+    let one = |item: u32| {
+        let value = items.get(item as usize).ok_or_else(|| unresolved(format!("there is no item {item}")))?;
+        composing.resolve(&template, Some(Rc::new(value.clone())))
+    };
+    wanted.into_iter().map(one).collect()
+}
+
+/// A composition at work: what its references are about is read once.
+struct Composing<'c> {
+    composition: &'c Composition,
+    contents: &'c dyn Contents,
+    known: BTreeMap<String, Option<Rc<Value>>>,
+    failed: Option<Failed>,
+    room: Room,
+}
+
+impl Composing<'_> {
+    fn resolve(&mut self, template: &Value, item: Option<Rc<Value>>) -> Result<Value, Failed> {
+        let mut room = self.room;
+        let resolved = reference::resolve_as(template, Grammar::Phases, &mut room, &mut |name| match name {
+            "item" => item.clone(),
+            name => self.named(name),
+        });
+        self.room = room;
+        if let Some(failed) = self.failed.take() {
+            return Err(failed);
+        }
+        resolved.map_err(|violations| unresolved(told(&violations)))
+    }
+
+    fn list(&mut self, reference: &str) -> Result<Vec<Value>, Failed> {
+        match self.resolve(&Value::String(reference.to_owned()), None)? {
+            Value::Array(items) if items.len() <= PHASE_ITEMS_MAX => Ok(items),
+            Value::Array(items) => {
+                Err(unresolved(format!("{reference} has {} items; at most {PHASE_ITEMS_MAX} are allowed", items.len())))
+            }
+            _ => Err(unresolved(format!("{reference} is no list"))),
+        }
+    }
+
+    fn named(&mut self, name: &str) -> Option<Rc<Value>> {
+        if let Some(known) = self.known.get(name) {
+            return known.clone();
+        }
+        let value = match self.read(name) {
+            Ok(value) => value.map(Rc::new),
+            Err(failed) => {
+                self.failed.get_or_insert(failed);
+                None
+            }
+        };
+        self.known.insert(name.to_owned(), value.clone());
+        value
+    }
+
+    fn read(&self, name: &str) -> Result<Option<Value>, Failed> {
+        if name == "input" {
+            return value_of(&self.composition.input, PIPELINE_INPUT_MAX, self.contents).map(Some);
+        }
+        let Some((phase, what)) = name.rsplit_once('.') else { return Ok(None) };
+        let Some(phase) = self.composition.phases.get(phase) else { return Ok(None) };
+        match what {
+            "summary" => phase
+                .summary
+                .as_ref()
+                .map(|summary| value_of(summary, JUDGED_MAX, self.contents))
+                .transpose(),
+            "output" => self.outputs(phase).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn outputs(&self, phase: &KnownPhase) -> Result<Value, Failed> {
+        let mut outputs = Vec::with_capacity(phase.outputs.len());
+        for output in &phase.outputs {
+            outputs.push(value_of(output, JUDGED_MAX, self.contents)?);
+        }
+        match (phase.has_items, outputs.len()) {
+            (false, 1) => Ok(outputs.remove(0)),
+            _ => Ok(Value::Array(outputs)),
+        }
+    }
+}
+
+fn told(violations: &[Violation]) -> String {
+    violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+fn unresolved(message: String) -> Failed {
+    Failed::With(codes::error(codes::INPUT_UNRESOLVED, format!("the input of the phase: {message}")))
+}
