@@ -10,6 +10,7 @@ use capataz_store::RunId;
 use crate::client::Wish;
 use crate::invariant::Violation;
 use crate::model::{QuestionModel, RunModel};
+use crate::pipelines::PHASE;
 use crate::plans::Template;
 use crate::scenario::agent_name;
 use crate::schedule::Action;
@@ -191,6 +192,13 @@ impl World {
             let question_id = question.question_id.clone();
             return self.want_two_outputs(run, &question_id);
         }
+        let is_pipeline = task.starts_with(PHASE);
+        // One that is not there, the one in work, or one of the first.
+        let phase = match self.rng.below(6) {
+            0 => "nowhere".to_owned(),
+            1..=3 => String::new(),
+            place => format!("{PHASE}{}", place - 3),
+        };
         let input = match self.rng.below(100) {
             0..=14 => Command::Pause { request_id },
             15..=34 => Command::Resume { request_id },
@@ -199,6 +207,7 @@ impl World {
             }
             40..=64 => Command::Extend { task, by_ms: self.rng.between(1, 20_000), request_id },
             65..=76 => Command::Retry { task, request_id },
+            77..=80 if is_pipeline => Command::RollbackPipeline { phase, request_id },
             77..=80 => Command::Rollback { task, cascade: self.rng.percent(60), request_id },
             _ => {
                 let Asked { question_id, options, revision, .. } = question.unwrap_or_else(|| Asked {

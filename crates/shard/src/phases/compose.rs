@@ -14,10 +14,7 @@ use serde_json::Value;
 use super::{Contents, Failed, INPUTS_MAX, PIPELINE_INPUT_MAX, VALUES_MAX, payload_of, value_of};
 
 /// One payload for each item that is wanted, or for the phase.
-pub(super) fn inputs(
-    composition: &Composition,
-    contents: &dyn Contents,
-) -> Result<Vec<v1::Payload>, Failed> {
+pub(super) fn inputs(composition: &Composition, contents: &dyn Contents) -> Result<Vec<v1::Payload>, Failed> {
     if let Some(given) = &composition.given {
         let wanted = composition.items.as_ref().map_or(1, Vec::len);
         return Ok(vec![given.clone(); wanted]);
@@ -78,9 +75,10 @@ impl Composing<'_> {
     fn list(&mut self, reference: &str) -> Result<Vec<Value>, Failed> {
         match self.resolve(&Value::String(reference.to_owned()), None)? {
             Value::Array(items) if items.len() <= PHASE_ITEMS_MAX => Ok(items),
-            Value::Array(items) => {
-                Err(unresolved(format!("{reference} has {} items; at most {PHASE_ITEMS_MAX} are allowed", items.len())))
-            }
+            Value::Array(items) => Err(unresolved(format!(
+                "{reference} has {} items; at most {PHASE_ITEMS_MAX} are allowed",
+                items.len()
+            ))),
             _ => Err(unresolved(format!("{reference} is no list"))),
         }
     }
@@ -107,11 +105,9 @@ impl Composing<'_> {
         let Some((phase, what)) = name.rsplit_once('.') else { return Ok(None) };
         let Some(phase) = self.composition.phases.get(phase) else { return Ok(None) };
         match what {
-            "summary" => phase
-                .summary
-                .as_ref()
-                .map(|summary| value_of(summary, JUDGED_MAX, self.contents))
-                .transpose(),
+            "summary" => {
+                phase.summary.as_ref().map(|summary| value_of(summary, JUDGED_MAX, self.contents)).transpose()
+            }
             "output" => self.outputs(phase).map(Some),
             _ => Ok(None),
         }

@@ -9,10 +9,10 @@ mod tests;
 
 use std::borrow::Cow;
 
-use capataz_contracts::json::JSON_MEDIA_TYPE;
-use capataz_contracts::validate::INLINE_MAX;
-use capataz_contracts::v1::{self, OutputCheck, SchemaViolation, payload::Data};
 use capataz_contracts::json;
+use capataz_contracts::json::JSON_MEDIA_TYPE;
+use capataz_contracts::v1::{self, OutputCheck, SchemaViolation, payload::Data};
+use capataz_contracts::validate::INLINE_MAX;
 use capataz_engine::{Computed, Judgement, Query, Rule, UNJUDGED, Verdict};
 use capataz_judge::{JUDGED_MAX, Schema};
 use capataz_policy::codes;
@@ -70,7 +70,6 @@ impl From<v1::Error> for Failed {
         Self::With(error)
     }
 }
-
 
 /// Computes what a phase wants to know; `None` where the query asks for something else.
 ///
