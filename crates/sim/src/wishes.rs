@@ -199,7 +199,9 @@ impl World {
             1..=3 => String::new(),
             place => format!("{PHASE}{}", place - 3),
         };
+        let goes_back = is_pipeline && self.rng.percent(30);
         let input = match self.rng.below(100) {
+            _ if goes_back => Command::RollbackPipeline { phase, request_id },
             0..=14 => Command::Pause { request_id },
             15..=34 => Command::Resume { request_id },
             35..=39 => {
@@ -207,7 +209,6 @@ impl World {
             }
             40..=64 => Command::Extend { task, by_ms: self.rng.between(1, 20_000), request_id },
             65..=76 => Command::Retry { task, request_id },
-            77..=80 if is_pipeline => Command::RollbackPipeline { phase, request_id },
             77..=80 => Command::Rollback { task, cascade: self.rng.percent(60), request_id },
             _ => {
                 let Asked { question_id, options, revision, .. } = question.unwrap_or_else(|| Asked {
