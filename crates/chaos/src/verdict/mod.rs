@@ -8,6 +8,7 @@ mod kills;
 mod logs;
 mod report;
 mod runs;
+pub(crate) mod phases;
 pub(crate) mod sessions;
 mod stalls;
 mod streams;
