@@ -247,7 +247,7 @@ const PRODUCT_ENDINGS: &[&str] = &[
 
 /// The surface that a folder of this name makes of what is below it.
 #[must_use]
-pub(super) fn surface_of_folder(name: &str) -> Option<Surface> {
+pub fn surface_of_folder(name: &str) -> Option<Surface> {
     let name = name.to_ascii_lowercase();
     let tables = [
         (MARKETING, Surface::MarketingSurface),

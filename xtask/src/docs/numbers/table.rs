@@ -514,4 +514,42 @@ pub(super) const NUMBERS: &[Number] = &[
         "crates/policy/src/surfaces/summary.rs",
         "SAMPLE_PATHS",
     ),
+    number(
+        "docs/surfaces.md",
+        "where it has at least {1} % of the signals",
+        "crates/hosts/src/analysis/tree.rs",
+        "LEAST_PERCENT",
+    ),
+    number("docs/surfaces.md", "them, if it has at most {16}.", "crates/hosts/src/analysis/tree.rs", "SPLIT"),
+    number("docs/surfaces.md", "files as buckets, {8} at most", "crates/hosts/src/analysis/tree.rs", "FILES"),
+    number(
+        "docs/surfaces.md",
+        "There are at most {64} buckets",
+        "crates/hosts/src/analysis/tree.rs",
+        "BUCKETS_MAX",
+    ),
+    number(
+        "docs/surfaces.md",
+        "The {64} largest ones",
+        "crates/hosts/src/analysis/domains.rs",
+        "DOMAINS_MAX",
+    ),
+    number(
+        "docs/surfaces.md",
+        "At most {256} are given",
+        "crates/hosts/src/analysis/features.rs",
+        "FEATURES_MAX",
+    ),
+    number(
+        "docs/surfaces.md",
+        "each with at most {5} paths",
+        "crates/hosts/src/analysis/features.rs",
+        "EVIDENCE_MAX",
+    ),
+    number(
+        "docs/surfaces.md",
+        "each of the {5} largest domains",
+        "crates/hosts/src/analysis/narrative.rs",
+        "DOMAINS",
+    ),
 ];
