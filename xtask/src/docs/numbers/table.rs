@@ -552,4 +552,24 @@ pub(super) const NUMBERS: &[Number] = &[
         "crates/hosts/src/analysis/narrative.rs",
         "DOMAINS",
     ),
+    number("docs/surfaces.md", "The first {100,000} are kept", "crates/cli/src/sources/mod.rs", "MAX_PATHS"),
+    number(
+        "docs/surfaces.md",
+        "that have {1 MiB} together",
+        "crates/cli/src/sources/mod.rs",
+        "MAX_PATH_BYTES",
+    ),
+    number("docs/surfaces.md", "{64} of them are read", "crates/cli/src/sources/mod.rs", "MAX_MANIFESTS"),
+    number(
+        "docs/surfaces.md",
+        "are read, {16 KiB} of each",
+        "crates/cli/src/sources/mod.rs",
+        "MAX_MANIFEST_BYTES",
+    ),
+    number(
+        "docs/surfaces.md",
+        "of each, {4 KiB} of a readme",
+        "crates/cli/src/sources/manifests.rs",
+        "MAX_README_BYTES",
+    ),
 ];
