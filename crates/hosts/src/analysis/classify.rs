@@ -6,12 +6,13 @@ use capataz_policy::surfaces::{Counts, Prefixes, Signals, Surface, surface_of, s
 use serde_json::{Value, json};
 
 use super::OUTPUT_VERSION;
-use super::input::{Faults, Reader, Source, cut, things};
+use super::input::{Faults, Reader, Source, cut};
 use super::manifest::{self, Package};
 use super::tree::{self, Bucket};
+use super::words::{Language, PACKAGE, PATH, SIGNAL};
 
 /// Characters of a path in the notes.
-const PATH: usize = 100;
+const SHOWN: usize = 100;
 /// Packages that the notes name.
 const PACKAGES: usize = 3;
 
@@ -20,13 +21,16 @@ const PACKAGES: usize = 3;
 pub(super) fn source_context(input: &Value) -> Result<Value, Faults> {
     let mut reader = Reader::default();
     let source = reader.source(input, "");
-    let source = reader.done(source)?;
-    source.as_ref().map_or_else(|| Err(vec!["expected a source".to_owned()]), classified)
+    let language = input.as_object().map(|input| reader.language(input)).unwrap_or_default();
+    match reader.done(source)? {
+        Some(source) => classified(&source, language),
+        None => Err(vec!["expected a source".to_owned()]),
+    }
 }
 
 /// # Errors
 /// The surfaces of the source would have to be told apart, and no path of it can be named in a bucket.
-pub(super) fn classified(source: &Source<'_>) -> Result<Value, Faults> {
+pub(super) fn classified(source: &Source<'_>, language: Language) -> Result<Value, Faults> {
     let packages = manifest::packages(source);
     let paths = surfaces(source, &packages);
     let mut signals = Signals::default();
@@ -43,7 +47,7 @@ pub(super) fn classified(source: &Source<'_>) -> Result<Value, Faults> {
     }
     let mut output = json!({
         "classification": classification.name(),
-        "notes": notes(&paths, &signals, &packages),
+        "notes": notes(&paths, &signals, &packages, language),
         "outputVersion": OUTPUT_VERSION,
     });
     if !buckets.is_empty() {
@@ -96,27 +100,30 @@ fn are_counts_of(buckets: &[Bucket<'_>], classification: Surface) -> bool {
     counts.of(classification) >= most
 }
 
-fn notes(paths: &[(&str, Surface)], signals: &Signals, packages: &BTreeMap<&str, Package>) -> String {
+fn notes(
+    paths: &[(&str, Surface)],
+    signals: &Signals,
+    packages: &BTreeMap<&str, Package>,
+    language: Language,
+) -> String {
     let total = signals.counts().total();
-    let mut parts = vec![format!(
-        "{}, {}",
-        things(paths.len() as u64, "path", "paths"),
-        things(total, "signal", "signals")
-    )];
+    let count = language.count(paths.len() as u64, PATH);
+    let mut parts = vec![format!("{count}, {}", language.count(total, SIGNAL))];
     for (surface, count) in signals.counts().ranked() {
         let percent = count.saturating_mul(100).checked_div(total).unwrap_or_default();
         let sample = paths.iter().find(|(_, of_path)| *of_path == surface).map_or("", |(path, _)| path);
-        parts.push(format!("{surface} {count} ({percent} %), such as {}", cut(sample, PATH)));
+        let numbers = format!("{surface} {count} ({percent} %)");
+        parts.push(language.say("{}, such as {}", "{}, como {}", &[&numbers, &cut(sample, SHOWN)]));
     }
     let named = packages.values().filter(|package| !package.name.is_empty()).take(PACKAGES);
-    let named: Vec<_> =
-        named.map(|package| format!("{} in {}", package.name, cut(&package.path, PATH))).collect();
-    if !packages.is_empty() {
-        let mut line = things(packages.len() as u64, "package", "packages");
-        if !named.is_empty() {
-            line.push_str(&format!(", such as {}", named.join(", ")));
-        }
-        parts.push(line);
+    let named: Vec<_> = named
+        .map(|package| language.say("{} in {}", "{} en {}", &[&package.name, &cut(&package.path, SHOWN)]))
+        .collect();
+    let count = language.count(packages.len() as u64, PACKAGE);
+    match (packages.is_empty(), named.is_empty()) {
+        (true, _) => {}
+        (_, true) => parts.push(count),
+        _ => parts.push(language.say("{}, such as {}", "{}, como {}", &[&count, &named.join(", ")])),
     }
     parts.join("; ")
 }

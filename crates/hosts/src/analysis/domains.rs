@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use capataz_policy::surfaces::{Counts, Prefixes, Surface, entry, summarize};
 use serde_json::{Map, Value, json};
 
-use super::input::{Faults, Reader, Source, count, rows, text, things};
+use super::input::{Faults, Reader, Source, count, rows, text};
 use super::manifest::{self, Package};
+use super::words::{DOMAIN, Language};
 use super::{OUTPUT_VERSION, classify};
 
 /// Domains at most, the largest ones.
@@ -152,8 +153,9 @@ pub(super) fn product_context(input: &Value) -> Result<Value, Faults> {
     let given = reader.part(input, "surfaces");
     let version = reader.number(input, "version", 1, 1);
     let created_at = reader.number(input, "startedAt", 0, 0);
+    let language = reader.language(input);
     let (sources, given) = reader.done((sources, given))?;
-    let computed = if given.is_none() { Some(summary(&sources)?) } else { None };
+    let computed = if given.is_none() { Some(summary(&sources, language)?) } else { None };
     let surfaces = given.or_else(|| computed.as_ref().and_then(Value::as_object));
 
     let (domains, beyond) = domains(&sources);
@@ -166,11 +168,13 @@ pub(super) fn product_context(input: &Value) -> Result<Value, Faults> {
     let name = name.into_iter().find(|name| !name.trim().is_empty()).unwrap_or_default();
     let summary = if summary.is_empty() { &root.description } else { &summary };
     let known = sources_of(surfaces, &sources);
-    let mut questions = questions(&known);
+    let mut questions = questions(&known, language);
     if beyond > 0 {
-        questions.push(format!(
-            "What are the {} beyond the {DOMAINS_MAX} largest?",
-            things(beyond as u64, "domain", "domains")
+        let (more, most) = (language.count(beyond as u64, DOMAIN), DOMAINS_MAX.to_string());
+        questions.push(language.say(
+            "What about {} beyond the {} largest?",
+            "¿Qué hay de {} más allá de los {} mayores?",
+            &[&more, &most],
         ));
     }
     Ok(json!({
@@ -188,11 +192,11 @@ pub(super) fn product_context(input: &Value) -> Result<Value, Faults> {
 }
 
 /// The summary of the surfaces of sources that nobody has classified.
-fn summary(sources: &[Source<'_>]) -> Result<Value, Faults> {
+fn summary(sources: &[Source<'_>], language: Language) -> Result<Value, Faults> {
     let mut entries = Vec::new();
     for source in sources {
         let input = json!({"sourceId": source.id, "paths": source.paths});
-        entries.push(entry(&input, &classify::classified(source)?));
+        entries.push(entry(&input, &classify::classified(source, language)?));
     }
     let told = |found: capataz_contracts::v1::SchemaViolation| {
         format!("{}: expected {}", found.path, found.expected)
@@ -230,11 +234,14 @@ fn surface_count(row: &Map<String, Value>) -> Option<Value> {
     Some(json!({"surface": surface.name(), "signalCount": count(row, "signalCount")}))
 }
 
-fn questions(sources: &[Value]) -> Vec<String> {
+fn questions(sources: &[Value], language: Language) -> Vec<String> {
     let unknown = |source: &Value| {
         let id = source.get("sourceId")?.as_str()?;
         let is_unknown = source.get("classification")? == Surface::Unknown.name();
-        is_unknown.then(|| format!("What is {id} for? No path of it tells."))
+        is_unknown.then(|| {
+            let spanish = "¿Para qué sirve {}? Ningún archivo suyo lo dice.";
+            language.say("What is {} for? No path of it tells.", spanish, &[id])
+        })
     };
     sources.iter().filter_map(unknown).collect()
 }

@@ -6,8 +6,9 @@ use capataz_policy::surfaces::{Prefixes, Surface};
 use serde_json::{Map, Value, json};
 
 use super::domains::{Domain, domains, placed, slug};
-use super::input::{Faults, Reader, Source, count, rows, text, things};
+use super::input::{Faults, Reader, Source, count, rows, text};
 use super::manifest::{self, split};
+use super::words::{self, Language, Noun};
 use super::{OUTPUT_VERSION, classify};
 
 /// Features at most, in the order of their domains.
@@ -22,7 +23,7 @@ const TESTS: &[&str] = &["__tests__", "benches", "e2e", "fixtures", "spec", "tes
 const INDEXES: &[&str] = &["index", "init", "lib", "main", "mod", "root"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+pub(super) enum Kind {
     Package,
     Program,
     Route,
@@ -31,9 +32,10 @@ enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 5] = [Self::Package, Self::Program, Self::Route, Self::Command, Self::Interface];
+    pub(super) const ALL: [Self; 5] =
+        [Self::Package, Self::Program, Self::Route, Self::Command, Self::Interface];
 
-    const fn name(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Package => "package",
             Self::Program => "program",
@@ -43,13 +45,13 @@ impl Kind {
         }
     }
 
-    const fn several(self) -> &'static str {
+    pub(super) const fn noun(self) -> Noun {
         match self {
-            Self::Package => "packages",
-            Self::Program => "programs",
-            Self::Route => "routes",
-            Self::Command => "commands",
-            Self::Interface => "interfaces",
+            Self::Package => words::PACKAGE,
+            Self::Program => words::PROGRAM,
+            Self::Route => words::ROUTE,
+            Self::Command => words::COMMAND,
+            Self::Interface => words::INTERFACE,
         }
     }
 }
@@ -79,6 +81,7 @@ pub(super) fn feature_map(input: &Value) -> Result<Value, Faults> {
     let sources = reader.sources(input);
     let context = reader.part(input, "productContext");
     let generated_at = reader.number(input, "startedAt", 0, 0);
+    let language = reader.language(input);
     let (sources, context) = reader.done((sources, context))?;
     let given = given(context);
     let are_given = !given.is_empty();
@@ -105,11 +108,13 @@ pub(super) fn feature_map(input: &Value) -> Result<Value, Faults> {
             json!({"id": domain.id, "name": domain.name, "surface": domain.surface.name(), "signalCount": domain.count})
         })
         .collect();
+    let decisions =
+        Decisions { are_given, domains: domains.len(), domains_left: beyond, features_left: left };
     let used: BTreeSet<&str> = sources.iter().map(|source| source.id).collect();
     Ok(json!({
         "domains": shown_domains,
         "domainMap": map,
-        "decisionSummary": decisions(are_given, domains.len(), beyond, &features, left),
+        "decisionSummary": decisions.told(&features, language),
         "features": shown_features,
         "generatedAt": generated_at,
         "sourcesUsed": used,
@@ -275,26 +280,41 @@ fn route(folders: &[&str], stem: &str, ending: &str) -> Option<String> {
     Some(format!("/{}", parts.collect::<Vec<_>>().join("/")))
 }
 
-fn decisions(are_given: bool, domains: usize, beyond: usize, features: &[Feature], left: usize) -> String {
-    let origin = if are_given { "of the product context" } else { "by packages and folders" };
-    let mut text = format!("{} {origin}", things(domains as u64, "domain", "domains"));
-    if beyond > 0 {
-        text.push_str(&format!(", the largest ones; {beyond} more were left out"));
+/// How many domains and features there are, and where they come from.
+struct Decisions {
+    are_given: bool,
+    domains: usize,
+    domains_left: usize,
+    features_left: usize,
+}
+
+impl Decisions {
+    fn told(&self, features: &[Feature], language: Language) -> String {
+        let domains = language.count(self.domains as u64, words::DOMAIN);
+        let mut text = if self.are_given {
+            language.say("{} of the product context", "{} del contexto del producto", &[&domains])
+        } else {
+            language.say("{} by packages and folders", "{} por paquetes y carpetas", &[&domains])
+        };
+        if self.domains_left > 0 {
+            let left = self.domains_left.to_string();
+            let spanish = ", los mayores; quedaron fuera otros {}";
+            text.push_str(&language.say(", the largest ones; {} more were left out", spanish, &[&left]));
+        }
+        text.push_str(&format!(". {}", language.count(features.len() as u64, words::FEATURE)));
+        let each = Kind::ALL.into_iter().filter_map(|kind| {
+            let count = features.iter().filter(|feature| feature.kind == kind).count() as u64;
+            (count > 0).then(|| language.count(count, kind.noun()))
+        });
+        let each: Vec<String> = each.collect();
+        if !each.is_empty() {
+            text.push_str(&format!(": {}", each.join(", ")));
+        }
+        if self.features_left > 0 {
+            let left = self.features_left.to_string();
+            text.push_str(&language.say("; {} more were left out", "; quedaron fuera otras {}", &[&left]));
+        }
+        text.push('.');
+        text
     }
-    text.push_str(&format!(". {}", things(features.len() as u64, "feature", "features")));
-    let each: Vec<String> = Kind::ALL
-        .into_iter()
-        .filter_map(|kind| {
-            let count = features.iter().filter(|feature| feature.kind == kind).count();
-            (count > 0).then(|| things(count as u64, kind.name(), kind.several()))
-        })
-        .collect();
-    if !each.is_empty() {
-        text.push_str(&format!(": {}", each.join(", ")));
-    }
-    if left > 0 {
-        text.push_str(&format!("; {left} more were left out"));
-    }
-    text.push('.');
-    text
 }

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
+use super::words::Language;
+
 /// Faults that are told at most.
 const FAULTS: usize = 20;
 
@@ -111,6 +113,18 @@ impl Reader {
         }
     }
 
+    /// The language of the output; English where there is none.
+    pub(super) fn language(&mut self, input: &Map<String, Value>) -> Language {
+        let named = match input.get("language") {
+            None | Some(Value::Null) => Some(Language::default()),
+            Some(value) => value.as_str().and_then(Language::parse),
+        };
+        if named.is_none() {
+            self.refuse("language", "en or es");
+        }
+        named.unwrap_or_default()
+    }
+
     /// An object that may be missing.
     pub(super) fn part<'i>(
         &mut self,
@@ -139,14 +153,6 @@ pub(super) fn text<'i>(row: &'i Map<String, Value>, key: &str) -> &'i str {
 
 pub(super) fn count(row: &Map<String, Value>, key: &str) -> u64 {
     row.get(key).and_then(Value::as_u64).unwrap_or_default()
-}
-
-/// A number of things in words: `1 path`, `2 paths`.
-pub(super) fn things(number: impl Into<u128>, one: &str, several: &str) -> String {
-    match number.into() {
-        1 => format!("1 {one}"),
-        number => format!("{number} {several}"),
-    }
 }
 
 /// A text of at most so many characters.

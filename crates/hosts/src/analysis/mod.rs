@@ -8,7 +8,7 @@
 //! | [`NARRATIVE`] | `{surfaces?, featureMap?, productContext?}`, one of the first two | timeline interpretation |
 //!
 //! Each is a pure function of its input: no clock, no files, no order but that of names. Times come from `startedAt` in Unix
-//! milliseconds, and are 0 without it. Other keys of an input are passed over, such as the `correction` of a second attempt:
+//! milliseconds, and are 0 without it. Texts are in the `language` of the input, `en` or `es`. Other keys of an input are passed over, such as the `correction` of a second attempt:
 //! what is computed again is the same. Outputs pass the schemas in `schemas/` and the rules of
 //! [`capataz_policy::surfaces`].
 //!
@@ -24,6 +24,7 @@ mod serve;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod words;
 
 use capataz_contracts::v1;
 use capataz_policy::codes;

@@ -4,7 +4,9 @@ use capataz_policy::surfaces::{Counts, Surface};
 use serde_json::{Map, Value, json};
 
 use super::OUTPUT_VERSION;
-use super::input::{Faults, Reader, count, cut, rows, text, things};
+use super::features::Kind;
+use super::input::{Faults, Reader, count, cut, rows, text};
+use super::words::{self, Language};
 
 /// Domains that have a text of their own, the largest ones.
 const DOMAINS: usize = 5;
@@ -25,7 +27,8 @@ pub(super) fn timeline(input: &Value) -> Result<Value, Faults> {
     if surfaces.is_none() && features.is_none() {
         reader.refuse("the input", "surfaces or featureMap");
     }
-    let known = reader.done(Known { surfaces, features, context })?;
+    let language = reader.language(input);
+    let known = reader.done(Known { surfaces, features, context, language })?;
     let mut narratives = vec![known.overview()];
     narratives.extend(known.of_surfaces());
     narratives.extend(known.of_domains());
@@ -37,6 +40,7 @@ struct Known<'i> {
     surfaces: Option<&'i Map<String, Value>>,
     features: Option<&'i Map<String, Value>>,
     context: Option<&'i Map<String, Value>>,
+    language: Language,
 }
 
 impl Known<'_> {
@@ -64,31 +68,36 @@ impl Known<'_> {
     }
 
     fn overview(&self) -> Value {
-        let (counts, sources) = (self.counts(), self.sources());
-        let name = self.context.map(|context| text(context, "name")).unwrap_or_default();
-        let name = if name.trim().is_empty() { "The product".to_owned() } else { cut(name, NAME) };
+        let (language, counts, sources) = (self.language, self.counts(), self.sources());
+        let name = self.context.map(|context| text(context, "name")).filter(|name| !name.trim().is_empty());
+        let name =
+            name.map_or_else(|| language.say("The product", "El producto", &[]), |name| cut(name, NAME));
         let domains = rows(self.features, "domains").count() as u64;
         let features = rows(self.features, "features").count() as u64;
         let paths = counts.total();
-        let mut told = format!("{name} has {}", things(sources.len() as u64, "source", "sources"));
+        let of_sources = language.count(sources.len() as u64, words::SOURCE);
+        let mut told = language.say("{} has {}", "{} tiene {}", &[&name, &of_sources]);
         let mut numbers = vec![json!({"name": "sources", "value": sources.len()})];
         if self.surfaces.is_some() {
-            told.push_str(&format!(" with {}", things(paths, "path", "paths")));
+            told.push_str(&language.say(" with {}", " con {}", &[&language.count(paths, words::PATH)]));
             numbers.push(json!({"name": "paths", "value": u64::try_from(paths).unwrap_or(u64::MAX)}));
         }
         told.push('.');
-        let ranked = counts.ranked();
-        if let Some((surface, most)) = ranked.first() {
-            told.push_str(&format!(
-                " Most of it is {surface}: {most} of {paths} ({}).",
-                percent(*most, paths)
+        if let Some((surface, most)) = counts.ranked().first() {
+            let (most, share) = (format!("{most}"), percent(*most, paths));
+            told.push_str(&language.say(
+                " Most of it is {}: {} of {} ({}).",
+                " La mayor parte es {}: {} de {} ({}).",
+                &[surface.name(), &most, &paths.to_string(), &share],
             ));
         }
         if self.features.is_some() {
-            told.push_str(&format!(
+            let of_features = language.count(features, words::FEATURE);
+            let of_domains = language.count(domains, words::DOMAIN);
+            told.push_str(&language.say(
                 " It has {} in {}.",
-                things(features, "feature", "features"),
-                things(domains, "domain", "domains")
+                " Tiene {} en {}.",
+                &[&of_features, &of_domains],
             ));
             numbers.push(json!({"name": "domains", "value": domains}));
             numbers.push(json!({"name": "features", "value": features}));
@@ -97,7 +106,7 @@ impl Known<'_> {
     }
 
     fn of_surfaces(&self) -> Vec<Value> {
-        let total = self.counts().total();
+        let (language, total) = (self.language, self.counts().total());
         let mut told = Vec::new();
         for (surface, number) in self.counts().ranked() {
             let row = rows(self.surfaces, "summary")
@@ -105,10 +114,14 @@ impl Known<'_> {
             let samples = row.and_then(|row| row.get("samplePaths")).and_then(Value::as_array);
             let samples = samples.into_iter().flatten().filter_map(Value::as_str).take(NAMED);
             let samples: Vec<_> = samples.map(|path| cut(path, NAME)).collect();
-            let (of, share) = (things(number, "path", "paths"), percent(number, total));
-            let mut line = format!("{surface} has {of} of {total} ({share})");
+            let paths = language.count(number, words::PATH);
+            let mut line = language.say(
+                "{} has {} of {} ({})",
+                "{} tiene {} de {} ({})",
+                &[surface.name(), &paths, &total.to_string(), &percent(number, total)],
+            );
             if !samples.is_empty() {
-                line.push_str(&format!(", such as {}", samples.join(", ")));
+                line.push_str(&language.say(", such as {}", ", como {}", &[&samples.join(", ")]));
             }
             line.push('.');
             told.push(json!({"kind": "surface", "title": surface.name(), "text": line,
@@ -131,20 +144,30 @@ impl Known<'_> {
             .filter(|feature| text(feature, "domain") == text(row, "id"))
             .collect();
         let number = features.len() as u64;
-        let named = features.iter().take(NAMED);
-        let named: Vec<_> = named
-            .map(|feature| format!("{} {}", text(feature, "kind"), cut(text(feature, "name"), NAME)))
-            .collect();
+        let language = self.language;
+        let named = features.iter().take(NAMED).map(|feature| {
+            let kind = Kind::ALL.into_iter().find(|kind| kind.name() == text(feature, "kind"));
+            let kind = kind.map_or_else(|| text(feature, "kind"), |kind| language.one(kind.noun()));
+            format!("{kind} {}", cut(text(feature, "name"), NAME))
+        });
+        let named: Vec<_> = named.collect();
         let surface = Surface::parse(text(row, "surface")).unwrap_or(Surface::Unknown);
-        let mut line = format!("{name} has {}, mostly {surface}", things(paths, "path", "paths"));
-        match named.len() {
-            0 => line.push_str(", and no features."),
-            _ => line.push_str(&format!(
+        let of_paths = language.count(paths, words::PATH);
+        let mut line = language.say(
+            "{} has {}, mostly {}",
+            "{} tiene {}, sobre todo {}",
+            &[&name, &of_paths, surface.name()],
+        );
+        if named.is_empty() {
+            line.push_str(&language.say(", and no features.", ", y ninguna funcionalidad.", &[]));
+        } else {
+            let of_features = language.count(number, words::FEATURE);
+            let more = if features.len() > NAMED { ", …" } else { "" };
+            line.push_str(&language.say(
                 ", and {}: {}{}.",
-                things(number, "feature", "features"),
-                named.join(", "),
-                if features.len() > NAMED { ", …" } else { "" }
-            )),
+                ", y {}: {}{}.",
+                &[&of_features, &named.join(", "), more],
+            ));
         }
         json!({"kind": "domain", "title": name, "text": line,
             "numbers": [{"name": "paths", "value": paths}, {"name": "features", "value": number}]})

@@ -266,6 +266,54 @@ fn a_narrative_has_the_numbers_of_the_phases_before() {
 }
 
 #[test]
+fn texts_are_in_the_language_that_is_asked_for_and_nothing_else_differs() {
+    let mut source = shop();
+    source["language"] = json!("es");
+    let context = output(SURFACE_CLASSIFICATION, &source);
+    assert_eq!(
+        context["notes"],
+        "17 archivos, 16 señales; product_core 14 (87 %), como apps/shop/app/(buy)/cart/page.tsx; marketing_surface 2 \
+         (12 %), como apps/website/index.html; 3 paquetes, como shop-root en package.json, @org/shop-app en \
+         apps/shop/package.json, till en crates/till/Cargo.toml"
+    );
+    let english = output(SURFACE_CLASSIFICATION, &shop());
+    assert_eq!(context["surfaceBuckets"], english["surfaceBuckets"]);
+
+    let map = output(FEATURE_EXTRACTION, &json!({"sources": [shop()], "language": "es"}));
+    assert_eq!(
+        map["decisionSummary"],
+        "5 dominios por paquetes y carpetas. 12 funcionalidades: 3 paquetes, 2 programas, 4 rutas, 2 comandos, 1 interfaz."
+    );
+    let surfaces = json!({"surfaces": [{"sourceId": "org/shop"}],
+        "summary": [{"surface": "docs", "signalCount": 1, "samplePaths": ["a.md"]}]});
+    let told = output(NARRATIVE, &json!({"surfaces": surfaces, "featureMap": map, "language": "es"}));
+    let texts: Vec<_> = told["narratives"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|told| told["text"].as_str())
+        .collect();
+    assert_eq!(
+        texts.get(..3),
+        Some(
+            [
+                "El producto tiene 1 fuente con 1 archivo. La mayor parte es docs: 1 de 1 (100 %). Tiene 12 \
+                 funcionalidades en 5 dominios.",
+                "docs tiene 1 archivo de 1 (100 %), como a.md.",
+                "shop-app tiene 6 archivos, sobre todo product_core, y 5 funcionalidades: paquete @org/shop-app, programa \
+                 shopctl, ruta /, ….",
+            ]
+            .as_slice()
+        )
+    );
+    let empty = json!({"sources": [{"sourceId": "s", "paths": []}], "language": "es"});
+    assert_eq!(
+        output(DOMAIN_MAPPING, &empty)["openQuestions"],
+        json!(["¿Para qué sirve s? Ningún archivo suyo lo dice."])
+    );
+}
+
+#[test]
 fn wrong_inputs_are_refused_with_all_their_faults() {
     #[track_caller]
     fn check(agent: &str, input: &Value, expected: &[&str]) {
@@ -296,6 +344,7 @@ fn wrong_inputs_are_refused_with_all_their_faults() {
     );
     check(FEATURE_EXTRACTION, &json!({"sources": {}, "startedAt": "now"}), &["sources", "startedAt"]);
     check(NARRATIVE, &json!({"productContext": {}}), &["surfaces or featureMap"]);
+    check(NARRATIVE, &json!({"surfaces": {}, "language": "de"}), &["language: expected en or es"]);
     check("poet", &json!({}), &["no built-in agent"]);
     let many: Vec<Value> = (0..10_000).map(Value::from).collect();
     let error =
@@ -335,7 +384,7 @@ async fn the_agents_are_served_with_inputs_and_outputs_of_any_size() {
     let Some(Data::Inline(output)) = output.data else { panic!("64 domains are not large") };
     let output: Value = serde_json::from_slice(&output).expect("it is JSON");
     assert_eq!(output["domains"].as_array().map(Vec::len), Some(64));
-    assert_eq!(output["openQuestions"], json!(["What are the 4936 domains beyond the 64 largest?"]));
+    assert_eq!(output["openQuestions"], json!(["What about 4936 domains beyond the 64 largest?"]));
 
     for (data, code) in [
         (None, "VALIDATION_ERROR"),
