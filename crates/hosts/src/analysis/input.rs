@@ -65,7 +65,7 @@ impl Reader {
     }
 
     pub(super) fn source<'i>(&mut self, value: &'i Value, place: &str) -> Option<Source<'i>> {
-        let object = self.object(value, place)?;
+        let object = self.object(value, if place.is_empty() { "the input" } else { place })?;
         let at = |key: &str| if place.is_empty() { key.to_owned() } else { format!("{place}.{key}") };
         let id = object.get("sourceId").and_then(Value::as_str).filter(|id| !id.trim().is_empty());
         if id.is_none() {

@@ -43,7 +43,7 @@ fn this_repository_is_a_product_with_documentation() {
     let source = json!({"sourceId": "org/capataz", "paths": paths, "manifests": manifests});
     let context = analyse(SURFACE_CLASSIFICATION, &source).expect("the input is right");
     assert_eq!(context["classification"], "product_core");
-    for (prefix, surface) in [("crates", "product_core"), ("docs", "docs"), ("xtask", "product_core")] {
+    for (prefix, surface) in [("crates", "product_core"), ("docs", "docs")] {
         let count = paths.iter().filter(|path| path.starts_with(&format!("{prefix}/"))).count();
         assert_eq!(
             bucket(&context, prefix),
