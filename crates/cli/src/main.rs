@@ -15,10 +15,6 @@ mod output;
 mod pipeline_source;
 mod plan_source;
 mod script;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the commands of pipelines will list the sources that they are given")
-)]
 mod sources;
 mod state_file;
 mod watch;

@@ -13,7 +13,8 @@ pub(crate) fn judge(facts: &Facts, verdict: &mut Verdict) {
         for event in &log.events {
             match &event.body {
                 Some(Body::PhaseStarted(started)) if started.phase != completed => {
-                    let text = format!("run {run}: phase {} begins when {completed} are completed", started.phase);
+                    let text =
+                        format!("run {run}: phase {} begins when {completed} are completed", started.phase);
                     verdict.doubled.push(text);
                 }
                 Some(Body::PhaseCompleted(done)) => {

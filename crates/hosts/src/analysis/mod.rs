@@ -30,12 +30,12 @@ use capataz_contracts::v1;
 use capataz_policy::codes;
 use serde_json::Value;
 
-pub use serve::{ANALYSIS_HOST, Analysts};
+pub use serve::{ANALYSIS_HOST, Analysts, agents};
 
-pub const SURFACE_CLASSIFICATION: &str = "surface-classification";
-pub const DOMAIN_MAPPING: &str = "domain-mapping";
-pub const FEATURE_EXTRACTION: &str = "feature-extraction";
-pub const NARRATIVE: &str = "narrative";
+pub const SURFACE_CLASSIFICATION: &str = "capataz.surface-classification";
+pub const DOMAIN_MAPPING: &str = "capataz.domain-mapping";
+pub const FEATURE_EXTRACTION: &str = "capataz.feature-extraction";
+pub const NARRATIVE: &str = "capataz.narrative";
 
 /// The agents in the order of the seed's phases.
 pub const AGENTS: [&str; 4] = [SURFACE_CLASSIFICATION, DOMAIN_MAPPING, FEATURE_EXTRACTION, NARRATIVE];

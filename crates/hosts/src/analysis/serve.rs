@@ -57,21 +57,27 @@ fn answer(agent: &str, input: &[u8]) -> Result<Bytes, Box<v1::Error>> {
     analyse(agent, &input).map(|output| output.to_string().into())
 }
 
+/// The built-in agents, as they are known before anything connects.
+#[must_use]
+pub fn agents() -> Vec<v1::Agent> {
+    let agent = |(name, schema): (&str, &str)| v1::Agent {
+        name: name.to_owned(),
+        category: "built-in".to_owned(),
+        kind: v1::AgentKind::Task as i32,
+        output_schema: schema.to_owned(),
+        max_concurrency: SLOTS,
+        ..v1::Agent::default()
+    };
+    AGENTS.into_iter().zip(OUTPUT_SCHEMAS).map(agent).collect()
+}
+
 impl Serve for Analysts {
     fn name(&self) -> &'static str {
         ANALYSIS_HOST
     }
 
     fn agents(&self) -> Vec<v1::Agent> {
-        let agent = |(name, schema): (&str, &str)| v1::Agent {
-            name: name.to_owned(),
-            category: "built-in".to_owned(),
-            kind: v1::AgentKind::Task as i32,
-            output_schema: schema.to_owned(),
-            max_concurrency: SLOTS,
-            ..v1::Agent::default()
-        };
-        AGENTS.into_iter().zip(OUTPUT_SCHEMAS).map(agent).collect()
+        agents()
     }
 
     async fn perform(
