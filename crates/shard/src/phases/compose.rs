@@ -4,23 +4,36 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use capataz_contracts::reference::{self, Grammar, Room};
-use capataz_contracts::validate::PHASE_ITEMS_MAX;
+use capataz_contracts::validate::{INLINE_MAX, PHASE_ITEMS_MAX};
 use capataz_contracts::{Violation, json, v1};
 use capataz_engine::{Composition, KnownPhase};
 use capataz_judge::JUDGED_MAX;
 use capataz_policy::codes;
 use serde_json::Value;
 
-use super::{Contents, Failed, INPUTS_MAX, PIPELINE_INPUT_MAX, VALUES_MAX, payload_of, value_of};
+use super::{Contents, Failed, INPUTS_MAX, PIPELINE_INPUT_MAX, VALUES_MAX, payload_within, value_of};
+
+/// The most bytes of all inputs that stay in the event by which their phase begins.
+const INLINE_TOTAL: usize = 512 * 1024;
 
 /// One payload for each item that is wanted, or for the phase.
 pub(super) fn inputs(composition: &Composition, contents: &dyn Contents) -> Result<Vec<v1::Payload>, Failed> {
     if let Some(given) = &composition.given {
         let wanted = composition.items.as_ref().map_or(1, Vec::len);
-        return Ok(vec![given.clone(); wanted]);
+        let given = match &given.data {
+            Some(v1::payload::Data::Inline(text)) => payload_within(text, share_of(wanted), contents)?,
+            Some(v1::payload::Data::Blob(_)) | None => given.clone(),
+        };
+        return Ok(vec![given; wanted]);
     }
     let values = values(composition, contents)?;
-    values.iter().map(|value| payload_of(value.to_string().as_bytes(), contents)).collect()
+    let share = share_of(values.len());
+    values.iter().map(|value| payload_within(value.to_string().as_bytes(), share, contents)).collect()
+}
+
+/// The most bytes of one of so many inputs that stays in the event by which their phase begins.
+fn share_of(inputs: usize) -> usize {
+    (INLINE_TOTAL / inputs.max(1)).min(INLINE_MAX)
 }
 
 /// The same, as values.
