@@ -15,6 +15,7 @@ mod output;
 mod pipeline_source;
 mod plan_source;
 mod script;
+mod sources;
 mod state_file;
 mod watch;
 

@@ -10,7 +10,9 @@ use capataz_display::words::{fill, words};
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;
+use crate::output::Output;
 use crate::plan_source::{format_of, name_of, read};
+use crate::sources::{LeftOut, Source};
 
 /// The folder in which pipelines are looked for by their names.
 const FOLDER: &str = "pipelines";
@@ -22,7 +24,23 @@ struct BuiltIn {
     schemas: &'static [(&'static str, &'static str)],
 }
 
-const BUILT_IN: &[BuiltIn] = &[];
+const BUILT_IN: &[BuiltIn] = &[BuiltIn {
+    name: "product-analysis",
+    text: include_str!("../../../pipelines/product-analysis.toml"),
+    schemas: &[
+        ("../schemas/source-context.json", include_str!("../../../schemas/source-context.json")),
+        ("../schemas/product-context.json", include_str!("../../../schemas/product-context.json")),
+        ("../schemas/feature-map.json", include_str!("../../../schemas/feature-map.json")),
+        (
+            "../schemas/timeline-interpretation.json",
+            include_str!("../../../schemas/timeline-interpretation.json"),
+        ),
+    ],
+}];
+
+/// The key of the input whose values are folders, and the one that their sources are under.
+const FOLDERS: &str = "path";
+const SOURCES: &str = "sources";
 
 /// A pipeline that can be run by its name.
 pub struct Known {
@@ -112,7 +130,7 @@ fn parse_built_in(built_in: &BuiltIn) -> Result<v1::Pipeline, Vec<Violation>> {
 ///
 /// # Errors
 /// What is given is no part of an input.
-pub fn input(given: &[String], file: Option<&Path>) -> Result<Option<Vec<u8>>, Failure> {
+pub fn input(given: &[String], file: Option<&Path>, out: &mut Output) -> Result<Option<Vec<u8>>, Failure> {
     if let Some(file) = file {
         let bytes = read(file).map_err(|error| {
             Failure::invalid(fill(words().contract.cannot_read, &[&name_of(file), &error.to_string()]))
@@ -123,13 +141,35 @@ pub fn input(given: &[String], file: Option<&Path>) -> Result<Option<Vec<u8>>, F
         return Ok(None);
     }
     let mut input = Map::new();
+    let mut sources = Vec::new();
     for part in given {
         let (key, value) = part_of(part)?;
+        if key == FOLDERS
+            && let Some(folder) = value.as_str()
+        {
+            let source = source_of(Path::new(folder))?;
+            let LeftOut { names, beyond } = source.left_out;
+            if names + beyond > 0 {
+                out.note(&fill(words().pipelines.left_out, &[folder, &(names + beyond).to_string()]));
+            }
+            sources.push(source.input());
+            continue;
+        }
         if input.insert(key.clone(), value).is_some() {
             return Err(Failure::invalid(fill(words().pipelines.twice, &[&key])));
         }
     }
+    if !sources.is_empty() && input.insert(SOURCES.to_owned(), Value::Array(sources)).is_some() {
+        return Err(Failure::invalid(fill(words().pipelines.twice, &[SOURCES])));
+    }
     Ok(Some(Value::Object(input).to_string().into_bytes()))
+}
+
+/// A folder as a source.
+fn source_of(folder: &Path) -> Result<Source, Failure> {
+    Source::of(folder).map_err(|error| {
+        Failure::invalid(fill(words().contract.cannot_read, &[&name_of(folder), &error.to_string()]))
+    })
 }
 
 fn part_of(part: &str) -> Result<(String, Value), Failure> {

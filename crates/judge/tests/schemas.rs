@@ -1,6 +1,6 @@
 //! The schemas of the four outputs of seed 003: examples pass, and each corruption is told with its place and its rule.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
 use capataz_judge::{JUDGED_MAX, Schema};
 use serde_json::{Value, json};

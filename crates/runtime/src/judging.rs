@@ -1,10 +1,12 @@
 //! What runs want to know of payloads, beside the shards' thread: a few at a time, each within bounds of memory and work.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use capataz_contracts::v1;
+use capataz_contracts::v1::{self, SchemaViolation};
 use capataz_engine::{Computed, Judgement, Query, Verdict};
+use capataz_judge::Schema;
 use capataz_shard::blob_hash;
 use capataz_shard::phases::{self, Contents, Unavailable, Unread};
 use capataz_store::{Millis, Store};
@@ -14,13 +16,13 @@ use tokio::sync::Semaphore;
 use crate::clock;
 
 /// Queries that are answered at once.
-pub(crate) const JUDGES: usize = 2;
+const JUDGES: usize = 2;
 /// What is waited before something is tried again that could not be read or written. Milliseconds.
 const AGAIN_MS: &[u64] = &[100, 250, 500, 1_000, 2_000, 4_000, 8_000];
 
 /// Judges, and says what was judged. There is always a verdict, for somebody waits for it.
 pub(crate) async fn verdict(
-    judges: &Semaphore,
+    judges: &Judges,
     tasks: &Handle,
     store: Arc<dyn Store>,
     judgement: Judgement,
@@ -35,7 +37,7 @@ pub(crate) async fn verdict(
 
 /// What a phase wants to know. There is always an answer.
 pub(crate) async fn computed(
-    judges: &Semaphore,
+    judges: &Judges,
     tasks: &Handle,
     store: Arc<dyn Store>,
     query: Query,
@@ -47,7 +49,7 @@ pub(crate) async fn computed(
 
 /// What comes of it, after as many attempts as there are waits, and one; `None` where it comes to nothing.
 async fn patiently<T: Send + 'static>(
-    judges: &Semaphore,
+    judges: &Judges,
     tasks: &Handle,
     store: Arc<dyn Store>,
     waits: &[u64],
@@ -58,8 +60,9 @@ async fn patiently<T: Send + 'static>(
     loop {
         {
             // Nobody closes it.
-            let _permit = judges.acquire().await;
-            let (compute, blobs) = (Arc::clone(&compute), Blobs(Arc::clone(&store)));
+            let _permit = judges.free.acquire().await;
+            let compute = Arc::clone(&compute);
+            let blobs = Blobs { store: Arc::clone(&store), schemas: Arc::clone(&judges.schemas) };
             match tasks.spawn_blocking(move || compute(&blobs)).await {
                 Ok(Ok(computed)) => return Some(computed),
                 Ok(Err(error)) => tracing::warn!(%error, "a query of a run waits"),
@@ -70,8 +73,53 @@ async fn patiently<T: Send + 'static>(
     }
 }
 
-/// The blobs of the store.
-struct Blobs(Arc<dyn Store>);
+/// Schemas that were compiled, the newest first.
+#[derive(Default)]
+pub(crate) struct Schemas(Mutex<VecDeque<(String, Arc<Schema>)>>);
+
+/// Compiled schemas that are kept: each of them has at most 1 MiB of patterns, and most of them none.
+const SCHEMAS: usize = 32;
+
+impl Schemas {
+    fn compiled(&self, text: &str) -> Result<Arc<Schema>, SchemaViolation> {
+        if let Some(known) = self.known(text) {
+            return Ok(known);
+        }
+        let compiled = Arc::new(capataz_judge::compiled(text)?);
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.truncate(SCHEMAS - 1);
+        kept.push_front((text.to_owned(), Arc::clone(&compiled)));
+        Ok(compiled)
+    }
+
+    fn known(&self, text: &str) -> Option<Arc<Schema>> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = kept.iter().position(|(known, _)| known == text)?;
+        let known = kept.remove(place)?;
+        let compiled = Arc::clone(&known.1);
+        kept.push_front(known);
+        Some(compiled)
+    }
+}
+
+/// What queries are answered with.
+#[derive(Clone)]
+pub(crate) struct Judges {
+    free: Arc<Semaphore>,
+    schemas: Arc<Schemas>,
+}
+
+impl Judges {
+    pub(crate) fn new() -> Self {
+        Self { free: Arc::new(Semaphore::new(JUDGES)), schemas: Arc::default() }
+    }
+}
+
+/// The blobs of the store, and schemas that were compiled.
+struct Blobs {
+    store: Arc<dyn Store>,
+    schemas: Arc<Schemas>,
+}
 
 impl Contents for Blobs {
     fn read(&self, blob: &v1::BlobRef, most: usize) -> Result<Vec<u8>, Unread> {
@@ -80,9 +128,9 @@ impl Contents for Blobs {
             tracing::error!(error = &error as &dyn std::error::Error, "a blob cannot be read");
             Unread::Unavailable
         };
-        let size = self.0.blob_size(hash).map_err(unread)?.ok_or(Unread::Missing)?;
+        let size = self.store.blob_size(hash).map_err(unread)?.ok_or(Unread::Missing)?;
         if usize::try_from(size).is_ok_and(|size| size <= most) {
-            let contents = self.0.read_blob(hash, 0, most).map_err(unread)?.ok_or(Unread::Missing)?;
+            let contents = self.store.read_blob(hash, 0, most).map_err(unread)?.ok_or(Unread::Missing)?;
             return Ok(contents.to_vec());
         }
         Err(Unread::TooLarge { size })
@@ -90,10 +138,14 @@ impl Contents for Blobs {
 
     fn keep(&self, contents: &[u8]) -> Result<v1::BlobRef, Unread> {
         let at = Millis(clock::now().wall.0);
-        let put = self.0.put_blob(contents, at).map_err(|error| {
+        let put = self.store.put_blob(contents, at).map_err(|error| {
             tracing::error!(error = &error as &dyn std::error::Error, "a blob cannot be written");
             Unread::Unavailable
         })?;
         Ok(v1::BlobRef { blake3: put.to_string(), size: contents.len() as u64, answer: None })
+    }
+
+    fn compiled(&self, schema: &str) -> Result<Arc<Schema>, SchemaViolation> {
+        self.schemas.compiled(schema)
     }
 }

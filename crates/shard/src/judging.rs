@@ -14,6 +14,7 @@ use crate::api::{Answer, Declined};
 use crate::requests::OVERLOADED;
 use crate::shard::{Mode, Output, ReplyId, Shard};
 use crate::touched::Kept;
+use crate::workers::task_of;
 
 /// A command that waits for a verdict.
 struct Waiting {
@@ -42,7 +43,7 @@ pub(crate) struct Judging {
     /// How many outputs of a run wait.
     of_runs: BTreeMap<RunId, usize>,
     /// Outputs that are not being judged yet.
-    queue: VecDeque<(u64, Box<Judgement>)>,
+    queue: VecDeque<u64>,
     /// Values that are being judged, also those of callers that no longer wait.
     open: usize,
     open_outputs: usize,
@@ -152,25 +153,45 @@ impl Shard {
         lease: Lease,
         output: v1::Payload,
         (log, usage): (String, Option<v1::Usage>),
-        judgement: Judgement,
     ) {
         let worker = worker.to_owned();
         let waiting = WaitingOutput { connection, worker, lease, output, log, usage };
         let number = self.judging.add_output(waiting);
-        self.judging.queue.push_back((number, Box::new(judgement)));
+        self.judging.queue.push_back(number);
         self.judge_next();
     }
 
+    /// Has as many outputs judged as may be at once. What is to be judged is said only now: the others hold no schema.
     fn judge_next(&mut self) {
         while self.judging.open_outputs < MAX_OPEN
-            && let Some((number, judgement)) = self.judging.queue.pop_front()
+            && let Some(number) = self.judging.queue.pop_front()
         {
-            // Its worker may have been heard otherwise.
             let Some(waiting) = self.judging.outputs.get(&number) else { continue };
-            self.judging.open_outputs += 1;
-            let run = waiting.lease.run;
-            self.out(Output::Query { run, query: QueryId(number), asked: Query::Judge(judgement) });
+            let (lease, worker) = (&waiting.lease, waiting.worker.as_str());
+            let slot = self.runs.get(lease.run);
+            let judgement = slot.and_then(|slot| {
+                slot.state.output_to_judge(task_of(lease), lease.token, worker, &waiting.output)
+            });
+            let run = lease.run;
+            match judgement {
+                Some(judgement) => {
+                    self.judging.open_outputs += 1;
+                    let asked = Query::Judge(Box::new(judgement));
+                    self.out(Output::Query { run, query: QueryId(number), asked });
+                }
+                // Its lease is over.
+                None => self.hear_unjudged(number),
+            }
         }
+    }
+
+    /// The worker's result needs no verdict any more.
+    fn hear_unjudged(&mut self, number: u64) {
+        let Some(waiting) = self.judging.take_output(QueryId(number)) else { return };
+        let WaitingOutput { connection, worker, lease, output, log, usage } = waiting;
+        let run = lease.run;
+        self.report(connection, &worker, lease, Report::Completed(output), log, usage);
+        self.arm(run);
     }
 
     /// An output was judged: the worker's result is heard, now with the verdict.

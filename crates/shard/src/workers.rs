@@ -241,9 +241,9 @@ impl Shard {
             Report::Completed(output) => slot.state.output_to_judge(task, lease.token, worker, output),
             _ => None,
         };
-        if let (Some(judgement), Report::Completed(output)) = (unjudged, &report) {
+        if let (Some(_), Report::Completed(output)) = (unjudged, &report) {
             let output = output.clone();
-            return self.await_output(connection, worker, lease, output, (log, usage), judgement);
+            return self.await_output(connection, worker, lease, output, (log, usage));
         }
         if let Report::Completed(output) | Report::Judged(output, _) | Report::Cancelled(Some(output)) =
             &report

@@ -91,7 +91,7 @@ fn done(text: &str, document: serde_json::Value, out: &mut Output) -> Outcome {
 async fn start(args: PipelineRunArgs, global: &Global, out: &mut Output) -> Outcome {
     let mut pipeline = source::load(&args.pipeline, args.format.map(Into::into))?;
     pipeline.product_id = args.product.or(pipeline.product_id);
-    let input = source::input(&args.inputs, args.input_file.as_deref())?;
+    let input = source::input(&args.inputs, args.input_file.as_deref(), out)?;
     let daemon = Daemon::connect(global).await?;
     if let Some(contents) = input {
         let data = if source::is_inline(&contents) {

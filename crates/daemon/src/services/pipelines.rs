@@ -42,3 +42,10 @@ impl PipelineService for Pipelines {
         Ok(Response::new(v1::RollbackPipelineResponse { seq }))
     }
 }
+
+/// The agent that an answer to a question about a blocked phase names.
+pub(super) fn named_agent(value: &v1::Payload) -> Option<String> {
+    let Some(v1::payload::Data::Inline(text)) = &value.data else { return None };
+    let value: serde_json::Value = serde_json::from_slice(text).ok()?;
+    value.get("agent")?.as_str().map(str::to_owned)
+}

@@ -9,6 +9,7 @@ use crate::effect::Effect;
 use crate::fold::state::Phase;
 use crate::input::TaskRef;
 use crate::machine::Step;
+use crate::planted::{self, Fault};
 
 /// Asks the machine what comes next, and carries its steps out, until something is waited for.
 pub(super) fn advance(turn: &mut Turn<'_>) -> Result<(), Refusal> {
@@ -82,6 +83,9 @@ pub(super) fn carry_out(turn: &mut Turn<'_>, steps: Vec<Step>) -> Result<bool, R
             })),
             Step::EndTasks(tasks, reason) => {
                 for task in tasks {
+                    if planted::is(Fault::RollbackKeepsLease) && turn.state.lease_of(task).is_some() {
+                        continue;
+                    }
                     let ending = settle::cancelled(turn, task, reason)?;
                     settle::settle_without_advance(turn, task, ending)?;
                 }

@@ -25,7 +25,8 @@ impl RunState {
         output: &v1::Payload,
     ) -> Option<Judgement> {
         let is_holder = self.lease_of(task) == Some((lease, worker));
-        if !is_holder || self.is_finished() {
+        let skipped = planted::is(Fault::VerdictSkippedAfterRestart) && self.leases_since_load == 0;
+        if !is_holder || self.is_finished() || skipped {
             return None;
         }
         let schemas: Vec<String> = self.rules().schemas_of(self, task).into_iter().cloned().collect();
@@ -72,7 +73,7 @@ pub(super) fn found(
             Some(verdict) if verdict.judged == judgement => Ok(Found {
                 violations: verdict.violations.clone(),
                 value: verdict.value.clone(),
-                corrected: verdict.corrected.clone(),
+                corrected: verdict.corrected.clone().filter(|_| !planted::is(Fault::CorrectionLost)),
             }),
             _ => Err(Refusal::Unjudged),
         },

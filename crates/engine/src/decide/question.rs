@@ -95,12 +95,12 @@ pub(super) fn outcome(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refusal>
     Ok(())
 }
 
-/// The output that a person may name: what the worker of the lease has declared, else anything.
+/// The output that a person may name: what the kind wants of it or the worker of the lease has declared, else anything.
 fn output_of(state: &RunState, task: TaskRef) -> v1::AnswerType {
     let options = vec![SUCCEEDED.to_owned()];
-    match state.output_schema(task) {
+    match state.rules().schemas_of(state, task).first() {
         Some(schema) => {
-            v1::AnswerType { media_type: JSON_MEDIA_TYPE.to_owned(), options, schema: schema.clone() }
+            v1::AnswerType { media_type: JSON_MEDIA_TYPE.to_owned(), options, schema: (*schema).clone() }
         }
         None => v1::AnswerType { media_type: "*/*".to_owned(), options, schema: String::new() },
     }

@@ -24,8 +24,9 @@ impl<'s, 'v> Evaluation<'s, 'v> {
             }
             (Rule::OneOfValues { allowed, lowers }, _) => {
                 self.spend_on(allowed.len());
-                let is_one = allowed.iter().any(|allowed| self.is_wanted(allowed, value));
-                if !is_one && !(*lowers && self.is_one_in_lower_case(allowed, value)) {
+                let is_one = allowed.iter().any(|allowed| self.is_wanted(allowed, value))
+                    || (*lowers && self.is_one_in_lower_case(allowed, value));
+                if !is_one {
                     let listed = allowed.iter().take(LISTED).map(|allowed| value_shown(&allowed.value));
                     let mut listed = listed.collect::<Vec<_>>().join(", ");
                     if allowed.len() > LISTED {

@@ -21,7 +21,7 @@ use std::fmt;
 pub use check::{BUCKETS_REQUIRED, check_source_context};
 pub use prefix::{Prefixes, prefix_fault};
 pub use report::REPORTED_MAX;
-pub use rules::{Signals, surface_of};
+pub use rules::{Signals, surface_of, surface_of_folder};
 pub use summary::{SAMPLE_PATHS, entry, share, summarize};
 
 /// A surface of a product. The order is that of the names.

@@ -123,7 +123,6 @@ const PRODUCT: &[&str] = &[
     "core",
     "crates",
     "desktop",
-    "e2e",
     "frontend",
     "internal",
     "ios",
@@ -146,14 +145,15 @@ const PRODUCT: &[&str] = &[
     "source",
     "sources",
     "src",
-    "test",
-    "tests",
     "web",
     "webapp",
 ];
 
 /// Folders in which the names of folders are those of modules: a module `docs` or `infra` is product code.
 const SOURCES: &[&str] = &["cmd", "internal", "lib", "pkg", "source", "sources", "src"];
+
+/// Folders of tests, which belong to what they test: a tree of folders within them is an example for a test.
+const TESTS: &[&str] = &["__tests__", "e2e", "fixtures", "test", "testdata", "tests"];
 
 /// Files about the folder that they are in, by the name in front of the first dot.
 const ABOUT: &[&str] = &[
@@ -247,7 +247,7 @@ const PRODUCT_ENDINGS: &[&str] = &[
 
 /// The surface that a folder of this name makes of what is below it.
 #[must_use]
-pub(super) fn surface_of_folder(name: &str) -> Option<Surface> {
+pub fn surface_of_folder(name: &str) -> Option<Surface> {
     let name = name.to_ascii_lowercase();
     let tables = [
         (MARKETING, Surface::MarketingSurface),
@@ -261,7 +261,7 @@ pub(super) fn surface_of_folder(name: &str) -> Option<Surface> {
 /// The surface that a path counts for. The first of these decides:
 ///
 /// 1. the outermost folder that has the name of a surface other than the product; within sources, only the names of
-///    marketing sites count,
+///    marketing sites count, and below a folder of tests everything is `product_core`,
 /// 2. the kind of the file: documentation, infrastructure, a notebook,
 /// 3. a folder of a product, a manifest, or a file of source code: `product_core`,
 /// 4. else it is `unknown`, which is no signal.
@@ -273,6 +273,7 @@ pub fn surface_of(path: &str) -> Surface {
     for folder in folders.split('/') {
         match surface_of_folder(folder) {
             Some(surface) if !is_source || surface == Surface::MarketingSurface => return surface,
+            _ if has(TESTS, folder) => return Surface::ProductCore,
             _ => {}
         }
         is_product |= has(PRODUCT, folder);
@@ -375,6 +376,7 @@ mod tests {
             EXPERIMENTS,
             PRODUCT,
             SOURCES,
+            TESTS,
             DOCS_FILES,
             DOCS_ENDINGS,
             INFRA_FILES,
@@ -389,7 +391,7 @@ mod tests {
 
     #[test]
     fn no_folder_has_two_surfaces() {
-        let tables = [MARKETING, DOCS, INFRA, EXPERIMENTS, PRODUCT];
+        let tables = [MARKETING, DOCS, INFRA, EXPERIMENTS, PRODUCT, TESTS];
         let mut all: Vec<_> = tables.iter().flat_map(|table| table.iter()).collect();
         let count = all.len();
         all.sort();

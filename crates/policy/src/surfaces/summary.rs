@@ -169,7 +169,6 @@ impl<'e> Entry<'e> {
 }
 
 /// One entry: the id of its source in lower case, the entry, and its own paths.
-#[expect(clippy::type_complexity, reason = "it is taken apart at once")]
 fn read<'e>(
     value: &'e Value,
     index: usize,

@@ -4,26 +4,36 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use capataz_contracts::reference::{self, Grammar, Room};
-use capataz_contracts::validate::PHASE_ITEMS_MAX;
+use capataz_contracts::validate::{INLINE_MAX, PHASE_ITEMS_MAX};
 use capataz_contracts::{Violation, json, v1};
 use capataz_engine::{Composition, KnownPhase};
 use capataz_judge::JUDGED_MAX;
 use capataz_policy::codes;
 use serde_json::Value;
 
-use super::{Contents, Failed, INPUTS_MAX, PIPELINE_INPUT_MAX, VALUES_MAX, payload_of, value_of};
+use super::{Contents, Failed, INPUTS_MAX, PIPELINE_INPUT_MAX, VALUES_MAX, payload_within, value_of};
+
+/// The most bytes of all inputs that stay in the event by which their phase begins.
+const INLINE_TOTAL: usize = 512 * 1024;
 
 /// One payload for each item that is wanted, or for the phase.
-pub(super) fn inputs(
-    composition: &Composition,
-    contents: &dyn Contents,
-) -> Result<Vec<v1::Payload>, Failed> {
+pub(super) fn inputs(composition: &Composition, contents: &dyn Contents) -> Result<Vec<v1::Payload>, Failed> {
     if let Some(given) = &composition.given {
         let wanted = composition.items.as_ref().map_or(1, Vec::len);
-        return Ok(vec![given.clone(); wanted]);
+        let given = match &given.data {
+            Some(v1::payload::Data::Inline(text)) => payload_within(text, share_of(wanted), contents)?,
+            Some(v1::payload::Data::Blob(_)) | None => given.clone(),
+        };
+        return Ok(vec![given; wanted]);
     }
     let values = values(composition, contents)?;
-    values.iter().map(|value| payload_of(value.to_string().as_bytes(), contents)).collect()
+    let share = share_of(values.len());
+    values.iter().map(|value| payload_within(value.to_string().as_bytes(), share, contents)).collect()
+}
+
+/// The most bytes of one of so many inputs that stays in the event by which their phase begins.
+fn share_of(inputs: usize) -> usize {
+    (INLINE_TOTAL / inputs.max(1)).min(INLINE_MAX)
 }
 
 /// The same, as values.
@@ -82,9 +92,10 @@ impl Composing<'_> {
     fn list(&mut self, reference: &str) -> Result<Vec<Value>, Failed> {
         match self.resolve(&Value::String(reference.to_owned()), None)? {
             Value::Array(items) if items.len() <= PHASE_ITEMS_MAX => Ok(items),
-            Value::Array(items) => {
-                Err(unresolved(format!("{reference} has {} items; at most {PHASE_ITEMS_MAX} are allowed", items.len())))
-            }
+            Value::Array(items) => Err(unresolved(format!(
+                "{reference} has {} items; at most {PHASE_ITEMS_MAX} are allowed",
+                items.len()
+            ))),
             _ => Err(unresolved(format!("{reference} is no list"))),
         }
     }
@@ -111,11 +122,9 @@ impl Composing<'_> {
         let Some((phase, what)) = name.rsplit_once('.') else { return Ok(None) };
         let Some(phase) = self.composition.phases.get(phase) else { return Ok(None) };
         match what {
-            "summary" => phase
-                .summary
-                .as_ref()
-                .map(|summary| value_of(summary, JUDGED_MAX, self.contents))
-                .transpose(),
+            "summary" => {
+                phase.summary.as_ref().map(|summary| value_of(summary, JUDGED_MAX, self.contents)).transpose()
+            }
             "output" => self.outputs(phase).map(Some),
             _ => Ok(None),
         }

@@ -1,7 +1,7 @@
 //! What an attempt is given after one whose output was rejected.
 
-use capataz_contracts::{json, v1};
 use capataz_contracts::v1::SchemaViolation;
+use capataz_contracts::{json, v1};
 use capataz_engine::Rule;
 use serde_json::{Map, Value, json};
 
@@ -35,7 +35,8 @@ pub(super) fn input(
     });
     let mut correction = json!({ "attempt": rule.attempt, "violations": listed.collect::<Vec<_>>() });
     let rejected = output.filter(|output| output.len() <= OUTPUT_MAX);
-    if let (Some(Ok(output)), Some(correction)) = (rejected.map(json::from_slice), correction.as_object_mut()) {
+    if let (Some(Ok(output)), Some(correction)) = (rejected.map(json::from_slice), correction.as_object_mut())
+    {
         correction.insert("output".to_owned(), output);
     }
     input.insert(CORRECTION.to_owned(), correction);

@@ -8,11 +8,12 @@ mod summarize;
 mod tests;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use capataz_contracts::json::JSON_MEDIA_TYPE;
-use capataz_contracts::validate::INLINE_MAX;
-use capataz_contracts::v1::{self, OutputCheck, SchemaViolation, payload::Data};
 use capataz_contracts::json;
+use capataz_contracts::json::JSON_MEDIA_TYPE;
+use capataz_contracts::v1::{self, OutputCheck, SchemaViolation, payload::Data};
+use capataz_contracts::validate::INLINE_MAX;
 use capataz_engine::{Computed, Judgement, Query, Rule, UNJUDGED, Verdict};
 use capataz_judge::{JUDGED_MAX, Schema};
 use capataz_policy::codes;
@@ -41,6 +42,14 @@ pub trait Contents {
     /// # Errors
     /// [`Unread::Unavailable`].
     fn keep(&self, contents: &[u8]) -> Result<v1::BlobRef, Unread>;
+
+    /// A schema that can judge; the same ones are asked for again and again.
+    ///
+    /// # Errors
+    /// The violation of every value by a text that is no schema.
+    fn compiled(&self, schema: &str) -> Result<Arc<Schema>, SchemaViolation> {
+        capataz_judge::compiled(schema).map(Arc::new)
+    }
 }
 
 /// Why there are no contents.
@@ -70,7 +79,6 @@ impl From<v1::Error> for Failed {
         Self::With(error)
     }
 }
-
 
 /// Computes what a phase wants to know; `None` where the query asks for something else.
 ///
@@ -113,15 +121,27 @@ pub fn verdict(judged: Judgement, contents: &dyn Contents) -> Result<Verdict, Un
             return rejected(judged, None, violations, contents);
         }
     };
+    let mut schemas = Vec::with_capacity(judged.schemas.len());
+    for schema in &judged.schemas {
+        match contents.compiled(schema) {
+            Ok(schema) => schemas.push(schema),
+            Err(violation) => return Ok(Verdict::on(judged, vec![violation])),
+        }
+    }
+    let judge = |text: &[u8]| {
+        let found =
+            schemas.iter().map(|schema| capataz_judge::judge_by(schema, &judged.value.media_type, text));
+        found.into_iter().find(|violations| !violations.is_empty()).unwrap_or_default()
+    };
     let Some(rule) = judged.rule.clone() else {
-        let violations = capataz_judge::judge_all(&judged.schemas, &judged.value.media_type, &text);
+        let violations = judge(&text);
         return Ok(Verdict::on(judged, violations));
     };
-    let lowered = lowered(&judged.schemas, &text);
+    let lowered = lowered(&schemas, &text);
     let counted = lowered.as_deref().unwrap_or(&text);
-    let mut violations = match judged.schemas.as_slice() {
+    let mut violations = match schemas.as_slice() {
         [] => capataz_judge::judge("true", &judged.value.media_type, counted),
-        schemas => capataz_judge::judge_all(schemas, &judged.value.media_type, counted),
+        _ => judge(counted),
     };
     if violations.is_empty() && !rule.checks.is_empty() {
         violations = checked(&rule, counted, contents)?;
@@ -147,10 +167,9 @@ pub fn unjudged(judged: Judgement) -> Verdict {
 }
 
 /// The text with everything in lower case that its schemas mark; `None` where that is the text itself.
-fn lowered(schemas: &[String], text: &[u8]) -> Option<Vec<u8>> {
+fn lowered(schemas: &[Arc<Schema>], text: &[u8]) -> Option<Vec<u8>> {
     let mut lowered: Option<Vec<u8>> = None;
     for schema in schemas {
-        let Ok(schema) = Schema::compile(schema) else { continue };
         if let Some(changed) = schema.lowered(lowered.as_deref().unwrap_or(text)) {
             lowered = Some(changed);
         }
@@ -230,7 +249,12 @@ fn value_of(payload: &v1::Payload, most: usize, contents: &dyn Contents) -> Resu
 
 /// A payload of JSON: inline where it is small enough, else a blob.
 fn payload_of(text: &[u8], contents: &dyn Contents) -> Result<v1::Payload, Failed> {
-    let data = if text.len() <= INLINE_MAX {
+    payload_within(text, INLINE_MAX, contents)
+}
+
+/// A payload of JSON: inline where it has at most so many bytes, else a blob.
+fn payload_within(text: &[u8], most: usize, contents: &dyn Contents) -> Result<v1::Payload, Failed> {
+    let data = if text.len() <= most {
         Data::Inline(text.to_vec().into())
     } else {
         Data::Blob(contents.keep(text).map_err(|_| Failed::Unavailable)?)

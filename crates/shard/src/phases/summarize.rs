@@ -46,7 +46,10 @@ fn of_surfaces(summing: &Summing, outputs: &[Value], contents: &dyn Contents) ->
     let entries = inputs.iter().zip(outputs).map(|(input, output)| surfaces::entry(input, output));
     surfaces::summarize(&Value::Array(entries.collect())).map_err(|violations| {
         let shown = violations.first().map(capataz_judge::shown).unwrap_or_default();
-        Failed::With(codes::error(codes::VALIDATION_ERROR, format!("the surfaces cannot be summarized: {shown}")))
+        Failed::With(codes::error(
+            codes::VALIDATION_ERROR,
+            format!("the surfaces cannot be summarized: {shown}"),
+        ))
     })
 }
 

@@ -271,7 +271,8 @@ impl Kind for PipelineState {
 
     fn schemas_of<'a>(&'a self, run: &'a RunState, task: TaskRef) -> Vec<&'a String> {
         let wanted = self.rule_of(task).and_then(|rule| rule.schema.as_ref());
-        wanted.into_iter().chain(run.output_schema(task)).collect()
+        let declared = run.output_schema(task).filter(|declared| wanted != Some(*declared));
+        wanted.into_iter().chain(declared).collect()
     }
 
     fn checks_of(&self, task: TaskRef) -> Option<Vec<v1::OutputCheck>> {

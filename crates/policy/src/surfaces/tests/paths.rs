@@ -44,6 +44,15 @@ fn within_sources_only_the_names_of_sites_count() {
 }
 
 #[test]
+fn tests_belong_to_what_they_test() {
+    check(
+        &["tests/fixtures/website/index.html", "crates/a/tests/docs/a.md", "e2e/main.tf", "test/a"],
+        Surface::ProductCore,
+    );
+    check(&["website/tests/a.ts"], Surface::MarketingSurface);
+}
+
+#[test]
 fn names_count_as_whole_segments_and_only_of_folders() {
     check(&["apps/websites-api/main.go", "src/docs.rs", "infrared/a.py"], Surface::ProductCore);
     check(&["docs", "website", "infra", "docsx/a"], Surface::Unknown);
