@@ -3,14 +3,14 @@
 use capataz_contracts::v1;
 use capataz_contracts::v1::event::Body;
 
-use super::script_lines;
+use super::{pipeline_lines, script_lines};
 use capataz_display::answer::{self, call_reason};
 use capataz_display::error::{is_told_at_once, one_line, severity, with_cause};
 use capataz_display::format::{exactly, offset, share, took};
 use capataz_display::frame::{visible, visible_block};
 use capataz_display::model::Run;
 use capataz_display::paint::{Paint, Tone};
-use capataz_display::run::{outcome_name, outcome_tone, size_of};
+use capataz_display::run::{how_to_answer, outcome_name, outcome_tone, size_of};
 use capataz_display::wave::policy_name;
 use capataz_display::words::messages::message;
 use capataz_display::words::{counted, fill, routing, words};
@@ -86,18 +86,20 @@ fn line(run: &Run, run_id: &str, event: &v1::Event, detail: Detail) -> Option<Li
     if let Some(line) = run.script.as_ref().and_then(|script| script_lines::line(script, event)) {
         return Some(line);
     }
+    if let Some(line) = event.body.as_ref().and_then(|body| pipeline_lines::line(run, body)) {
+        return Some(line);
+    }
     let texts = &words().watch;
     let of_run = |text: String, tone, needed| Line { task: None, text, tone, needed };
-    let of_task = |wave: u32, task: u32, text: String, tone, needed| {
-        let name = run.task(wave, task).map_or_else(
-            || fill(texts.unknown_task, &[&(wave + 1).to_string(), &(task + 1).to_string()]),
-            |task| task.name.clone(),
-        );
-        Line { task: Some(name), text, tone, needed }
+    let of_task = |wave: u32, task: u32, text: String, tone, needed| Line {
+        task: Some(name_of(run, wave, task)),
+        text,
+        tone,
+        needed,
     };
     use Detail::{Everything, Results, Steps};
     let open_question = |question: &v1::Question| {
-        let answer = fill(texts.answer_with, &[run_id, &question.question_id, &question.options.join("|")]);
+        let answer = how_to_answer(run_id, question);
         let text = fill(texts.question, &[&question.question_id, &message(&question.text)]);
         let task = question.task.clone();
         Line { task, text: format!("{text}; {answer}"), tone: Tone::Warning, needed: Results }
@@ -116,57 +118,19 @@ fn line(run: &Run, run_id: &str, event: &v1::Event, detail: Detail) -> Option<Li
         | Body::BrowserCloseRequested(_)
         | Body::BrowserClosed(_)
         | Body::BrowserLost(_) => return None,
+        // And `pipeline_lines` those of these.
+        Body::PhaseStarted(_)
+        | Body::OutputRejected(_)
+        | Body::PhaseCompleted(_)
+        | Body::PhaseBlocked(_)
+        | Body::PhaseChanged(_)
+        | Body::PipelineRolledBack(_) => return None,
         Body::PlanBegun(_) | Body::AskBegun(_) => of_run(texts.ask_begun.to_owned(), Tone::Faint, Everything),
         Body::AskRouted(routed) => {
             let confidence = routed.routing.as_ref().map_or(0.0, |routing| routing.confidence);
             let why = routed.routing.as_ref().map_or("".into(), |routing| routing::reason(&routing.reason));
             let values = [&routed.spec, call_reason(routed.reason()), &answer::sure(confidence), &why];
             of_run(fill(texts.ask_routed, &values), Tone::Strong, Results)
-        }
-        Body::PhaseStarted(started) => {
-            let texts = &words().pipelines;
-            let wave = started.tasks.as_ref();
-            let phase = wave.and_then(|wave| wave.name.as_deref()).unwrap_or_default();
-            let text = match started.of {
-                1 => fill(texts.started, &[phase]),
-                items => {
-                    let items = counted(u64::from(items), texts.items_one, texts.items_many);
-                    fill(texts.started_items, &[phase, &items])
-                }
-            };
-            of_run(text, Tone::Strong, Results)
-        }
-        Body::OutputRejected(rejected) => {
-            let texts = &words().pipelines;
-            let first = rejected.violations.first().cloned().unwrap_or_default();
-            let place = if first.path.is_empty() { texts.the_output } else { &first.path };
-            let mut found = format!("{} ({})", first.found, first.rule);
-            if let Some(more) = rejected.violations.len().checked_sub(1).filter(|more| *more > 0) {
-                found = format!("{found}, {}", fill(texts.more, &[&more.to_string()]));
-            }
-            let text = fill(texts.rejected, &[&rejected.attempt.to_string(), place, &found]);
-            of_task(rejected.wave, rejected.task, text, Tone::Warning, Results)
-        }
-        Body::PhaseCompleted(completed) => {
-            let text = fill(words().pipelines.completed, &[phase_of(run, completed.phase)]);
-            of_run(text, Tone::Good, Results)
-        }
-        Body::PhaseBlocked(blocked) => {
-            let why = blocked.error.as_ref().map(|error| message(&error.message)).unwrap_or_default();
-            let text = fill(words().pipelines.blocked, &[phase_of(run, blocked.phase), &why]);
-            of_run(text, Tone::Bad, Results)
-        }
-        Body::PhaseChanged(changed) => {
-            let (texts, phase) = (&words().pipelines, phase_of(run, changed.phase));
-            let text = match &changed.agent {
-                Some(agent) => fill(texts.changed_agent, &[phase, agent]),
-                None => fill(texts.changed, &[phase]),
-            };
-            of_run(text, Tone::Plain, Results)
-        }
-        Body::PipelineRolledBack(back) => {
-            let text = fill(words().pipelines.rolled_back, &[phase_of(run, back.phase)]);
-            of_run(text, Tone::Warning, Results)
         }
         Body::TransitionConsidered(considered) => {
             let transition = considered.transition.clone().unwrap_or_default();
@@ -191,6 +155,7 @@ fn line(run: &Run, run_id: &str, event: &v1::Event, detail: Detail) -> Option<Li
         Body::RunAccepted(accepted) => {
             let text = match accepted.ask() {
                 Some(ask) => fill(texts.ask_accepted, &[&visible(&ask.text)]),
+                None if !run.phases.is_empty() => pipeline_lines::accepted(run),
                 None => {
                     let (waves, tasks) = accepted.plan().map(size_of).unwrap_or_default();
                     fill(texts.accepted, &[&run.name, &waves, &tasks])
@@ -328,6 +293,14 @@ fn line(run: &Run, run_id: &str, event: &v1::Event, detail: Detail) -> Option<Li
     })
 }
 
+/// The name of a task, or its place where the run has no such one.
+pub(super) fn name_of(run: &Run, wave: u32, task: u32) -> String {
+    run.task(wave, task).map_or_else(
+        || fill(words().watch.unknown_task, &[&(wave + 1).to_string(), &(task + 1).to_string()]),
+        |task| task.name.clone(),
+    )
+}
+
 fn wave_started(run: &Run, index: u32) -> String {
     let texts = &words().watch;
     let (name, tasks, policy) = run
@@ -409,11 +382,6 @@ fn loss(reason: v1::LeaseLossReason) -> &'static str {
         v1::LeaseLossReason::Returned => "returned",
         v1::LeaseLossReason::ReturnedTooOften => "returned_too_often",
     }
-}
-
-/// Name of a phase.
-fn phase_of(run: &Run, place: u32) -> &str {
-    run.phases.get(place as usize).map_or("", String::as_str)
 }
 
 fn cancel_reason(reason: v1::CancelReason) -> &'static str {

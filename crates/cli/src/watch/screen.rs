@@ -7,6 +7,7 @@ use capataz_display::format::{clock, share, took};
 use capataz_display::frame::{padded, truncated, visible, width};
 use capataz_display::model::{Phase, Run, Step, Task, Wave};
 use capataz_display::paint::{Paint, Tone};
+use capataz_display::run::how_to_answer;
 use capataz_display::script::describe;
 use capataz_display::script::fold::ScriptRun;
 use capataz_display::wave::policy_name;
@@ -156,12 +157,7 @@ fn notes(run: &Run, run_id: &str, columns: usize, paint: Paint) -> Vec<String> {
     let mut notes: Vec<String> = run
         .questions
         .iter()
-        .map(|question| {
-            fill(
-                texts.answer_with,
-                &[run_id, &visible(&question.question_id), &visible(&question.options.join("|"))],
-            )
-        })
+        .map(|question| how_to_answer(run_id, question))
         .map(|command| fill(texts.waiting_answer, &[&command]))
         .collect();
     match run.phase {

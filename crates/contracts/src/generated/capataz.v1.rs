@@ -1229,8 +1229,9 @@ pub struct Agent {
     /// JSON Schema of the inputs, at most 64 KiB; empty where anything is taken. Kept and listed, not enforced.
     #[prost(string, tag = "5")]
     pub input_schema: ::prost::alloc::string::String,
-    /// JSON Schema of the outputs, at most 64 KiB; empty where anything is given back. What a worker gives back is not held
-    /// to it; what a person says that a task has given back is.
+    /// JSON Schema of the outputs, at most 64 KiB; empty where anything is given back. An output of a task of a plan or of a
+    /// pipeline that breaks it is a failed attempt (VALIDATION_ERROR, PARSE_ERROR); what a person says that a task has given back
+    /// is refused.
     #[prost(string, tag = "6")]
     pub output_schema: ::prost::alloc::string::String,
     /// Tasks at once for each worker that serves the agent; 0 counts as 1, which is the default.
@@ -4650,7 +4651,7 @@ pub struct Pipeline {
     /// 1 to 128 characters.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
-    /// What the checkpoints are of; default: the name of the pipeline. 1 to 128 characters.
+    /// What the checkpoints are of; default: the name of the pipeline. 1 to 128 bytes.
     #[prost(string, optional, tag = "2")]
     pub product_id: ::core::option::Option<::prost::alloc::string::String>,
     /// In their order: a phase begins when the one before it is completed. 1 to 64.
@@ -7923,7 +7924,7 @@ pub struct RollbackPipelineRequest {
     /// before it must be completed.
     #[prost(string, tag = "2")]
     pub phase: ::prost::alloc::string::String,
-    /// Names this call: a repeated one changes nothing. 1 to 128 bytes.
+    /// Names this call: a repeated one changes nothing. 1 to 256 bytes.
     #[prost(string, tag = "3")]
     pub request_id: ::prost::alloc::string::String,
     /// The number of the newest event that the caller knows; the call is refused where there is a newer one.

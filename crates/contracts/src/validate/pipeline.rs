@@ -63,9 +63,11 @@ pub fn check(pipeline: &v1::Pipeline, path: &Path<'_>, violations: &mut Violatio
             violations.push(&path.key("media_type"), "media_type", message);
         } else if let Some(Data::Inline(bytes)) = &input.data
             && bytes.len() <= super::INLINE_MAX
-            && json::from_slice(bytes).is_err()
+            && json::well_formed(bytes).is_ok()
+            && let Err(violation) = json::from_slice(bytes)
         {
-            violations.push(path, "syntax", "the input is not JSON, or has a key twice");
+            // Such as a key that is there twice.
+            violations.push(path, "syntax", violation.message);
         }
     }
     let path = &path.key("phases");

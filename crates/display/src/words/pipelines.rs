@@ -4,11 +4,16 @@ texts! {
     /// `pipeline run`, `pipeline list`, `pipeline checkpoints` and the lines of phases.
     Pipelines {
         accepted: "pipeline {0} accepted: {1}" / "proceso {0} aceptado: {1}",
+        answer: "continue with `capataz pipeline resume {0}`, or end it with `capataz runs resolve {0} {1} abort`"
+            / "continuar con `capataz pipeline resume {0}`, o terminarlo con `capataz runs resolve {0} {1} abort`",
+        answer_or_go_back: "continue with `capataz pipeline resume {0}`, go back with `capataz pipeline rollback {0}`, or end it with `capataz runs resolve {0} {1} abort`"
+            / "continuar con `capataz pipeline resume {0}`, volver con `capataz pipeline rollback {0}`, o terminarlo con `capataz runs resolve {0} {1} abort`",
         phases_one: "{0} phase" / "{0} fase",
         phases_many: "{0} phases" / "{0} fases",
         items_one: "{0} item" / "{0} elemento",
         items_many: "{0} items" / "{0} elementos",
         started: "phase {0} begins" / "empieza la fase {0}",
+        some_items: "{0} of {1}" / "{0} de {1}",
         started_items: "phase {0} begins: {1}" / "empieza la fase {0}: {1}",
         rejected: "attempt {0}: the output breaks its rule at {1}: {2}"
             / "intento {0}: la salida incumple su regla en {1}: {2}",

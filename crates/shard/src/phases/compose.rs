@@ -48,6 +48,10 @@ pub(super) fn values(composition: &Composition, contents: &dyn Contents) -> Resu
         room: Room { bytes: INPUTS_MAX, values: VALUES_MAX },
     };
     let Some(list) = &composition.for_each else {
+        // Its output counts already, and only its summary is made again.
+        if composition.items.as_ref().is_some_and(Vec::is_empty) {
+            return Ok(Vec::new());
+        }
         return Ok(vec![composing.resolve(&template, None)?]);
     };
     let items = composing.list(list)?;

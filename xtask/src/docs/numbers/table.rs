@@ -21,6 +21,11 @@ pub(super) const WITHOUT_CONSTANT: &[&str] = &[
     "| calls of one spec for one text |",
 ];
 
+/// Where the limits of pipelines are.
+const PIPELINE: &str = "crates/contracts/src/validate/pipeline.rs";
+const PHASES: &str = "crates/shard/src/phases";
+const BLOCKED: &str = "crates/engine/src/machine/pipeline/blocked.rs";
+
 /// The numbers. A place is as wide as the name is unambiguous, so that code can move.
 pub(super) const NUMBERS: &[Number] = &[
     number(
@@ -221,6 +226,43 @@ pub(super) const NUMBERS: &[Number] = &[
         "PATTERNS_COMPILED_MAX",
     ),
     number("docs/limits.md", "has to pass a JSON Schema | {1 MiB},", "crates/judge/src", "JUDGED_MAX"),
+    number("docs/limits.md", "phases of a pipeline | {64} ", PIPELINE, "PHASES_MAX"),
+    number("docs/limits.md", "phases with their schemas | {1 MiB} ", PIPELINE, "PIPELINE_BYTES_MAX"),
+    number(
+        "docs/limits.md",
+        "a schema's file | {64 KiB} ",
+        "crates/contracts/src/pipeline_file.rs",
+        "SCHEMA_FILE_MAX",
+    ),
+    number("docs/limits.md", "input of a phase is made of | {32 KiB} ", PIPELINE, "PHASE_INPUT_MAX"),
+    number("docs/limits.md", "keys in a summary | {32} ", PIPELINE, "SUMMARY_KEYS_MAX"),
+    number("docs/limits.md", "the input of a run | {8 MiB};", PHASES, "PIPELINE_INPUT_MAX"),
+    number("docs/limits.md", "items of a phase | {1,000} ", PIPELINE, "PHASE_ITEMS_MAX"),
+    number("docs/limits.md", "tasks of one phase together | {16 MiB} ", PHASES, "INPUTS_MAX"),
+    number("docs/limits.md", "an output of a phase | {1 MiB};", "crates/judge/src", "JUDGED_MAX"),
+    number("docs/limits.md", "given back with its violations | {16 KiB} ", PHASES, "OUTPUT_MAX"),
+    number("docs/limits.md", "the payload of a checkpoint | {32 KiB} ", PHASES, "CHECKPOINT_MAX"),
+    number("docs/limits.md", "payload of a blocked phase | {16},", BLOCKED, "TASKS_TOLD"),
+    number("docs/limits.md", "each with its newest {8} attempts", BLOCKED, "ATTEMPTS_TOLD"),
+    number("docs/limits.md", "judged at once in one shard | {64} ", "crates/shard/src/judging.rs", "MAX_OPEN"),
+    number("docs/pipelines.md", "list of phases | required | 1 to {64} ", PIPELINE, "PHASES_MAX"),
+    number("docs/pipelines.md", "see [below](#references) | {32 KiB} ", PIPELINE, "PHASE_INPUT_MAX"),
+    number("docs/pipelines.md", "none | at most {1,000} items", PIPELINE, "PHASE_ITEMS_MAX"),
+    number("docs/pipelines.md", "none | at most {32} keys", PIPELINE, "SUMMARY_KEYS_MAX"),
+    number("docs/pipelines.md", "of 1 to {128} bytes each", PIPELINE, "KEY_MAX"),
+    number("docs/pipelines.md", "1 to {32} bytes |", PIPELINE, "VERSION_MAX"),
+    number("docs/pipelines.md", "unique; 1 to {64} letters", PIPELINE, "PHASE_NAME_MAX"),
+    number("docs/pipelines.md", "with their schemas | {1 MiB} ", PIPELINE, "PIPELINE_BYTES_MAX"),
+    number("docs/pipelines.md", "the input of the run | {8 MiB};", PHASES, "PIPELINE_INPUT_MAX"),
+    number("docs/pipelines.md", "are given together | {16 MiB} ", PHASES, "INPUTS_MAX"),
+    number("docs/pipelines.md", "an output | {1 MiB};", "crates/judge/src", "JUDGED_MAX"),
+    number("docs/pipelines.md", "a summary | {32 KiB} ", PHASES, "CHECKPOINT_MAX"),
+    number("docs/pipelines.md", "items of a phase | {1,000} ", PIPELINE, "PHASE_ITEMS_MAX"),
+    number("docs/pipelines.md", "with all violations, at most {64}.", "crates/judge/src", "REPORTED_MAX"),
+    number("docs/pipelines.md", "if it has more than {16 KiB} or", PHASES, "OUTPUT_MAX"),
+    number("docs/pipelines.md", "at most {16} tasks (`moreFailed`", BLOCKED, "TASKS_TOLD"),
+    number("docs/pipelines.md", "of each the newest {8} attempts", BLOCKED, "ATTEMPTS_TOLD"),
+    number("docs/errors/CHECKPOINT_TOO_LARGE.md", "has at most {32 KiB} of JSON", PHASES, "CHECKPOINT_MAX"),
     number(
         "docs/limits.md",
         "JSON Schema | 1 MiB, at most {64} levels",
