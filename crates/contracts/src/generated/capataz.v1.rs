@@ -4821,9 +4821,13 @@ pub struct PhaseChanged {
     /// The agent that does the work from now on; absent where it stays.
     #[prost(string, optional, tag = "2")]
     pub agent: ::core::option::Option<::prost::alloc::string::String>,
-    /// What the items without an output are given from now on; absent where it stays.
+    /// What the items without an output are given from now on; absent where it stays. Where nobody knows the items yet, it is a
+    /// list with what each of them is given.
     #[prost(message, optional, tag = "3")]
     pub input: ::core::option::Option<Payload>,
+    /// All items are worked on again, for nothing else was missing than the summary.
+    #[prost(bool, tag = "4")]
+    pub anew: bool,
 }
 /// A person goes back to the newest completed checkpoint before a phase: this phase and all after it begin anew.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -244,7 +244,12 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/limits.md", "the payload of a checkpoint | {32 KiB} ", PHASES, "CHECKPOINT_MAX"),
     number("docs/limits.md", "payload of a blocked phase | {16},", BLOCKED, "TASKS_TOLD"),
     number("docs/limits.md", "each with its newest {8} attempts", BLOCKED, "ATTEMPTS_TOLD"),
-    number("docs/limits.md", "judged at once in one shard | {64} ", "crates/shard/src/judging.rs", "MAX_OPEN"),
+    number(
+        "docs/limits.md",
+        "judged at once in one shard | {64} ",
+        "crates/shard/src/judging.rs",
+        "MAX_OPEN",
+    ),
     number("docs/pipelines.md", "list of phases | required | 1 to {64} ", PIPELINE, "PHASES_MAX"),
     number("docs/pipelines.md", "see [below](#references) | {32 KiB} ", PIPELINE, "PHASE_INPUT_MAX"),
     number("docs/pipelines.md", "none | at most {1,000} items", PIPELINE, "PHASE_ITEMS_MAX"),
