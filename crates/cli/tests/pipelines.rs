@@ -105,7 +105,7 @@ async fn questions(client: &Client, run: &str, count: usize) -> Vec<v1::Question
 fn a_pipeline_is_checked_with_its_schemas_and_without_a_daemon() {
     let folder = folder();
     let lint = |arguments: &[&str]| pipeline(folder.path(), &[&["lint"], arguments].concat());
-    check(lint(&["review"]), 0, "pipelines/review.toml is a valid pipeline: 2 phases", "");
+    check(lint(&["review"]), 0, "review is a valid pipeline: 2 phases", "");
     check(lint(&["pipelines/review.toml"]), 0, "is a valid pipeline: 2 phases", "");
     check(lint(&["review", "--lang", "es"]), 0, "es un proceso válido: 2 fases", "");
     let valid = document(&check(lint(&["review", "--json"]), 0, "", ""));
@@ -174,7 +174,7 @@ async fn a_blocked_pipeline_says_what_can_be_done_and_goes_on_with_another_agent
     let daemon = Served::start(folder.path(), AGENTS);
     let with =
         |arguments: &[&str]| pipeline(folder.path(), &[&["--addr", &daemon.url()], arguments].concat());
-    let started = with(&["run", "review", "--input", "path=src", "--watch", "--exit-on-question"]);
+    let started = with(&["run", "review", "--input", "repo=org/shop", "--watch", "--exit-on-question"]);
     let watched = check(started, 5, "pipeline review accepted: 2 phases", "");
     let watched = String::from_utf8_lossy(&watched.stdout).into_owned();
     for told in [
@@ -250,7 +250,7 @@ async fn a_pipeline_that_succeeds_or_is_aborted_says_so_by_its_exit_code() {
         |arguments: &[&str]| pipeline(folder.path(), &[&["--addr", &daemon.url()], arguments].concat());
     let careful = REVIEW.replace("\"reader\"", "\"careful\"").replace("schemas/", "pipelines/schemas/");
     std::fs::write(folder.path().join("careful.toml"), careful).unwrap();
-    let run = with(&["run", "careful.toml", "--input", "path=src", "--product", "mill", "--json"]);
+    let run = with(&["run", "careful.toml", "--input", "repo=org/shop", "--product", "mill", "--json"]);
     let ended = document(&check(run, 0, "", ""));
     let checkpoints = ended["result"]["pipeline"]["checkpoints"].as_array().unwrap();
     let told = |key: &str| checkpoints.iter().map(|at| at[key].clone()).collect::<Vec<_>>();

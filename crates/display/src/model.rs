@@ -9,6 +9,7 @@ use capataz_contracts::v1;
 use capataz_contracts::v1::event::Body;
 use capataz_policy::codes::{self, Code};
 
+use crate::pipeline;
 use crate::retry::Attempt;
 use crate::script::fold::ScriptRun;
 use crate::words::messages::message;
@@ -103,25 +104,11 @@ pub struct Run {
     /// The fold of the browser's activities, if the run is a script.
     pub script: Option<Box<ScriptRun>>,
     /// The phases, if the run is a pipeline.
-    pub phases: Vec<PipelinePhase>,
+    pub phases: Vec<pipeline::Phase>,
     /// Its tasks are those that its user has named, whose failures are told as they come about.
     pub names_tasks: bool,
     /// A HIGH failure holds the run, and a person is asked.
     pub pauses_on_high: bool,
-}
-
-/// What is shown of a phase of a pipeline.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PipelinePhase {
-    pub name: String,
-    /// It has a task for each item of a list.
-    pub has_items: bool,
-}
-
-impl PipelinePhase {
-    fn of(phase: &v1::Phase) -> Self {
-        Self { name: phase.name.clone(), has_items: phase.for_each.is_some() }
-    }
 }
 
 impl Run {
@@ -129,12 +116,13 @@ impl Run {
         self.seq = event.seq;
         self.at_ms = event.at_ms;
         let Some(body) = &event.body else { return };
+        pipeline::apply(&mut self.phases, body, event.at_ms);
         match body {
             Body::RunAccepted(accepted) => {
                 self.accepted_at_ms = event.at_ms;
                 accepted.name().clone_into(&mut self.name);
                 self.script = accepted.script().map(|_| Box::default());
-                self.phases = accepted.phases().map(PipelinePhase::of).collect();
+                self.phases = accepted.phases().map(pipeline::Phase::of).collect();
                 self.waves = accepted.plan().map(waves).unwrap_or_default();
                 self.names_tasks = !self.waves.is_empty();
                 self.pauses_on_high = accepted.plan().is_some_and(|plan| plan.on_high() == v1::OnHigh::Pause);

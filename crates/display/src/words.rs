@@ -852,6 +852,7 @@ mod tests {
             .chain(Classified::pairs())
             .chain(AgentStats::pairs())
             .chain(TimeTravel::pairs())
+            .chain(Pipelines::pairs())
             .chain(Cascade::pairs())
             .chain(SessionViews::pairs())
             .chain(Ask::pairs())

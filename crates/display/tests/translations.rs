@@ -56,6 +56,12 @@ const EXEMPT: &[&str] = &[
     "; did you mean `v0`?",
     "task \"v0\" succeeded after v1 failed attemptv2",
     " and v0 more",
+    "; and v0 more",
+    "; v0 items have failed",
+    // The place of a violation.
+    "the output",
+    // References as they are written: the name of something that a rule is about.
+    "$v0, $v1, $v2 or $v3",
     // The beginning of one.
     "a failure without a code",
     // Parts of questions, each of which is a pattern as a whole.

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use capataz_contracts::json;
 use capataz_contracts::pipeline_file::Format;
-use capataz_contracts::v1::{self, CheckpointStatus, payload::Data};
+use capataz_contracts::v1::{self, payload::Data};
 use capataz_display::error;
-use capataz_display::format::utc;
 use capataz_display::paint::Tone;
+use capataz_display::pipeline as display;
 use capataz_display::table::Table;
 use capataz_display::words::{counted, fill, words};
 use serde_json::json;
@@ -155,27 +155,7 @@ fn checkpoints(run_id: &str, response: &v1::ListCheckpointsResponse, out: &mut O
     if response.checkpoints.is_empty() {
         return Err(Failure::failed(fill(texts.none, &[run_id])));
     }
-    let mut table = Table::new(texts.head);
-    for checkpoint in &response.checkpoints {
-        let (status, tone) = match checkpoint.status() {
-            CheckpointStatus::Unspecified | CheckpointStatus::Pending => (texts.pending, Tone::Faint),
-            CheckpointStatus::InProgress => (texts.in_progress, Tone::Plain),
-            CheckpointStatus::Completed => (texts.completed_status, Tone::Good),
-            CheckpointStatus::Blocked => (texts.blocked_status, Tone::Bad),
-        };
-        let payload = match checkpoint.payload.as_ref().and_then(|payload| payload.data.as_ref()) {
-            Some(Data::Inline(text)) => String::from_utf8_lossy(text).into_owned(),
-            _ => String::new(),
-        };
-        let told = checkpoint.error_message.clone().unwrap_or(payload);
-        table.row([
-            (checkpoint.phase.clone(), Tone::Plain),
-            (status.to_owned(), tone),
-            (checkpoint.updated_at_ms.map(utc).unwrap_or_default(), Tone::Faint),
-            (told, Tone::Faint),
-        ]);
-    }
-    out.line(&table.render(out.paint));
+    out.line(&display::checkpoints(&response.checkpoints, out.paint));
     Ok(Exit::Ok)
 }
 

@@ -55,7 +55,7 @@ const PHASE_BLOCKED: &str = "PHASE_BLOCKED";
 
 /// Name of a phase.
 fn name(run: &Run, place: u32) -> &str {
-    run.phases.get(place as usize).map_or("", |phase| phase.name.as_str())
+    run.phases.get(place as usize).map_or("", |phase| phase.checkpoint.phase.as_str())
 }
 
 fn started(run: &Run, started: &v1::PhaseStarted) -> String {
@@ -139,9 +139,12 @@ mod tests {
         };
         let options = ["retry", "rollback", "abort"].map(str::to_owned).to_vec();
         let second = v1::Question { question_id: "q15".to_owned(), options, ..question.clone() };
-        let asked = |question| Body::QuestionAsked(v1::QuestionAsked { question: Some(question) });
+        let asked = |question| {
+            let asked = v1::QuestionAsked { question: Some(question), ..v1::QuestionAsked::default() };
+            Body::QuestionAsked(Box::new(asked))
+        };
         vec![
-            Body::RunAccepted(accepted),
+            Body::RunAccepted(Box::new(accepted)),
             started(0, 0, &["read.0", "read.1"], vec![0, 1], 2),
             Body::OutputRejected(rejected),
             Body::PhaseBlocked(v1::PhaseBlocked { error: Some(blocked), ..v1::PhaseBlocked::default() }),
@@ -166,8 +169,11 @@ mod tests {
         for event in events(story()) {
             run.apply(&event);
             let line = render(&run, "7f3a", &event, Detail::Results, Paint::OFF).unwrap_or_default();
-            let mut columns = line.splitn(4, "  ").map(str::trim).filter(|column| !column.is_empty());
-            lines.push(columns.by_ref().skip(2).collect::<Vec<_>>().join(" "));
+            // Before the text are the time, and the task in a column of its own.
+            let text =
+                line.trim_start_matches('+').trim_start().split_once("s  ").map_or("", |(_, rest)| rest);
+            let text = text.trim_start().split_once(' ').map_or("", |(_, text)| text);
+            lines.push(text.trim_start().to_owned());
         }
         lines
     }

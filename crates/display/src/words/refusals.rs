@@ -264,6 +264,7 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
         "the values of the references are too large together; refer to parts of the outputs",
         "los valores de las referencias son demasiado grandes juntos; refiérase a partes de las salidas",
     ),
+    ("there is no `{0}`", "no hay ningún `{0}`"),
     ("there is no output of the task `{0}`", "no hay ninguna salida de la tarea `{0}`"),
     ("`{0}` is not a placeholder; write {1}", "`{0}` no es un marcador; escriba {1}"),
     ("{0} may stand only in the value of fill", "{0} solo puede estar en el valor de fill"),

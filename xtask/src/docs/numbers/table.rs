@@ -239,6 +239,7 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/limits.md", "the input of a run | {8 MiB};", PHASES, "PIPELINE_INPUT_MAX"),
     number("docs/limits.md", "items of a phase | {1,000} ", PIPELINE, "PHASE_ITEMS_MAX"),
     number("docs/limits.md", "tasks of one phase together | {16 MiB} ", PHASES, "INPUTS_MAX"),
+    number("docs/limits.md", "that are inline, together | {512 KiB} ", PHASES, "INLINE_TOTAL"),
     number("docs/limits.md", "an output of a phase | {1 MiB};", "crates/judge/src", "JUDGED_MAX"),
     number("docs/limits.md", "given back with its violations | {16 KiB} ", PHASES, "OUTPUT_MAX"),
     number("docs/limits.md", "the payload of a checkpoint | {32 KiB} ", PHASES, "CHECKPOINT_MAX"),
@@ -266,7 +267,7 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/pipelines.md", "with all violations, at most {64}.", "crates/judge/src", "REPORTED_MAX"),
     number("docs/pipelines.md", "if it has more than {16 KiB} or", PHASES, "OUTPUT_MAX"),
     number("docs/pipelines.md", "at most {16} tasks (`moreFailed`", BLOCKED, "TASKS_TOLD"),
-    number("docs/pipelines.md", "of each the newest {8} attempts", BLOCKED, "ATTEMPTS_TOLD"),
+    number("docs/pipelines.md", "and of each the newest {8} attempts", BLOCKED, "ATTEMPTS_TOLD"),
     number("docs/errors/CHECKPOINT_TOO_LARGE.md", "has at most {32 KiB} of JSON", PHASES, "CHECKPOINT_MAX"),
     number(
         "docs/limits.md",

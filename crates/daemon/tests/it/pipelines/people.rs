@@ -7,6 +7,30 @@ use super::{REVIEW, answer, blocked, checkpoints, eventually, given, pipeline, p
 use crate::support::{Harness, code_of, error, json, paths_of};
 
 #[tokio::test]
+async fn what_a_person_says_of_a_lost_worker_has_to_keep_the_rule_of_the_phase() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["reader", "teller"]).await;
+    let once = REVIEW.replacen("agent = \"reader\"", "agent = \"reader\"\neffect = \"at_most_once\"", 1);
+    let run = start(&harness, given(&once, of!({ "path": "src" }))).await;
+    worker.assignment().await;
+    drop(worker);
+    // It comes back without its lease.
+    let mut worker = harness.worker("w1", &["reader", "teller"]).await;
+    let question = blocked(&harness, &run).await;
+    assert_eq!(question.purpose(), v1::QuestionPurpose::Outcome);
+    let mut runs = harness.runs.clone();
+    let wrong = answer(&run, &question, "succeeded", Some(of!({ "title": 7 })));
+    assert_eq!(paths_of(&runs.resolve(wrong).await.unwrap_err()), ["value/title"]);
+    let nothing = answer(&run, &question, "succeeded", None);
+    assert_eq!(code_of(&runs.resolve(nothing).await.unwrap_err()), "VALIDATION_ERROR");
+    let right = answer(&run, &question, "succeeded", Some(of!({ "title": "the sea" })));
+    runs.resolve(right).await.unwrap();
+    let tell = worker.assignment().await;
+    let input = value(&harness, tell.assignment.input.as_ref()).await;
+    assert_eq!(input["phases"]["read"], of!({ "title": "the sea" }));
+}
+
+#[tokio::test]
 async fn tasks_of_a_phase_are_neither_retried_nor_taken_back_one_by_one() {
     let harness = Harness::start().await;
     let mut worker = harness.worker("w1", &["reader", "teller"]).await;
