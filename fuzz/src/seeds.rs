@@ -143,6 +143,7 @@ fn worker_frames() -> Vec<Seed> {
         fraction: Some(0.5),
         message: Some("half".to_owned()),
         partial_output: Some(output.clone()),
+        partial_tail: None,
     };
     let usage = v1::Usage { input_tokens: Some(3), ..Default::default() };
     let said = [

@@ -269,6 +269,9 @@ pub struct WatchArgs {
     /// Id of the run, the beginning or end of it, or `latest`
     #[arg(value_name = "RUN")]
     pub run: String,
+    /// With `--json`: also a line for each progress frame, with what running tasks say and put out
+    #[arg(long)]
+    pub progress: bool,
     #[command(flatten)]
     pub patience: Patience,
 }
