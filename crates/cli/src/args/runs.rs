@@ -17,7 +17,7 @@ pub struct Moment {
 }
 
 /// Reads `RUN` or `RUN@SEQ`.
-fn moment(text: &str) -> Result<Moment, String> {
+pub(super) fn moment(text: &str) -> Result<Moment, String> {
     let Some((run, at)) = text.rsplit_once('@') else {
         return Ok(Moment { run: text.to_owned(), at: None });
     };
