@@ -346,7 +346,7 @@ impl World {
         self.remember_lease(key.0, key.1, key.2);
         let work = Work::of(assignment);
         if let Work::Phase { corrected } = work {
-            self.model.phase_given(key.0, key.1, corrected)?;
+            self.model.phase_given(key.0, key.1, key.2, corrected)?;
         }
         let Some(worker) = self.workers.get_mut(index) else { return Ok(()) };
         worker.holdings.insert(

@@ -1,6 +1,8 @@
 //! One run as its log tells it.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use bytes::Bytes;
 use capataz_contracts::v1::{self, event::Body, run_accepted::Work};
@@ -18,6 +20,8 @@ use crate::schemas::{declared_by, passes};
 /// A run, followed event by event.
 #[derive(Clone, Debug)]
 pub struct RunModel {
+    /// Leases under which workers gave what breaks its schema. A machine that is set back to a copy takes nothing of that back.
+    pub(super) broken: Rc<RefCell<BTreeSet<u64>>>,
     /// Work was ended because the run goes back, which it says next.
     pub(super) goes_back: bool,
     pub run: RunId,
@@ -132,8 +136,6 @@ pub struct LeaseModel {
     pub end: Option<LeaseEnd>,
     /// When it ended, by the run's own clock.
     pub ended_at: i64,
-    /// Its worker has given an output that breaks what the agent declares.
-    pub breaks_schema: bool,
     /// Its worker has said that it has begun.
     pub was_begun: bool,
 }
@@ -213,6 +215,7 @@ impl RunModel {
             last_at: event.at_ms,
             elapsed: 0,
             kind,
+            broken: Rc::default(),
             goes_back: false,
             removed: false,
         })

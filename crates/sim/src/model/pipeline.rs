@@ -2,6 +2,8 @@
 //!
 //! Inputs, summaries and grades are computed here by hand, from what workers said and people answered.
 
+use std::collections::BTreeMap;
+
 use capataz_contracts::v1::{self, event::Body};
 use capataz_engine::TaskRef;
 use capataz_store::RunId;
@@ -19,8 +21,8 @@ pub struct PipelineModel {
     /// The input and its items, as text.
     input: String,
     items: Vec<String>,
-    /// Tasks whose newest output was rejected.
-    rejected: std::collections::BTreeSet<TaskRef>,
+    /// Tasks of which an output was rejected, with the newest lease of which it was.
+    rejected: BTreeMap<TaskRef, u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,7 +52,7 @@ impl PipelineModel {
             input.strip_prefix("{\"items\":[").and_then(|rest| rest.strip_suffix("]}")).unwrap_or_default();
         let items = list.split(',').filter(|item| !item.is_empty()).map(str::to_owned).collect();
         let phases = pipeline.phases.iter().map(|_| PhaseModel::default()).collect();
-        Self { pipeline, phases, input, items, rejected: Default::default() }
+        Self { pipeline, phases, input, items, rejected: BTreeMap::new() }
     }
 
     fn current(&self) -> Option<usize> {
@@ -98,10 +100,17 @@ pub(super) fn breaks(output: Option<&v1::Payload>) -> bool {
 
 impl Model {
     /// A worker is given the next attempt of a task of a phase.
-    pub fn phase_given(&self, run: RunId, task: TaskRef, corrected: bool) -> Result<(), Violation> {
+    pub fn phase_given(
+        &self,
+        run: RunId,
+        task: TaskRef,
+        token: u64,
+        corrected: bool,
+    ) -> Result<(), Violation> {
         let Some(model) = self.run(run) else { return Ok(()) };
         let Kind::Pipeline(pipeline) = &model.kind else { return Ok(()) };
-        let told = pipeline.rejected.contains(&task) == corrected;
+        // One that was on its way for long is of a lease before.
+        let told = pipeline.rejected.get(&task).is_some_and(|rejected| *rejected < token) == corrected;
         Invariant::CorrectionsAreGiven
             .check(told, || model.at(format!("{task} is given a correction: {corrected}")))
     }
@@ -196,9 +205,9 @@ impl RunModel {
         let Step::Leased(token) = self.in_work(task)?.step else {
             return Invariant::OutputsPassTheirSchema.broken(text_of);
         };
-        let broken = self.leases.get(&token).is_some_and(|lease| lease.breaks_schema);
+        let broken = self.broken.borrow().contains(&token);
         Invariant::OutputsPassTheirSchema.check(broken, || text_of)?;
-        self.pipeline()?.rejected.insert(task);
+        self.pipeline()?.rejected.insert(task, token);
         Ok(())
     }
 

@@ -44,10 +44,10 @@ impl RunModel {
             Some(token) => {
                 Invariant::SettledByLiveLease
                     .check(step == Step::Leased(token), || format!("{text}, {step:?}"))?;
-                let Some(lease) = self.leases.get(&token) else {
+                if !self.leases.contains_key(&token) {
                     return Invariant::SettledByLiveLease.broken(text);
-                };
-                let broken = lease.breaks_schema;
+                }
+                let broken = self.broken.borrow().contains(&token);
                 self.outputs_are_judged(task, event, broken)?;
                 let Some(lease) = self.leases.get(&token) else { return Ok(()) };
                 if success {

@@ -60,7 +60,6 @@ impl RunModel {
             deadlines,
             end: None,
             ended_at: 0,
-            breaks_schema: false,
             was_begun: false,
         };
         self.leases.insert(event.lease, lease);
@@ -198,8 +197,8 @@ impl Model {
         let of_phase = model.is_pipeline() && super::pipeline::breaks(Some(output));
         let broken =
             of_phase || model.declared(task).is_some_and(|declared| breaks(&declared.agent, Some(output)));
-        if let Some(lease) = model.leases.get_mut(&token) {
-            lease.breaks_schema |= broken;
+        if broken {
+            model.broken.borrow_mut().insert(token);
         }
     }
 
