@@ -34,14 +34,18 @@ Exit code 2 if the pipeline breaks a rule.")]
 Examples:
   capataz pipeline checkpoints latest
   capataz pipeline checkpoints 7f3a --at 40
+  capataz pipeline checkpoints --product shop
   capataz pipeline checkpoints latest --json | jq '.checkpoints[] | select(.status == \"completed\") | .payload'")]
     Checkpoints {
         /// Id of the run, the beginning or end of it, or `latest`
-        #[arg(value_name = "RUN")]
-        run: String,
+        #[arg(value_name = "RUN", required_unless_present = "product")]
+        run: Option<String>,
         /// As they were after this event
         #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
         at: Option<u64>,
+        /// Those of the newest 20 runs of this product, instead of those of a run
+        #[arg(long, value_name = "NAME", conflicts_with_all = ["run", "at"])]
+        product: Option<String>,
     },
     /// Compare the checkpoints of two runs, or of two moments of one
     #[command(after_help = "\

@@ -35,10 +35,18 @@ pub fn without_daemon(command: PipelineCommand, out: &mut Output) -> Result<Outc
 pub async fn pipeline(command: PipelineCommand, global: &Global, out: &mut Output) -> Outcome {
     match command {
         PipelineCommand::Run(args) => start(args, global, out).await,
-        PipelineCommand::Checkpoints { run, at } => {
+        PipelineCommand::Checkpoints { run, at, product } => {
             let daemon = Daemon::connect(global).await?;
-            let run_id = fetch::run_id(&daemon, &run).await?;
-            let request = v1::ListCheckpointsRequest { run_id: run_id.clone(), at_seq: at.unwrap_or(0) };
+            let run_id = match &run {
+                Some(run) => fetch::run_id(&daemon, run).await?,
+                None => String::new(),
+            };
+            let request = v1::ListCheckpointsRequest {
+                run_id: run_id.clone(),
+                at_seq: at.unwrap_or(0),
+                product_id: product.unwrap_or_default(),
+                ..v1::ListCheckpointsRequest::default()
+            };
             let response = daemon.client.list_checkpoints(request).await;
             let response = response.map_err(|error| daemon.failure(error).about(&run_id))?;
             checkpoints(&run_id, &response, out)
@@ -154,14 +162,18 @@ fn changes(agent: Option<String>, input: Option<&str>) -> Result<Option<v1::Payl
 async fn diff(daemon: &Daemon, before: &Moment, after: &Moment, out: &mut Output) -> Outcome {
     let read = async |moment: &Moment| {
         let run_id = fetch::run_id(daemon, &moment.run).await?;
-        let request = v1::ListCheckpointsRequest { run_id: run_id.clone(), at_seq: moment.at.unwrap_or(0) };
+        let request = v1::ListCheckpointsRequest {
+            run_id: run_id.clone(),
+            at_seq: moment.at.unwrap_or(0),
+            ..v1::ListCheckpointsRequest::default()
+        };
         let response = daemon.client.list_checkpoints(request).await;
         let mut checkpoints = response.map_err(|error| daemon.failure(error).about(&run_id))?.checkpoints;
         for checkpoint in &mut checkpoints {
             (checkpoint.created_at_ms, checkpoint.updated_at_ms) = (None, None);
             checkpoint.run_id.clear();
         }
-        let list = v1::ListCheckpointsResponse { checkpoints, seq: 0 };
+        let list = v1::ListCheckpointsResponse { checkpoints, ..v1::ListCheckpointsResponse::default() };
         let mut printed = json::print("capataz.v1.ListCheckpointsResponse", &list);
         Ok::<_, Failure>(printed.get_mut("checkpoints").map(serde_json::Value::take).unwrap_or_default())
     };
@@ -176,9 +188,20 @@ fn checkpoints(run_id: &str, response: &v1::ListCheckpointsResponse, out: &mut O
     }
     let texts = &words().pipelines;
     if response.checkpoints.is_empty() {
-        return Err(Failure::failed(fill(texts.none, &[run_id])));
+        return match run_id.is_empty() {
+            true => {
+                out.line(texts.no_checkpoints);
+                Ok(Exit::Ok)
+            }
+            false => Err(Failure::failed(fill(texts.none, &[run_id]))),
+        };
     }
-    out.line(&display::checkpoints(&response.checkpoints, out.paint));
+    for of_run in response.checkpoints.chunk_by(|one, other| one.run_id == other.run_id) {
+        if let Some(first) = of_run.first().filter(|_| run_id.is_empty()) {
+            out.line(&out.paint.text(Tone::Strong, &first.run_id));
+        }
+        out.line(&display::checkpoints(of_run, out.paint));
+    }
     Ok(Exit::Ok)
 }
 

@@ -7902,25 +7902,37 @@ pub mod executor_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
-/// The run whose checkpoints are wanted.
+/// The run whose checkpoints are wanted, or the product.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListCheckpointsRequest {
-    /// Id of the run.
+    /// Id of the run; empty where a product is named.
     #[prost(string, tag = "1")]
     pub run_id: ::prost::alloc::string::String,
     /// As they were after this event; 0 for now.
     #[prost(uint64, tag = "2")]
     pub at_seq: u64,
+    /// The product whose checkpoints are wanted, of all of its runs; empty where a run is named.
+    #[prost(string, tag = "3")]
+    pub product_id: ::prost::alloc::string::String,
+    /// Runs of the product on one page; default and most 20.
+    #[prost(uint32, tag = "4")]
+    pub page_size: u32,
+    /// `next_page_token` of the page before; empty for the first page.
+    #[prost(string, tag = "5")]
+    pub page_token: ::prost::alloc::string::String,
 }
 /// The checkpoints of a run.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListCheckpointsResponse {
-    /// One for each phase, in their order.
+    /// One for each phase, in their order; of a product those of its newest run first.
     #[prost(message, repeated, tag = "1")]
     pub checkpoints: ::prost::alloc::vec::Vec<Checkpoint>,
-    /// Number of the event after which they were so.
+    /// Number of the event after which those of a run were so; 0 for a product.
     #[prost(uint64, tag = "2")]
     pub seq: u64,
+    /// Names the next page of a product's runs; empty after the last one.
+    #[prost(string, tag = "3")]
+    pub next_page_token: ::prost::alloc::string::String,
 }
 /// How far a run goes back.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -22,7 +22,7 @@ use crate::specs::Specs;
 use crate::status;
 
 /// The label by which the runs of a product are found.
-const PRODUCT_LABEL: &str = "capataz.product";
+pub(super) const PRODUCT_LABEL: &str = "capataz.product";
 
 /// Violations of policies in one answer, beside those of the structure.
 const MAX_POLICY_VIOLATIONS: usize = 100;

@@ -3,6 +3,7 @@
 mod bad_input;
 mod judged;
 mod people;
+mod products;
 mod restarts;
 mod rollback;
 
@@ -60,7 +61,11 @@ async fn start(harness: &Harness, pipeline: v1::Pipeline) -> String {
 
 /// The checkpoints of a run, as they were after an event where one is named.
 async fn checkpoints(harness: &Harness, run: &str, at_seq: Option<u64>) -> Vec<v1::Checkpoint> {
-    let request = v1::ListCheckpointsRequest { run_id: run.to_owned(), at_seq: at_seq.unwrap_or(0) };
+    let request = v1::ListCheckpointsRequest {
+        run_id: run.to_owned(),
+        at_seq: at_seq.unwrap_or(0),
+        ..Default::default()
+    };
     let mut pipelines = PipelineServiceClient::new(harness.channel.clone());
     pipelines.list_checkpoints(request).await.unwrap().into_inner().checkpoints
 }
