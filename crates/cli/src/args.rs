@@ -277,6 +277,9 @@ pub struct Following {
     /// Show events as they happen; on a terminal, the key `e` gives the task that is next to time out 15 minutes more
     #[arg(long, short = 'w', conflicts_with = "detach")]
     pub watch: bool,
+    /// With `--watch` and `--json`: also a line for each progress frame, with what running tasks say and put out
+    #[arg(long, requires = "watch")]
+    pub progress: bool,
     /// Wait for the end (the default)
     #[arg(long, conflicts_with = "detach")]
     pub wait: bool,

@@ -61,12 +61,13 @@ pub fn known() -> Vec<Known> {
         };
         let pipeline = fs::read(&file)
             .map_err(|error| vec![Violation::new(String::new(), "file", error.to_string())])
-            .and_then(|bytes| parse(&bytes, Format::Toml, file.parent()));
+            .and_then(|bytes| parse(&bytes, Format::Toml, file.parent()))
+            .and_then(whole);
         known.push(Known { name: name.to_owned(), file: Some(file), pipeline });
     }
     for built_in in BUILT_IN {
         if known.iter().all(|known| known.name != built_in.name) {
-            let pipeline = parse_built_in(built_in);
+            let pipeline = parse_built_in(built_in).and_then(whole);
             known.push(Known { name: built_in.name.to_owned(), file: None, pipeline });
         }
     }
@@ -104,17 +105,22 @@ pub fn load(given: &Path, format: Option<Format>) -> Result<v1::Pipeline, Failur
 }
 
 fn checked(subject: String, parsed: Result<v1::Pipeline, Vec<Violation>>) -> Result<v1::Pipeline, Failure> {
-    let pipeline = match parsed {
-        Ok(pipeline) => pipeline,
-        Err(violations) => return Err(Failure::Violations { subject, violations }),
-    };
+    parsed.and_then(whole).map_err(|violations| Failure::Violations { subject, violations })
+}
+
+/// The pipeline, if it keeps every rule.
+fn whole(pipeline: v1::Pipeline) -> Result<v1::Pipeline, Vec<Violation>> {
     let violations = capataz_daemon::check_pipeline(&pipeline);
-    if violations.is_empty() { Ok(pipeline) } else { Err(Failure::Violations { subject, violations }) }
+    if violations.is_empty() { Ok(pipeline) } else { Err(violations) }
 }
 
 fn parse(bytes: &[u8], format: Format, folder: Option<&Path>) -> Result<v1::Pipeline, Vec<Violation>> {
     pipeline_file::parse_bytes(bytes, format, &mut |schema| {
         let file = folder.unwrap_or(Path::new("")).join(schema);
+        // A pipe or a device may never end, and `-` is no file.
+        if !file.is_file() {
+            return Err(words().pipelines.no_file.to_owned());
+        }
         read(&file).map_err(|error| error.to_string())
     })
 }

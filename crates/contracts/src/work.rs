@@ -19,6 +19,19 @@ impl v1::RunResult {
     }
 }
 
+impl v1::RunResult {
+    /// The same, as the result of this run, whose id its checkpoints have.
+    #[must_use]
+    pub fn of(mut self, run_id: &str) -> Self {
+        if let Some(Ended::Pipeline(pipeline)) = &mut self.work {
+            for checkpoint in &mut pipeline.checkpoints {
+                run_id.clone_into(&mut checkpoint.run_id);
+            }
+        }
+        self
+    }
+}
+
 impl v1::StartRunRequest {
     /// The plan that is to be run, where it is one.
     #[must_use]

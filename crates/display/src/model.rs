@@ -39,6 +39,16 @@ pub enum Step {
     },
 }
 
+/// What a worker has said of its work last.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// The share that is done.
+    pub fraction: Option<f64>,
+    pub message: Option<String>,
+    /// The end of the output so far: a few lines.
+    pub partial_tail: Option<String>,
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct Task {
     pub name: String,
@@ -51,8 +61,8 @@ pub struct Task {
     pub step: Step,
     /// The activation's attempts that have ended.
     pub attempts: Vec<Attempt>,
-    /// The worker's last progress report: share done, message.
-    pub progress: (Option<f64>, Option<String>),
+    /// The worker's last progress report.
+    pub progress: Progress,
     /// When the time of the activation is over, in Unix milliseconds by the clock of the events; `None` before its first
     /// lease.
     pub deadline_ms: Option<i64>,
@@ -132,7 +142,7 @@ impl Run {
                 task.resumed = task.attempt == leased.attempt;
                 task.attempt = leased.attempt;
                 task.step = Step::Running { since_ms: event.at_ms };
-                task.progress = (None, None);
+                task.progress = Progress::default();
                 task.absent = false;
                 // Only the first lease of an activation sets it.
                 if let Some(deadline) = deadline(event.at_ms, leased.deadline_in_ms, leased.deadline_ms) {
@@ -143,7 +153,7 @@ impl Run {
                 task.resumed = false;
                 task.attempt = named.attempt;
                 task.step = Step::Running { since_ms: event.at_ms };
-                task.progress = (None, None);
+                task.progress = Progress::default();
             }),
             Body::ChildCancelRequested(cancel) => self.update(cancel.wave, cancel.task, |task| {
                 if let Step::Running { since_ms } = task.step {
@@ -155,7 +165,7 @@ impl Run {
             Body::TaskLeaseLost(lost) => self.update(lost.wave, lost.task, |task| task.step = Step::Queued),
             Body::TaskAttemptFailed(failed) => self.update(failed.wave, failed.task, |task| {
                 task.step = Step::Retrying { at_ms: failed.retry_at_ms };
-                task.progress = (None, None);
+                task.progress = Progress::default();
                 task.attempts.push(Attempt {
                     number: failed.attempt,
                     failure: Some(cause_in_short(failed.error.as_ref())),
@@ -270,7 +280,11 @@ impl Run {
     pub fn progress(&mut self, frame: &v1::ProgressFrame) {
         self.update(frame.wave, frame.task, |task| {
             if matches!(task.step, Step::Running { .. } | Step::Stopping { .. }) {
-                task.progress = (frame.fraction, frame.message.clone());
+                task.progress = Progress {
+                    fraction: frame.fraction,
+                    message: frame.message.clone(),
+                    partial_tail: frame.partial_tail.clone(),
+                };
                 // What the daemon counts by its own clock, which nobody sets.
                 task.deadline_ms = task.deadline_ms.map(|_| frame.at_ms.saturating_add(frame.remaining_ms));
             }
@@ -367,7 +381,7 @@ impl Task {
         self.step = Step::Queued;
         self.attempt = 0;
         self.attempts.clear();
-        self.progress = (None, None);
+        self.progress = Progress::default();
         (self.deadline_ms, self.imminent) = (None, false);
         (self.absent, self.told) = (false, false);
     }

@@ -747,6 +747,11 @@ texts! {
         left_out: "   warning: no room to keep {0}; a context has at most 256 KiB"
             / "   aviso: no hay lugar para conservar {0}; un contexto tiene como máximo 256 KiB",
         left_out_more: "{0} and {1} more" / "{0} y {1} más",
+        not_fetched: "   warning: this is an excerpt; the whole answer, {0} bytes, could not be fetched: {1}"
+            / "   aviso: esto es un extracto; la respuesta entera, de {0} bytes, no se pudo leer: {1}",
+        fetch_with: "   fetch it with: capataz runs answer {0}" / "   leerla con: capataz runs answer {0}",
+        is_no_ask: "run {0} is no ask, so that it has no answer" / "la ejecución {0} no es una pregunta, así que no tiene respuesta",
+        not_answered: "the run goes on: capataz runs watch {0}" / "la ejecución continúa: capataz runs watch {0}",
         accept_here: "   /accept to go on with it" / "   /accept para seguir con él",
         accept_with: "   accept with: capataz router accept {0} {1}"
             / "   aceptar con: capataz router accept {0} {1}",

@@ -47,8 +47,11 @@ pub struct Composition {
     pub for_each: Option<String>,
     /// The items that are wanted; `None`: all of them.
     pub items: Option<Vec<u32>>,
-    /// What a person has given instead of all this.
+    /// What a person has given instead of all this: to each of the items, or a list with an input for each of them where nobody
+    /// knows the items yet.
     pub given: Option<v1::Payload>,
+    /// What single items were given instead.
+    pub overrides: BTreeMap<u32, v1::Payload>,
     /// The input of the run.
     pub input: v1::Payload,
     /// The phases before, by their names.

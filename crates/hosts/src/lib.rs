@@ -25,4 +25,4 @@ mod serve;
 pub use computed::Computed;
 pub use host::{Host, InvalidHost};
 pub use number::{HostNumber, HostNumberError};
-pub use serve::{Answer, Order, Reporter, Serve};
+pub use serve::{Answer, Order, Report, Reporter, Serve};

@@ -49,6 +49,7 @@ mod runs;
 mod sessions;
 pub mod shard;
 mod sweeps;
+mod tail;
 mod timers;
 mod touched;
 pub mod trace;

@@ -19,6 +19,7 @@ use crate::outbox::Deferred;
 use crate::recovery::blob_hash;
 use crate::resting::Wanted;
 use crate::shard::{Mode, Origin, Output, Shard};
+use crate::tail;
 use crate::timers::Timer;
 use crate::touched::{Kept, What};
 
@@ -348,6 +349,7 @@ impl Shard {
             time_used: health.time_used,
             fraction: held.progress.as_ref().and_then(|progress| progress.fraction),
             message: held.progress.as_ref().and_then(|progress| progress.message.clone()),
+            partial_tail: held.progress.as_ref().and_then(tail::of_progress),
         };
         self.out(Output::Progress(progress));
     }

@@ -446,7 +446,7 @@ impl World {
             }
             Output::Progress(progress) => {
                 self.trace.fact(Fact::Progress, u64::from(progress.task), u64::from(progress.health_checks));
-                Ok(())
+                self.model.check_progress(&progress)
             }
             Output::ScriptOver { run } => {
                 self.trace.fact(Fact::ScriptOver, run.0.as_u64_pair().1, 0);

@@ -147,6 +147,7 @@ impl World {
                         fraction: Some(0.5),
                         message: None,
                         partial_output,
+                        partial_tail: None,
                     };
                     self.say(index, Said::Progress(progress));
                 }

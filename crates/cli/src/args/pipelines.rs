@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::runs::Mutation;
+use super::runs::{Moment, Mutation, moment};
 use super::{Following, PlanFormat, label};
 
 #[derive(Debug, Subcommand)]
@@ -42,6 +42,22 @@ Examples:
         /// As they were after this event
         #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
         at: Option<u64>,
+    },
+    /// Compare the checkpoints of two runs, or of two moments of one
+    #[command(after_help = "\
+Examples:
+  capataz pipeline diff 7f3a latest
+  capataz pipeline diff latest@20 latest
+  capataz pipeline diff 7f3a latest --json | jq '.differences[].path'
+
+Ids of runs and times are not compared. Exit code 0 if there is no difference, 1 if there is one.")]
+    Diff {
+        /// Id of a run, the beginning or end of it, or `latest`; with `@SEQ`, as it was after this event
+        #[arg(value_name = "RUN[@SEQ]", value_parser = moment)]
+        before: Moment,
+        /// The run, or the moment of it, to compare that with
+        #[arg(value_name = "RUN[@SEQ]", value_parser = moment)]
+        after: Moment,
     },
     /// Go back to the completed checkpoint before a phase: the phase and all after it begin anew
     #[command(after_help = "\

@@ -12,8 +12,8 @@ use capataz_display::table::Table;
 use capataz_display::words::{counted, fill, words};
 use serde_json::json;
 
-use super::{Daemon, Outcome, fetch, run};
-use crate::args::{Global, PipelineCommand, PipelineRunArgs};
+use super::{Daemon, Outcome, fetch, run, time_travel};
+use crate::args::{Global, Moment, PipelineCommand, PipelineRunArgs};
 use crate::exit::Exit;
 use crate::failure::{Failure, violations_json};
 use crate::output::Output;
@@ -42,6 +42,10 @@ pub async fn pipeline(command: PipelineCommand, global: &Global, out: &mut Outpu
             let response = daemon.client.list_checkpoints(request).await;
             let response = response.map_err(|error| daemon.failure(error).about(&run_id))?;
             checkpoints(&run_id, &response, out)
+        }
+        PipelineCommand::Diff { before, after } => {
+            let daemon = Daemon::connect(global).await?;
+            diff(&daemon, &before, &after, out).await
         }
         PipelineCommand::Rollback { run, phase, mutation } => {
             let daemon = Daemon::connect(global).await?;
@@ -144,6 +148,25 @@ fn changes(agent: Option<String>, input: Option<&str>) -> Result<Option<v1::Payl
     let text = serde_json::Value::Object(changes).to_string();
     let media_type = json::JSON_MEDIA_TYPE.to_owned();
     Ok(Some(v1::Payload { media_type, data: Some(Data::Inline(text.into())) }))
+}
+
+/// Compares what there is to go back to, and not when it came about.
+async fn diff(daemon: &Daemon, before: &Moment, after: &Moment, out: &mut Output) -> Outcome {
+    let read = async |moment: &Moment| {
+        let run_id = fetch::run_id(daemon, &moment.run).await?;
+        let request = v1::ListCheckpointsRequest { run_id: run_id.clone(), at_seq: moment.at.unwrap_or(0) };
+        let response = daemon.client.list_checkpoints(request).await;
+        let mut checkpoints = response.map_err(|error| daemon.failure(error).about(&run_id))?.checkpoints;
+        for checkpoint in &mut checkpoints {
+            (checkpoint.created_at_ms, checkpoint.updated_at_ms) = (None, None);
+            checkpoint.run_id.clear();
+        }
+        let list = v1::ListCheckpointsResponse { checkpoints, seq: 0 };
+        let mut printed = json::print("capataz.v1.ListCheckpointsResponse", &list);
+        Ok::<_, Failure>(printed.get_mut("checkpoints").map(serde_json::Value::take).unwrap_or_default())
+    };
+    let (left, right) = (read(before).await?, read(after).await?);
+    time_travel::tell(&left, &right, out)
 }
 
 fn checkpoints(run_id: &str, response: &v1::ListCheckpointsResponse, out: &mut Output) -> Outcome {

@@ -4821,9 +4821,13 @@ pub struct PhaseChanged {
     /// The agent that does the work from now on; absent where it stays.
     #[prost(string, optional, tag = "2")]
     pub agent: ::core::option::Option<::prost::alloc::string::String>,
-    /// What the items without an output are given from now on; absent where it stays.
+    /// What the items without an output are given from now on; absent where it stays. Where nobody knows the items yet, it is a
+    /// list with what each of them is given.
     #[prost(message, optional, tag = "3")]
     pub input: ::core::option::Option<Payload>,
+    /// All items are worked on again, for nothing else was missing than the summary.
+    #[prost(bool, tag = "4")]
+    pub anew: bool,
 }
 /// A person goes back to the newest completed checkpoint before a phase: this phase and all after it begin anew.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -6364,6 +6368,10 @@ pub struct ProgressFrame {
     /// Share of the task's time that is over: 0 to 1, and more after the deadline.
     #[prost(double, tag = "11")]
     pub time_used: f64,
+    /// The end of what the task has put out so far: its last lines, three and 200 characters at most, without control
+    /// characters and terminal sequences. Absent where nothing is known of it, or where it is neither text nor JSON.
+    #[prost(string, optional, tag = "12")]
+    pub partial_tail: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// What a cursor is made of. Clients treat it as opaque.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -12410,6 +12418,10 @@ pub struct Progress {
     /// out.
     #[prost(message, optional, tag = "4")]
     pub partial_output: ::core::option::Option<Payload>,
+    /// The end of what is done so far, for people who watch: 1 KiB of it is kept. Only for work whose partial output is too
+    /// large for a frame, or is no output yet: else the daemon takes the end of `partial_output`.
+    #[prost(string, optional, tag = "5")]
+    pub partial_tail: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// The assignment is done. Sent again after each reconnect until `ResultAccepted` or `ResultRefused` names the lease.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

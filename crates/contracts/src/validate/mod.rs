@@ -23,7 +23,8 @@ pub use executor_error::executor_error;
 pub use hello::{AGENTS_BYTES_MAX, PROTOCOL, SLOTS_MAX, hello};
 pub use payload::{INLINE_MAX, payload};
 pub use pipeline::{
-    PHASE_INPUT_MAX, PHASE_ITEMS_MAX, PHASES_MAX, PIPELINE_BYTES_MAX, SUMMARY_KEYS_MAX, pipeline,
+    PHASE_INPUT_MAX, PHASE_ITEMS_MAX, PHASES_MAX, PIPELINE_BYTES_MAX, PIPELINE_INPUT_MAX, SUMMARY_KEYS_MAX,
+    pipeline,
 };
 pub use plan::{PlanLimits, plan};
 pub use request::{RESERVED_LABELS, ask, continue_run, labels, session, start_run};

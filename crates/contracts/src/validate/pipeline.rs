@@ -26,6 +26,10 @@ pub const SUMMARY_KEYS_MAX: usize = 32;
 /// Items of one phase.
 pub const PHASE_ITEMS_MAX: usize = 1_000;
 
+/// Bytes of the input of a pipeline.
+pub const PIPELINE_INPUT_MAX: usize = 8 * 1024 * 1024;
+
+const CHECKS_MAX: usize = 8;
 const PHASE_NAME_MAX: usize = 64;
 const KEY_MAX: usize = 128;
 const VERSION_MAX: usize = 32;
@@ -58,6 +62,13 @@ pub fn check(pipeline: &v1::Pipeline, path: &Path<'_>, violations: &mut Violatio
     if let Some(input) = &pipeline.input {
         let path = &path.key("input");
         payload::check(input, super::INLINE_MAX, path, violations);
+        if let Some(Data::Blob(blob)) = &input.data
+            && blob.size > PIPELINE_INPUT_MAX as u64
+        {
+            let message =
+                format!("the input has {} bytes; at most {PIPELINE_INPUT_MAX} are allowed", blob.size);
+            violations.push(path, "size", message);
+        }
         if !is_json(&input.media_type) {
             let message = format!("the input is JSON, not {:?}", shown(&input.media_type));
             violations.push(&path.key("media_type"), "media_type", message);
@@ -137,7 +148,15 @@ fn phase_name(name: &str, path: &Path<'_>, violations: &mut Violations) {
 }
 
 fn check_output(output: &v1::OutputRule, path: &Path<'_>, violations: &mut Violations) {
+    if output.checks.len() > CHECKS_MAX {
+        let message = format!("{} checks; at most {CHECKS_MAX} are allowed", output.checks.len());
+        violations.push(&path.key("checks"), "limit", message);
+        return;
+    }
     for (index, check) in output.checks.iter().enumerate() {
+        if output.checks.iter().take(index).any(|before| before == check) {
+            violations.push(&path.key("checks").index(index), "duplicate", "the check is there twice");
+        }
         required_enum::<v1::OutputCheck>(*check, "the check", &path.key("checks").index(index), violations);
     }
 }

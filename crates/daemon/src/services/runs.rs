@@ -148,7 +148,8 @@ impl Runs {
         if row.summary.finished_at.is_none() {
             return Ok(None);
         }
-        Ok(self.fold(&row).await?.result(1024 * 1024))
+        let result = self.fold(&row).await?.result(1024 * 1024);
+        Ok(result.map(|result| result.of(&row.run.to_string())))
     }
 
     pub(super) async fn row(&self, run: RunId) -> Result<RunRow, Status> {

@@ -21,6 +21,9 @@ use super::executor;
 use crate::specs::Specs;
 use crate::status;
 
+/// The label by which the runs of a product are found.
+const PRODUCT_LABEL: &str = "capataz.product";
+
 /// Violations of policies in one answer, beside those of the structure.
 const MAX_POLICY_VIOLATIONS: usize = 100;
 
@@ -123,7 +126,11 @@ pub(super) fn parse(mut request: v1::StartRunRequest, wait: bool) -> Result<Star
         }
         None => return Err(status::invalid(&violations)),
     };
-    let start = StartRun { work, labels: request.labels, parent: request.parent, lineage: None };
+    let mut labels = request.labels;
+    if let Work::Pipeline(v1::Pipeline { product_id: Some(product), .. }) = &work {
+        labels.insert(PRODUCT_LABEL.to_owned(), product.clone());
+    }
+    let start = StartRun { work, labels, parent: request.parent, lineage: None };
     Ok(StartRequest { key, wait, ..StartRequest::new(run, start) })
 }
 

@@ -42,6 +42,7 @@ texts! {
         no_json: "the input {0} is not JSON: {1}" / "la entrada {0} no es JSON: {1}",
         left_out: "{1} files of {0} are left out: their names are unusual, or there are too many"
             / "se omiten {1} archivos de {0}: sus nombres son inusuales o son demasiados",
+        no_file: "there is no such file" / "no existe ese archivo",
         twice: "the input {0} is given twice" / "la entrada {0} se da dos veces",
         list_head: "PIPELINE\tPHASES\tFROM" / "PROCESO\tFASES\tORIGEN",
         built_in: "built in" / "incluido",

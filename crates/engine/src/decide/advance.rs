@@ -32,8 +32,10 @@ pub(super) fn advance(turn: &mut Turn<'_>) -> Result<(), Refusal> {
 fn end(turn: &mut Turn<'_>, error: Option<v1::Error>) -> Result<(), Refusal> {
     let wave = turn.state.waves.last();
     if wave.is_none_or(|wave| wave.tally.total() as usize >= wave.tasks.len()) {
-        let aborted = turn.state.rules().outcome_when_aborted();
-        let outcome = if error.is_some() { aborted } else { v1::RunOutcome::Cancelled };
+        let outcome = match &error {
+            Some(error) => turn.state.rules().outcome_when_aborted(error),
+            None => v1::RunOutcome::Cancelled,
+        };
         finish(turn, outcome, error);
     }
     Ok(())

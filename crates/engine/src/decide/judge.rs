@@ -8,6 +8,7 @@ use capataz_policy::severity::Severity;
 use super::Refusal;
 use crate::fold::state::RunState;
 use crate::input::TaskRef;
+use crate::machine;
 use crate::planted::{self, Fault};
 use crate::query::{Judgement, Purpose, Rule, UNJUDGED, Verdict};
 
@@ -30,16 +31,21 @@ impl RunState {
             return None;
         }
         let schemas: Vec<String> = self.rules().schemas_of(self, task).into_iter().cloned().collect();
-        let rule = self.rules().checks_of(task).map(|checks| Rule {
-            checks: checks.into_iter().map(i32::from).collect(),
-            input: self.plan.task(task).and_then(|declared| declared.input.clone()),
-            attempt: self.activity(task).map_or(0, |activity| activity.attempt),
-        });
+        let rule = rule_of(self, task);
         if schemas.is_empty() && rule.is_none() {
             return None;
         }
         Some(Judgement { purpose: Purpose::Output { task, lease }, schemas, rule, value: output.clone() })
     }
+}
+
+/// What is wanted of a task's output beside schemas.
+pub(super) fn rule_of(state: &RunState, task: TaskRef) -> Option<Rule> {
+    state.rules().checks_of(task).map(|checks| Rule {
+        checks: checks.into_iter().map(i32::from).collect(),
+        input: state.plan.task(task).and_then(|declared| declared.input.clone()),
+        attempt: state.activity(task).map_or(0, |activity| activity.attempt),
+    })
 }
 
 /// What was found of an output.
@@ -78,6 +84,17 @@ pub(super) fn found(
             _ => Err(Refusal::Unjudged),
         },
     }
+}
+
+/// Whether nobody could judge the output.
+pub(crate) fn is_unjudged(violations: &[SchemaViolation]) -> bool {
+    violations.iter().any(|violation| violation.rule == UNJUDGED)
+}
+
+/// What it means that nobody could judge an output: the work is done, and done again only where it may be.
+pub(crate) fn unjudged(error: v1::Error, is_once: bool) -> machine::Verdict {
+    let meaning = machine::Meaning::AttemptFailed { error, output: None, may_pass: is_once.then_some(false) };
+    machine::Verdict { record: Vec::new(), meaning }
 }
 
 /// The error of an output that breaks its schema.

@@ -102,6 +102,10 @@ fn output_of(state: &RunState, task: TaskRef) -> v1::AnswerType {
         Some(schema) => {
             v1::AnswerType { media_type: JSON_MEDIA_TYPE.to_owned(), options, schema: (*schema).clone() }
         }
+        // Only JSON can be judged.
+        None if state.rules().checks_of(task).is_some() => {
+            v1::AnswerType { media_type: JSON_MEDIA_TYPE.to_owned(), options, schema: String::new() }
+        }
         None => v1::AnswerType { media_type: "*/*".to_owned(), options, schema: String::new() },
     }
 }

@@ -148,12 +148,16 @@ pub(crate) trait Kind {
     /// The meaning of an output that breaks its schemas. `corrected` is what the next attempt is given then.
     fn rejected(
         &self,
-        _: &RunState,
-        _: TaskRef,
+        run: &RunState,
+        task: TaskRef,
         violations: Vec<v1::SchemaViolation>,
         _corrected: Option<v1::Payload>,
     ) -> Verdict {
-        Verdict::attempt_failed(judge::broken(&violations))
+        let error = judge::broken(&violations);
+        match judge::is_unjudged(&violations) {
+            true => judge::unjudged(error, run.plan.task(task).is_some_and(|declared| declared.at_most_once)),
+            false => Verdict::attempt_failed(error),
+        }
     }
 
     /// The meaning of an answer by which the holder of the task's lease says that the work has failed.
@@ -202,6 +206,11 @@ pub(crate) trait Kind {
     /// The query that has no answer yet.
     fn open_query(&self, run: &RunState) -> Option<(QueryId, Query)>;
 
+    /// Its number alone, which is asked for more often.
+    fn open_query_id(&self, run: &RunState) -> Option<QueryId> {
+        self.open_query(run).map(|(query, _)| query)
+    }
+
     /// What follows from the answer to the open query.
     ///
     /// # Errors
@@ -239,8 +248,8 @@ pub(crate) trait Kind {
         Ok(())
     }
 
-    /// The outcome of a run that aborts itself.
-    fn outcome_when_aborted(&self) -> v1::RunOutcome {
+    /// The outcome of a run that aborts itself because of this error.
+    fn outcome_when_aborted(&self, _: &v1::Error) -> v1::RunOutcome {
         v1::RunOutcome::Failed
     }
 
@@ -455,6 +464,14 @@ impl RunState {
             named.push(blob.clone());
         }
         named
+    }
+
+    /// The number of the query that waits for its answer.
+    pub(crate) fn open_query_id(&self) -> Option<QueryId> {
+        if !self.goes_on() {
+            return None;
+        }
+        self.rules().open_query_id(self)
     }
 
     /// The query that waits for its answer.

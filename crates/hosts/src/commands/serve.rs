@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use super::{Output, ProcessAgent, ProcessContext, ProcessOutcome, ProgressUpdate, run};
 use crate::payloads;
 use crate::port::Clock;
-use crate::serve::{Answer, Order, Reporter, Serve};
+use crate::serve::{Answer, Order, Report, Reporter, Serve};
 
 /// Serves the process agents of the configuration.
 pub struct ProcessAgents {
@@ -65,7 +65,9 @@ impl ProcessAgents {
             Ok(input) => input,
             Err((code, message)) => return Answer::failed(code, message),
         };
-        let report = move |update: ProgressUpdate| reporter.say(update.line);
+        let report = move |ProgressUpdate { line: message, tail: partial_tail }| {
+            reporter.report(Report { message, partial_tail });
+        };
         match run(agent, &self.context, input, orders, report).await {
             ProcessOutcome::Completed { output, log } => match self.payload(output).await {
                 Ok(output) => Answer::Completed { output, log: text(&log) },

@@ -5,7 +5,7 @@ use capataz_contracts::{json, v1};
 use capataz_engine::Rule;
 use serde_json::{Map, Value, json};
 
-use super::{Contents, Failed, PIPELINE_INPUT_MAX, Unavailable, payload_of, value_of};
+use super::{Budget, Contents, Failed, PIPELINE_INPUT_MAX, Unavailable, payload_of, value_of};
 
 /// The most bytes of a rejected output that are given back with its violations.
 const OUTPUT_MAX: usize = 16 * 1024;
@@ -19,7 +19,11 @@ pub(super) fn input(
     violations: &[SchemaViolation],
     contents: &dyn Contents,
 ) -> Result<Option<v1::Payload>, Unavailable> {
-    let given = match rule.input.as_ref().map(|input| value_of(input, PIPELINE_INPUT_MAX, contents)) {
+    let given = match rule
+        .input
+        .as_ref()
+        .map(|input| value_of(input, PIPELINE_INPUT_MAX, &mut Budget::default(), contents))
+    {
         None => Value::Null,
         Some(Ok(given)) => given,
         Some(Err(Failed::Unavailable)) => return Err(Unavailable),

@@ -13,20 +13,20 @@ use std::sync::Arc;
 use capataz_contracts::json;
 use capataz_contracts::json::JSON_MEDIA_TYPE;
 use capataz_contracts::v1::{self, OutputCheck, SchemaViolation, payload::Data};
-use capataz_contracts::validate::INLINE_MAX;
+use capataz_contracts::validate::{INLINE_MAX, PIPELINE_INPUT_MAX};
 use capataz_engine::{Computed, Judgement, Query, Rule, UNJUDGED, Verdict};
 use capataz_judge::{JUDGED_MAX, Schema};
 use capataz_policy::codes;
 use capataz_policy::surfaces;
 use serde_json::Value;
 
-/// The most bytes of the input of a pipeline.
-pub const PIPELINE_INPUT_MAX: usize = 8 * 1024 * 1024;
 /// The most bytes of the summary of a phase: it is the payload of its checkpoint (CONTRACTS §4).
 pub const CHECKPOINT_MAX: usize = 32 * 1024;
 /// The most bytes of what the tasks of one phase are given together.
 pub const INPUTS_MAX: usize = 16 * 1024 * 1024;
-/// The most values, the inner ones included, of a document that is read whole.
+/// The most bytes that one query reads.
+const READ_MAX: usize = 16 * 1024 * 1024;
+/// The most values, the inner ones included, of all that one query reads.
 const VALUES_MAX: usize = 1_000_000;
 
 /// Contents of payloads that are not inline.
@@ -181,7 +181,11 @@ fn lowered(schemas: &[Arc<Schema>], text: &[u8]) -> Option<Vec<u8>> {
 fn checked(rule: &Rule, text: &[u8], contents: &dyn Contents) -> Result<Vec<SchemaViolation>, Unavailable> {
     // It has passed a schema, or is JSON at least.
     let Ok(output) = json::from_slice(text) else { return Ok(Vec::new()) };
-    let input = match rule.input.as_ref().map(|input| value_of(input, PIPELINE_INPUT_MAX, contents)) {
+    let input = match rule
+        .input
+        .as_ref()
+        .map(|input| value_of(input, PIPELINE_INPUT_MAX, &mut Budget::default(), contents))
+    {
         Some(Ok(input)) => Some(input),
         Some(Err(Failed::Unavailable)) => return Err(Unavailable),
         // The task was given it as it is.
@@ -216,6 +220,27 @@ fn violation(rule: &str, expected: &str, found: String) -> SchemaViolation {
     SchemaViolation { path: String::new(), rule: rule.to_owned(), expected: expected.to_owned(), found }
 }
 
+/// What is left of what one query may read.
+struct Budget {
+    bytes: usize,
+    values: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { bytes: READ_MAX, values: VALUES_MAX }
+    }
+}
+
+impl Budget {
+    /// Takes so much; `None` where it is more than there is.
+    fn take(&mut self, bytes: usize, values: usize) -> Option<()> {
+        self.bytes = self.bytes.checked_sub(bytes)?;
+        self.values = self.values.checked_sub(values)?;
+        Some(())
+    }
+}
+
 /// The text of a payload.
 fn text_of<'p>(
     payload: &'p v1::Payload,
@@ -230,7 +255,12 @@ fn text_of<'p>(
 }
 
 /// The value of a payload of JSON.
-fn value_of(payload: &v1::Payload, most: usize, contents: &dyn Contents) -> Result<Value, Failed> {
+fn value_of(
+    payload: &v1::Payload,
+    most: usize,
+    budget: &mut Budget,
+    contents: &dyn Contents,
+) -> Result<Value, Failed> {
     let unresolved = |message: String| Failed::With(codes::error(codes::INPUT_UNRESOLVED, message));
     let text = text_of(payload, most, contents).map_err(|unread| match unread {
         Unread::Unavailable => Failed::Unavailable,
@@ -241,8 +271,10 @@ fn value_of(payload: &v1::Payload, most: usize, contents: &dyn Contents) -> Resu
     })?;
     // Before each value but the first there is one of these.
     let values = 1 + text.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
-    if values > VALUES_MAX {
-        return Err(unresolved(format!("an input is made of JSON with more than {VALUES_MAX} values")));
+    if budget.take(text.len(), values).is_none() {
+        return Err(unresolved(format!(
+            "it is made of more than {READ_MAX} bytes or {VALUES_MAX} values of JSON; refer to less"
+        )));
     }
     json::from_slice(&text).map_err(|violation| unresolved(format!("no JSON: {}", violation.message)))
 }

@@ -7,18 +7,27 @@ use capataz_policy::codes;
 use capataz_policy::surfaces;
 use serde_json::{Map, Value};
 
-use super::{CHECKPOINT_MAX, Contents, Failed, compose, payload_of, value_of};
+use super::{Budget, CHECKPOINT_MAX, Contents, Failed, READ_MAX, compose, payload_of, value_of};
 
 /// Keys that a refusal names.
 const KEYS_TOLD: usize = 3;
 
 pub(super) fn summary(summing: &Summing, contents: &dyn Contents) -> Result<v1::Payload, Failed> {
     let mut outputs = Vec::with_capacity(summing.outputs.len());
+    // Where keys go on, one output is in memory at a time; where a rule reads all of them, all are.
+    let mut budget = Budget::default();
     for output in &summing.outputs {
-        let output = value_of(output, JUDGED_MAX, contents)?;
         outputs.push(match summing.rule {
-            SummaryRule::Surfaces => output,
-            SummaryRule::Unspecified => Value::Object(of_keys(output, &summing.keys)),
+            SummaryRule::Surfaces => value_of(output, JUDGED_MAX, &mut budget, contents)?,
+            SummaryRule::Unspecified => {
+                let output = value_of(output, JUDGED_MAX, &mut Budget::default(), contents)?;
+                let kept = Value::Object(of_keys(output, &summing.keys));
+                let bytes = kept.to_string().len();
+                if budget.take(bytes, 1).is_none() {
+                    return Err(too_large(&Value::Array(outputs), READ_MAX));
+                }
+                kept
+            }
         });
     }
     let summary = match summing.rule {

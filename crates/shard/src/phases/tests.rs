@@ -67,6 +67,7 @@ fn composition(template: &Value, input: &Value) -> Composition {
         for_each: None,
         items: None,
         given: None,
+        overrides: BTreeMap::new(),
         input: payload(input),
         phases: BTreeMap::new(),
     }
@@ -130,6 +131,15 @@ fn a_phase_with_a_list_has_an_input_for_each_item_or_for_those_that_are_wanted()
     let all = [json!({ "item": 1 }), json!({ "item": 2 }), json!({ "item": 3 })];
     assert_eq!(inputs(of(None), &blobs), all);
     assert_eq!(inputs(of(Some(vec![2, 0])), &blobs), [all[2].clone(), all[0].clone()]);
+    // Single items may have been given something else.
+    let overrides = BTreeMap::from([(1, text("\"b\""))]);
+    let mixed = inputs(Composition { overrides, ..of(None) }, &blobs);
+    assert_eq!(mixed, [all[0].clone(), json!("b"), all[2].clone()]);
+    // Where the items are not known, what a person gives is a list of them.
+    let listed = inputs(Composition { given: Some(text("[7,8]")), ..of(None) }, &blobs);
+    assert_eq!(listed, [json!(7), json!(8)]);
+    let error = refused(Query::Compose(Box::new(Composition { given: Some(text("7")), ..of(None) })));
+    assert!(error.message.contains("the items are not known yet"), "{}", error.message);
     // What a person gives is given to each of them.
     let given = Composition { given: Some(text("7")), ..of(Some(vec![1, 2])) };
     assert_eq!(inputs(given, &blobs), [json!(7), json!(7)]);
@@ -333,4 +343,50 @@ fn outputs_that_cannot_be_judged_are_violations_of_their_own() {
     let read_later = v1::BlobRef { blake3: "later".to_owned(), size: 1, answer: None };
     let output = v1::Payload { data: Some(Data::Blob(read_later)), ..text("1") };
     assert_eq!(verdict(judgement(output, None, &[]), &away), Err(Unavailable));
+}
+
+#[test]
+fn many_inputs_do_not_make_one_large_event() {
+    let blobs = Blobs::default();
+    let item = "x".repeat(4_000);
+    let list: Vec<Value> = (0..300).map(|_| json!(item)).collect();
+    let input = blobs.blob(json!({ "list": list }).to_string().as_bytes());
+    let composition = Composition {
+        for_each: Some("${input.list}".to_owned()),
+        input,
+        ..composition(&json!("${item}"), &json!(null))
+    };
+    let Computed::Inputs(inputs) = compute(&Query::Compose(Box::new(composition)), &blobs).unwrap().unwrap()
+    else {
+        panic!()
+    };
+    let inline = |input: &v1::Payload| match &input.data {
+        Some(Data::Inline(text)) => text.len(),
+        _ => 0,
+    };
+    let all: usize = inputs.iter().map(inline).sum();
+    assert_eq!(inputs.len(), 300);
+    assert!(all <= 512 * 1024, "{all} bytes inline");
+    // A few of the same size stay where they are.
+    let few = Composition {
+        for_each: Some("${input}".to_owned()),
+        ..self::composition(&json!("${item}"), &json!([item, item]))
+    };
+    let Computed::Inputs(few) = compute(&Query::Compose(Box::new(few)), &blobs).unwrap().unwrap() else {
+        panic!()
+    };
+    assert_eq!(few.iter().map(inline).collect::<Vec<_>>(), [4_002, 4_002]);
+}
+
+#[test]
+fn a_query_reads_no_more_than_fits() {
+    let blobs = Blobs::default();
+    // Four outputs of 300,000 values each.
+    let output = blobs.blob(format!("[{}0]", "0,".repeat(300_000)).as_bytes());
+    let known = KnownPhase { summary: None, outputs: vec![output; 4], has_items: true };
+    let phases = BTreeMap::from([("list".to_owned(), known)]);
+    let composition = Composition { phases, ..composition(&json!("${phases.list.output}"), &json!(null)) };
+    let query = Query::Compose(Box::new(composition));
+    let Computed::Failed(error) = compute(&query, &blobs).unwrap().unwrap() else { panic!() };
+    assert!(error.message.contains("more than 16777216 bytes or 1000000 values"), "{}", error.message);
 }

@@ -187,7 +187,9 @@ impl RunModel {
         let task = super::log::place(event.wave, event.task);
         let text_of = self.at(format!("an output of {task} is rejected"));
         let given = text(event.input.as_ref());
-        let told = given.contains("\"correction\":{") && given.contains("\"/grade\"")
+        let is_last = event.attempt >= self.max_attempts(task);
+        let told = is_last && event.input.is_none()
+            || given.contains("\"correction\":{") && given.contains("\"/grade\"")
             || given.contains("\"correction\":{") && given.contains("\"required\"");
         Invariant::CorrectionsAreGiven
             .check(told, || format!("{text_of}, and the next attempt has {given}"))?;
@@ -254,13 +256,27 @@ impl RunModel {
         let Some(phase) = pipeline.phases.get_mut(place) else {
             return Invariant::PhasesInOrder.broken(text_of);
         };
-        let right = is_next
-            && is_free
-            && settled
-            && phase.stands == Stands::AtWork
-            && accepted == event.accepted
-            && accepted.len() < phase.at_work.len();
-        Invariant::PhasesInOrder.check(right, || format!("{text_of}, accepted {:?}", event.accepted))?;
+        // What cannot be computed blocks a phase before its work, or after all of it.
+        let is_uncomputed = event.error.as_ref().is_some_and(|error| {
+            error
+                .cause
+                .as_ref()
+                .is_some_and(|cause| cause.code == "SERVICE_UNAVAILABLE" && cause.cause.is_none())
+        });
+        let right = match phase.stands {
+            Stands::Pending => is_uncomputed && event.accepted.is_empty(),
+            Stands::AtWork => {
+                let is_short = accepted.len() < phase.at_work.len();
+                settled && accepted == event.accepted && (is_short || is_uncomputed)
+            }
+            Stands::Completed | Stands::Blocked => false,
+        };
+        Invariant::PhasesInOrder
+            .check(is_next && is_free && right, || format!("{text_of}, accepted {:?}", event.accepted))?;
+        if phase.stands == Stands::Pending {
+            phase.stands = Stands::Blocked;
+            return Ok(());
+        }
         for (item, summary) in phase.at_work.iter().zip(done) {
             if let Some(place) = phase.done.get_mut(*item as usize) {
                 *place = summary;
@@ -278,6 +294,9 @@ impl RunModel {
         match phase.filter(|phase| phase.stands == Stands::Blocked && answered && !held) {
             Some(phase) => {
                 phase.stands = Stands::Pending;
+                if event.anew {
+                    phase.done.clear();
+                }
                 phase.agent = event.agent.or(phase.agent.take());
                 Ok(())
             }

@@ -214,7 +214,7 @@ impl RunModel {
                 .is_some_and(ResultStatus::is_failure)
         };
         let expected = match (&self.ending, self.waves.last().and_then(|wave| wave.finished)) {
-            (Some(Some(_)), _) if matches!(&self.kind, Kind::Pipeline(pipeline) if pipeline.is_blocked()) => {
+            (Some(Some(error)), _) if self.is_pipeline() && error.code == "PHASE_BLOCKED" => {
                 v1::RunOutcome::Blocked
             }
             (Some(Some(_)), _) => v1::RunOutcome::Failed,

@@ -376,7 +376,8 @@ fn options() -> ViewOptions {
 fn a_phase_whose_input_cannot_be_made_is_blocked() {
     let failed = Computed::Failed(failure("INPUT_UNRESOLVED"));
     let bench = begin("a").told(failed).expect_kinds(&["phase_blocked", "question_asked"]);
-    assert_eq!(bench.checkpoints()[0].error_message.as_deref(), Some("exit code 1"));
+    let told = bench.checkpoints()[0].error_message.clone();
+    assert_eq!(told.as_deref(), Some("the phase \"a\" is blocked: exit code 1"));
     let bench = bench.answers("retry", None);
     bench.passes("a").expect_outcome(v1::RunOutcome::Succeeded);
 }
@@ -439,4 +440,81 @@ fn a_phase_without_items_is_completed_at_once() {
     let (_, Query::Summarize(asked)) = bench.asked() else { panic!() };
     assert!(asked.outputs.is_empty() && asked.has_items);
     bench.sums_up("[]").passes("b").expect_outcome(v1::RunOutcome::Succeeded);
+}
+
+#[test]
+fn a_summary_that_was_too_large_is_made_again_or_the_phase_is_done_anew_with_what_a_person_names() {
+    let blocked = || {
+        let bench = begin("a").given(&["1"]).lease("a", "w").gives("a", "{\"n\":1}", &[]);
+        bench.told(Computed::Failed(failure("CHECKPOINT_TOO_LARGE")))
+    };
+    // The output stays, and only its summary is made again.
+    let bench = blocked().answers("retry", None);
+    let (_, Query::Compose(asked)) = bench.asked() else { panic!() };
+    assert_eq!(asked.items, Some(Vec::new()));
+    let bench = bench.given(&[]);
+    let (_, Query::Summarize(asked)) = bench.asked() else { panic!() };
+    assert_eq!(asked.outputs, [json("{\"n\":1}")]);
+    bench.sums_up("{}").expect_outcome(v1::RunOutcome::Succeeded);
+    // Who names another agent has the work done again.
+    let bench = blocked().answers("retry", Some("{\"agent\":\"other\"}"));
+    let (_, Query::Compose(asked)) = bench.asked() else { panic!() };
+    assert_eq!(asked.items, None);
+    let bench = bench.given(&["1"]).lease("a.again-2", "w").gives("a.again-2", "{\"n\":2}", &[]);
+    bench.sums_up("{\"n\":2}").expect_outcome(v1::RunOutcome::Succeeded);
+}
+
+#[test]
+fn the_summary_is_made_of_what_the_tasks_were_given() {
+    let bench = begin_with("a*", |pipeline| {
+        pipeline.phases[0].summary.clear();
+        pipeline.phases[0].summarize = Some(v1::SummaryRule::Surfaces.into());
+    });
+    let bench = bench.given(&["1", "2"]).lease("a.0", "w").gives("a.0", "{}", &[]).is_blocked("a.1");
+    let bench = bench.answers("retry", Some("{\"input\":7}")).given(&["7"]);
+    let bench = bench.lease("a.1.again-2", "w").gives("a.1.again-2", "{}", &[]);
+    let (_, Query::Summarize(asked)) = bench.asked() else { panic!() };
+    let inputs = asked.inputs.unwrap();
+    assert_eq!((inputs.items, inputs.given), (None, None));
+    assert_eq!(inputs.overrides, BTreeMap::from([(1, json("7"))]));
+}
+
+#[test]
+fn what_is_told_of_a_blocked_phase_fits_into_a_checkpoint() {
+    // Each character of the message is six as JSON.
+    let message = "\u{1}".repeat(5_000);
+    let items: Vec<String> = (0..40).map(|item| item.to_string()).collect();
+    let items: Vec<&str> = items.iter().map(String::as_str).collect();
+    let mut bench = begin("a*").given(&items);
+    for item in 0..40 {
+        let name = format!("a.{item}");
+        let error = v1::Error { message: message.clone(), ..failure("PERMISSION_DENIED") };
+        bench = bench.lease(&name, "w").report(&name, Report::Failed(error));
+    }
+    let checkpoint = &bench.checkpoints()[0];
+    let Some(v1::payload::Data::Inline(text)) = checkpoint.payload.as_ref().unwrap().data.as_ref() else {
+        panic!()
+    };
+    assert!(text.len() <= 32 * 1024, "{} bytes", text.len());
+    let told: serde_json::Value = serde_json::from_slice(text).unwrap();
+    let listed = told["failed"].as_array().unwrap().len() as u64;
+    assert_eq!(listed + told["moreFailed"].as_u64().unwrap(), 40);
+}
+
+#[test]
+fn an_output_that_nobody_could_judge_is_no_rejected_one_and_is_not_done_twice_where_that_must_not_be() {
+    let bench = begin("a").given(&["1"]).lease("a", "w").gives("a", "1", &[crate::query::UNJUDGED]);
+    let bench = bench.expect_kinds(&["task_attempt_failed"]);
+    assert_eq!(bench.statuses(), [InProgress]);
+    let once = begin_with("a", |pipeline| {
+        pipeline.phases[0].effect = Some(v1::Effect::AtMostOnce.into());
+    });
+    let bench = once.given(&["1"]).lease("a", "w").gives("a", "1", &[crate::query::UNJUDGED]);
+    assert_eq!(bench.statuses(), [Blocked]);
+}
+
+#[test]
+fn a_run_that_is_about_to_end_does_not_go_back() {
+    let bench = begin("a b").passes("a").given(&["1"]).lease("b", "w").cancel();
+    assert_eq!(bench.goes_back("", "r").expect_rule().code, "CHECKPOINT_NOT_FOUND");
 }

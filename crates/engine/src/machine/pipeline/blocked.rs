@@ -2,6 +2,7 @@
 
 use capataz_contracts::json::JSON_MEDIA_TYPE;
 use capataz_contracts::v1::{self, CheckpointStatus, event::Body, payload::Data};
+use capataz_contracts::validate::INLINE_MAX;
 use capataz_policy::aggregation::ResultStatus;
 use capataz_policy::codes;
 use capataz_policy::retry;
@@ -10,8 +11,9 @@ use serde_json::{Value, json};
 
 use super::PipelineState;
 use super::Step;
-use crate::decide::Refusal;
-use crate::fold::state::RunState;
+use super::state::PhaseState;
+use crate::decide::{Refusal, refuse_with};
+use crate::fold::state::{Phase, RunState};
 use crate::input::{Answer, TaskRef};
 
 /// The answers.
@@ -42,15 +44,8 @@ pub(super) fn by_tasks(state: &PipelineState, run: &RunState, place: usize) -> V
         failed.push(told(item, activity.attempt, &activity.attempts, &error));
         first.get_or_insert(error);
     }
-    let name = state.declared(place).map_or("", |declared| declared.name.as_str());
     let cause = first.unwrap_or_default();
-    let original = retry::original(&cause).clone();
-    let mut message = format!("the phase {name:?} is blocked: {}", shortened(&original.message));
-    if failed.len() > 1 {
-        message.push_str(&format!("; {} items have failed", failed.len()));
-    }
-    let error = v1::Error { cause: Some(Box::new(cause)), ..codes::error(codes::PHASE_BLOCKED, message) };
-    by(state, place, error, accepted, failed)
+    by(state, place, cause, accepted, failed)
 }
 
 /// What is told of a failed item: its attempts, and what it failed with.
@@ -81,28 +76,40 @@ fn shortened(message: &str) -> String {
     }
 }
 
-/// The phase is blocked because of this error: the event, and the question.
+/// The phase is blocked because of this failure: the event, and the question.
 pub(super) fn by(
     state: &PipelineState,
     place: usize,
-    mut error: v1::Error,
+    cause: v1::Error,
     accepted: Vec<u32>,
-    failed: Vec<Value>,
+    mut failed: Vec<Value>,
 ) -> Vec<Step> {
     let (Some(phase), Some(declared), Ok(number)) =
         (state.phases.get(place), state.declared(place), u32::try_from(place))
     else {
         return vec![Step::Wait];
     };
+    let mut message =
+        format!("the phase {:?} is blocked: {}", declared.name, shortened(&retry::original(&cause).message));
+    if failed.len() > 1 {
+        message.push_str(&format!("; {} items have failed", failed.len()));
+    }
+    let mut error = v1::Error { cause: Some(Box::new(cause)), ..codes::error(codes::PHASE_BLOCKED, message) };
     error.severity = Severity::High.to_proto().into();
     error.can_continue = Some(true);
-    let more = failed.len().saturating_sub(TASKS_TOLD);
-    let mut payload = json!({ "failed": failed.into_iter().take(TASKS_TOLD).collect::<Vec<_>>() });
-    if more > 0
-        && let Some(payload) = payload.as_object_mut()
-    {
-        payload.insert("moreFailed".to_owned(), json!(more));
-    }
+    let all = failed.len();
+    failed.truncate(TASKS_TOLD);
+    // What is told of them has its bound in bytes as well.
+    let payload = loop {
+        let mut told = json!({ "failed": failed });
+        if let Some(told) = told.as_object_mut().filter(|_| failed.len() < all) {
+            told.insert("moreFailed".to_owned(), json!(all - failed.len()));
+        }
+        let text = told.to_string();
+        if text.len() <= INLINE_MAX || failed.pop().is_none() {
+            break text;
+        }
+    };
     let mut options = vec![RETRY.to_owned()];
     if place > 0 {
         options.push(ROLLBACK.to_owned());
@@ -130,19 +137,22 @@ pub(super) fn by(
         }),
         ..v1::Question::default()
     };
-    let blocked = v1::PhaseBlocked {
-        phase: number,
-        error: Some(error),
-        payload: Some(super::json(payload.to_string())),
-        accepted,
-    };
+    let blocked =
+        v1::PhaseBlocked { phase: number, error: Some(error), payload: Some(super::json(payload)), accepted };
     vec![Step::Record(Body::PhaseBlocked(blocked)), Step::Ask(Box::new(question))]
 }
 
 /// What is given with an answer has to be read here and now.
 pub(super) fn judge_answer(question: &v1::Question, answer: &Answer) -> Result<(), Refusal> {
     let is_blob = matches!(answer.value.as_ref().and_then(|value| value.data.as_ref()), Some(Data::Blob(_)));
-    if is_blob && question.purpose() == v1::QuestionPurpose::Phase {
+    if question.purpose() != v1::QuestionPurpose::Phase {
+        return Ok(());
+    }
+    // As it is written down it may be longer than it was given.
+    let (_, input) = changes(answer.value.as_ref());
+    let is_large =
+        matches!(input.and_then(|input| input.data), Some(Data::Inline(text)) if text.len() > INLINE_MAX);
+    if is_blob || is_large {
         let message =
             "the value of this answer has at most 32 KiB; give a larger input another way".to_owned();
         return Err(Refusal::WrongValue { message });
@@ -168,7 +178,10 @@ pub(super) fn answered(
     match answer {
         RETRY if is_blocked => {
             let (agent, input) = changes(value);
-            let changed = v1::PhaseChanged { phase: subject.phase, agent, input };
+            let open = state.phases.get(place).and_then(PhaseState::open_items);
+            let is_whole = open.is_some_and(|open| open.is_empty());
+            let anew = is_whole && (agent.is_some() || input.is_some());
+            let changed = v1::PhaseChanged { phase: subject.phase, agent, input, anew };
             Ok(vec![Step::Record(Body::PhaseChanged(changed))])
         }
         ROLLBACK if is_blocked => roll_back(run, place, String::new(), String::new()),
@@ -193,6 +206,10 @@ pub(super) fn roll_back(
     request_id: String,
     requested: String,
 ) -> Result<Vec<Step>, Refusal> {
+    if !matches!(run.phase, Phase::Running) {
+        let message = "the run is about to end, and does not go back any more";
+        return Err(refuse_with(codes::CHECKPOINT_NOT_FOUND, message));
+    }
     let phase = u32::try_from(place).map_err(|_| Refusal::Outdated)?;
     let mut steps: Vec<Step> =
         run.open_questions().map(|asked| Step::Withdraw(asked.question.question_id.clone())).collect();

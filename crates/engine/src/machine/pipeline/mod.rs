@@ -5,6 +5,8 @@ mod blocked;
 mod materialise;
 pub(crate) mod state;
 
+use std::collections::BTreeMap;
+
 use capataz_contracts::json::JSON_MEDIA_TYPE;
 use capataz_contracts::reference::{self, Grammar};
 use capataz_contracts::v1::{self, CheckpointStatus, event::Body, payload::Data, run_result};
@@ -104,6 +106,7 @@ impl PipelineState {
             input: self.pipeline.input.clone().unwrap_or_else(null),
             items: phase.open_items(),
             given: phase.input.clone(),
+            overrides: BTreeMap::new(),
         })
     }
 
@@ -119,7 +122,13 @@ impl PipelineState {
         let composition = match declared.summarize() {
             v1::SummaryRule::Unspecified => None,
             v1::SummaryRule::Surfaces => {
-                self.composition(run, place).map(|composition| Composition { items: None, ..composition })
+                let overrides = phase.given.iter().map(|given| (given.item, given.input.clone())).collect();
+                self.composition(run, place).map(|composition| Composition {
+                    items: None,
+                    given: None,
+                    overrides,
+                    ..composition
+                })
             }
         };
         Some(Summing {
@@ -202,6 +211,7 @@ impl PipelineState {
         let Some(place) = place else {
             let known: Vec<&str> =
                 self.pipeline.phases.iter().map(|declared| declared.name.as_str()).collect();
+            let phase: String = phase.chars().take(64).collect();
             let message = format!("there is no phase {phase:?}; the phases are {}", known.join(", "));
             return Err(refuse_with(codes::PHASE_NOT_FOUND, &message));
         };
@@ -292,13 +302,15 @@ impl Kind for PipelineState {
         corrected: Option<v1::Payload>,
     ) -> Verdict {
         let error = judge::broken(&violations);
-        let rejected = v1::OutputRejected {
-            wave: task.wave,
-            task: task.task,
-            attempt: run.activity(task).map_or(0, |activity| activity.attempt),
-            violations,
-            input: corrected,
-        };
+        // Nothing is wrong with what nobody could judge.
+        if judge::is_unjudged(&violations) {
+            let is_once = run.plan.task(task).is_some_and(|declared| declared.at_most_once);
+            return judge::unjudged(error, is_once);
+        }
+        let attempt = run.activity(task).map_or(0, |activity| activity.attempt);
+        let corrected = corrected.filter(|_| attempt < run.plan.retry_of(task).max_attempts());
+        let rejected =
+            v1::OutputRejected { wave: task.wave, task: task.task, attempt, violations, input: corrected };
         Verdict {
             record: vec![Body::OutputRejected(rejected)],
             meaning: Meaning::AttemptFailed { error, output: None, may_pass: Some(true) },
@@ -341,8 +353,9 @@ impl Kind for PipelineState {
         true
     }
 
-    fn outcome_when_aborted(&self) -> v1::RunOutcome {
-        let is_blocked = self.phases.iter().any(|phase| phase.status == CheckpointStatus::Blocked);
+    /// A person has answered so to the question about a blocked phase.
+    fn outcome_when_aborted(&self, error: &v1::Error) -> v1::RunOutcome {
+        let is_blocked = error.code == codes::PHASE_BLOCKED.as_str();
         if is_blocked { v1::RunOutcome::Blocked } else { v1::RunOutcome::Failed }
     }
 
@@ -357,6 +370,11 @@ impl Kind for PipelineState {
 
     fn open_query(&self, run: &RunState) -> Option<(QueryId, Query)> {
         Some((self.query_id(), self.query(run)?))
+    }
+
+    fn open_query_id(&self, run: &RunState) -> Option<QueryId> {
+        let is_open = matches!(self.what_next(run), Next::Compose(_) | Next::Summarize(_));
+        is_open.then(|| self.query_id())
     }
 
     fn answered(&self, run: &RunState, answer: QueryAnswer, _: Moment) -> Result<Vec<Step>, Refusal> {

@@ -39,11 +39,21 @@ pub(super) struct PhaseState {
     pub(super) agent: Option<String>,
     #[serde(with = "as_bytes::option")]
     pub(super) input: Option<v1::Payload>,
+    /// What people have named for single items.
+    pub(super) given: Vec<Given>,
     /// The summary of a completed phase, the attempts of a blocked one.
     #[serde(with = "as_bytes::option")]
     pub(super) payload: Option<v1::Payload>,
     #[serde(with = "as_bytes::option")]
     pub(super) error: Option<v1::Error>,
+}
+
+/// What a person has named for an item.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(super) struct Given {
+    pub(super) item: u32,
+    #[serde(with = "as_bytes::one")]
+    pub(super) input: v1::Payload,
 }
 
 impl PhaseState {
@@ -59,8 +69,10 @@ impl PhaseState {
 
     fn bytes(&self) -> u64 {
         let lists = (self.items.len() + self.at_work.len()) as u64 * bytes::ENTRY;
+        let given = self.given.iter().map(|given| bytes::message(&given.input) + bytes::ENTRY);
         let parts = [
             lists,
+            given.sum(),
             self.agent.as_deref().map_or(0, bytes::text),
             bytes::optional(self.input.as_ref()),
             bytes::optional(self.payload.as_ref()),
@@ -99,6 +111,14 @@ impl PipelineState {
                 phase.begun = phase.begun.checked_add(1)?;
                 phase.wave = event.wave;
                 phase.items.resize(usize::try_from(event.of).ok()?, None);
+                if phase.input.is_some() {
+                    let tasks = event.tasks.as_ref().map(|wave| wave.tasks.as_slice()).unwrap_or_default();
+                    let inputs = tasks.iter().map(|task| task.input.clone());
+                    for (item, input) in event.items.iter().zip(inputs) {
+                        phase.given.retain(|given| given.item != *item);
+                        phase.given.extend(input.map(|input| Given { item: *item, input }));
+                    }
+                }
                 phase.at_work = event.items;
                 phase.payload = None;
                 phase.error = None;
@@ -121,6 +141,11 @@ impl PipelineState {
             Body::PhaseChanged(event) => {
                 let phase = self.phase(event.phase, at)?;
                 phase.status = CheckpointStatus::Pending;
+                (phase.payload, phase.error) = (None, None);
+                if event.anew {
+                    phase.items.clear();
+                    phase.given.clear();
+                }
                 phase.agent = event.agent.or(phase.agent.take());
                 phase.input = event.input.or(phase.input.take());
             }
