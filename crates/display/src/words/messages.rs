@@ -271,6 +271,14 @@ const PATTERNS: &[(&str, &str)] = &[
     ),
     ("the input of the phase: {0} is no list", "la entrada de la fase: {0} no es una lista"),
     ("the input of the phase: there is no item {0}", "la entrada de la fase: no hay ningún elemento {0}"),
+    (
+        "the input of the phase: the inputs of its tasks have more than {0} bytes together",
+        "la entrada de la fase: las entradas de sus tareas tienen más de {0} bytes juntas",
+    ),
+    (
+        "the input of the phase: the items are not known yet; a list of at most {0} inputs is needed, one for each item",
+        "la entrada de la fase: los elementos no se conocen todavía; hace falta una lista de {0} entradas como máximo, una para cada elemento",
+    ),
     ("the input of the phase: {0}", "la entrada de la fase: {0}"),
     ("a blob is gone that an input is made of", "ya no está un blob del que se hace una entrada"),
     (
@@ -278,8 +286,8 @@ const PATTERNS: &[(&str, &str)] = &[
         "una entrada se hace de un blob de {0} bytes, y de {1} como máximo",
     ),
     (
-        "an input is made of JSON with more than {0} values",
-        "una entrada se hace de JSON con más de {0} valores",
+        "it is made of more than {0} bytes or {1} values of JSON; refer to less",
+        "se hace de más de {0} bytes o {1} valores de JSON; refiérase a menos",
     ),
     ("no JSON: {0}", "no es JSON: {0}"),
     (

@@ -147,6 +147,25 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
         "el nombre de una fase tiene de 1 a {0} letras, cifras, `_` y `-`; no `{1}`",
     ),
     ("a summary has keys or a rule, not both", "un resumen tiene claves o una regla, no ambas"),
+    (
+        "the input has {0} bytes; at most {1} are allowed",
+        "la entrada tiene {0} bytes; se permiten {1} como máximo",
+    ),
+    ("{0} checks; at most {1} are allowed", "{0} comprobaciones; se permiten {1} como máximo"),
+    ("the check is there twice", "la comprobación está dos veces"),
+    (
+        "the run is about to end, and does not go back any more",
+        "la ejecución está por terminar, y ya no vuelve atrás",
+    ),
+    (
+        "the inputs of its tasks have more than {0} bytes together",
+        "las entradas de sus tareas tienen más de {0} bytes juntas",
+    ),
+    ("the items are not known yet; {0}", "los elementos no se conocen todavía; {0}"),
+    (
+        "a list of at most {0} inputs is needed, one for each item",
+        "hace falta una lista de {0} entradas como máximo, una para cada elemento",
+    ),
     ("{0} keys; at most {1} are allowed", "{0} claves; se permiten {1} como máximo"),
     ("a key has 1 to {0} bytes", "una clave tiene de 1 a {0} bytes"),
     ("`{0}` is there twice", "`{0}` está dos veces"),

@@ -247,6 +247,8 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/limits.md", "the input of a run | {8 MiB};", PIPELINE, "PIPELINE_INPUT_MAX"),
     number("docs/limits.md", "items of a phase | {1,000} ", PIPELINE, "PHASE_ITEMS_MAX"),
     number("docs/limits.md", "tasks of one phase together | {16 MiB} ", PHASES, "INPUTS_MAX"),
+    number("docs/limits.md", "its summary, are made of | {16 MiB} of JSON", PHASES, "READ_MAX"),
+    number("docs/limits.md", "16 MiB of JSON, {1,000,000} values", PHASES, "VALUES_MAX"),
     number("docs/limits.md", "that are inline, together | {512 KiB} ", PHASES, "INLINE_TOTAL"),
     number("docs/limits.md", "an output of a phase | {1 MiB};", "crates/judge/src", "JUDGED_MAX"),
     number("docs/limits.md", "given back with its violations | {16 KiB} ", PHASES, "OUTPUT_MAX"),

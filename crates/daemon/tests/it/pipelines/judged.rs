@@ -8,8 +8,8 @@ use capataz_hosts::commands::ShimCommand;
 use serde_json::{Value, json as of};
 
 use super::{
-    REVIEW, answer, blocked, checkpoints, eventually, given, pipeline, put, rejections, start, statuses,
-    value,
+    REVIEW, answer, blocked, cause_of, checkpoints, eventually, given, pipeline, put, rejections, start,
+    statuses, value,
 };
 use crate::support::time::Time;
 use crate::support::{Harness, Worker, code_of, json, paths_of, plan, shim};
@@ -247,8 +247,8 @@ async fn a_summary_that_is_too_large_for_a_checkpoint_blocks_its_phase_with_its_
     let output = put(&harness, of!({ "text": "a".repeat(33 * 1024), "n": 1 }).to_string().into_bytes()).await;
     worker.complete(&read.lease, output).await;
     let question = blocked(&harness, &run).await;
+    assert_eq!(cause_of(&question), "CHECKPOINT_TOO_LARGE");
     let error = question.error.clone().unwrap();
-    assert_eq!(error.code, "CHECKPOINT_TOO_LARGE");
     // 33,792 letters and their quotes.
     assert!(error.message.contains("\"text\" 33794, \"n\" 1"), "{}", error.message);
     harness.runs.clone().resolve(answer(&run, &question, "abort", None)).await.unwrap();
@@ -390,8 +390,9 @@ async fn an_input_that_cannot_be_made_blocks_its_phase_until_another_one_is_give
     let mut worker = harness.worker("w1", &["classifier", "teller"]).await;
     let run = start(&harness, given(SOURCES, of!({ "sources": 7 }))).await;
     let question = blocked(&harness, &run).await;
-    assert_eq!(question.error.as_ref().map(|error| error.code.as_str()), Some("INPUT_UNRESOLVED"));
-    let given = answer(&run, &question, "retry", Some(of!({ "input": { "source": "a" } })));
+    assert_eq!(cause_of(&question), "INPUT_UNRESOLVED");
+    // Nobody knows the items, so that what is given is a list of them.
+    let given = answer(&run, &question, "retry", Some(of!({ "input": [{ "source": "a" }] })));
     harness.runs.clone().resolve(given).await.unwrap();
     let classify = worker.assignment().await;
     assert_eq!(classify.assignment.input, Some(json(of!({ "source": "a" }))));

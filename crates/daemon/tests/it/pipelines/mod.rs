@@ -96,6 +96,14 @@ async fn blocked(harness: &Harness, run: &str) -> v1::Question {
     eventually("a question", open).await
 }
 
+/// The code of what has blocked a phase.
+#[track_caller]
+fn cause_of(question: &v1::Question) -> String {
+    let error = question.error.clone().unwrap();
+    assert_eq!(error.code, "PHASE_BLOCKED");
+    error.cause.unwrap().code
+}
+
 fn answer(run: &str, question: &v1::Question, answer: &str, value: Option<Value>) -> v1::ResolveRequest {
     v1::ResolveRequest {
         run_id: run.to_owned(),

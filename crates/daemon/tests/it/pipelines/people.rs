@@ -3,7 +3,9 @@
 use capataz_contracts::v1::{self, CheckpointStatus};
 use serde_json::json as of;
 
-use super::{REVIEW, answer, blocked, checkpoints, eventually, given, pipeline, put, start, statuses, value};
+use super::{
+    REVIEW, answer, blocked, cause_of, checkpoints, eventually, given, pipeline, put, start, statuses, value,
+};
 use crate::support::{Harness, code_of, error, json, paths_of};
 
 #[tokio::test]
@@ -112,9 +114,9 @@ async fn codes_that_are_never_retried_elsewhere_are_when_they_are_of_an_output()
 }
 
 #[tokio::test]
-async fn a_phase_whose_summary_is_too_large_is_blocked_again_when_nothing_has_changed() {
+async fn a_phase_whose_summary_is_too_large_is_blocked_again_unless_another_agent_does_it() {
     let harness = Harness::start().await;
-    let mut worker = harness.worker("w1", &["reader"]).await;
+    let mut worker = harness.worker("w1", &["reader", "careful"]).await;
     let toml = "name = \"p\"\n[[phases]]\nname = \"read\"\nagent = \"reader\"\nsummary = [\"text\"]";
     let run = start(&harness, pipeline(toml)).await;
     let read = worker.assignment().await;
@@ -129,7 +131,12 @@ async fn a_phase_whose_summary_is_too_large_is_blocked_again_when_nothing_has_ch
             .find(|asked| asked.answer.is_none() && asked.question_id != question.question_id)
     };
     let again = eventually("a second question", open).await;
-    assert_eq!(again.error.as_ref().map(|error| error.code.as_str()), Some("CHECKPOINT_TOO_LARGE"));
-    harness.runs.clone().resolve(answer(&run, &again, "abort", None)).await.unwrap();
-    assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Blocked);
+    assert_eq!(cause_of(&again), "CHECKPOINT_TOO_LARGE");
+    // With another agent everything is done anew.
+    let changed = answer(&run, &again, "retry", Some(of!({ "agent": "careful" })));
+    harness.runs.clone().resolve(changed).await.unwrap();
+    let read = worker.assignment().await;
+    assert_eq!((read.assignment.agent.as_str(), read.assignment.attempt), ("careful", 1));
+    worker.complete(&read.lease, json(of!({ "text": "short" }))).await;
+    assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
 }

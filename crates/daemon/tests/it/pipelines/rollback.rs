@@ -4,8 +4,8 @@ use capataz_contracts::v1::{self, CheckpointStatus, connect_response::Frame as H
 use serde_json::json as of;
 
 use super::{
-    REVIEW, answer, back_to, blocked, checkpoints, eventually, given, roll_back, seq_of, start, statuses,
-    value,
+    REVIEW, answer, back_to, blocked, checkpoints, eventually, given, put, roll_back, seq_of, start,
+    statuses, value,
 };
 use crate::support::worker::Assigned;
 use crate::support::{Harness, Worker, code_of, error, json, one_wave};
@@ -129,6 +129,41 @@ async fn a_run_goes_back_over_several_phases_and_no_further_than_to_a_completed_
     let refusal = roll_back(&harness, back_to(&of_plan, "", "no pipeline")).await.unwrap_err();
     assert!(!code_of(&refusal).is_empty(), "{refusal:?}");
     assert!(checkpoints(&harness, &of_plan, None).await.is_empty());
+}
+
+/// Whichever is first, the phase begins anew, and its worker is told what became of its result.
+#[tokio::test]
+async fn a_result_that_is_being_judged_when_the_run_goes_back_counts_or_is_refused() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["reader", "teller"]).await;
+    let third = "\n[[phases]]\nname = \"check\"\nagent = \"reader\"\n";
+    let run = start(&harness, given(&format!("{REVIEW}{third}"), of!({ "path": "src" }))).await;
+    let read = worker.assignment().await;
+    worker.complete(&read.lease, json(of!({ "title": "the sea" }))).await;
+    // Long enough to be judged for a while.
+    let output = put(&harness, of!(vec![1; 200_000]).to_string().into_bytes()).await;
+    for number in 1..=5 {
+        let tell = loop {
+            let given = worker.assignment().await;
+            // The phase after it may have begun in between.
+            if given.assignment.task_name.starts_with("tell") {
+                break given;
+            }
+        };
+        worker.complete(&tell.lease, output.clone()).await;
+        roll_back(&harness, back_to(&run, "tell", &format!("back {number}"))).await.unwrap();
+        let about = |lease: &Option<v1::LeaseRef>| lease.as_ref() == Some(&tell.lease);
+        let heard = worker.hear_until(|frame| match frame {
+            Hear::ResultAccepted(accepted) => about(&accepted.lease).then_some(()),
+            Hear::ResultRefused(refused) => about(&refused.lease).then_some(()),
+            Hear::LeaseRevoked(revoked) => about(&revoked.lease).then_some(()),
+            _ => None,
+        });
+        heard.await;
+    }
+    let events = harness.export(&run).await;
+    let back = events.iter().filter(|event| matches!(event.body, Some(Body::PipelineRolledBack(_))));
+    assert_eq!(back.count(), 5);
 }
 
 #[tokio::test]
