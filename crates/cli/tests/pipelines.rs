@@ -1,6 +1,6 @@
 //! `capataz pipeline …`, against the program as people start it.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 #![expect(clippy::disallowed_types, reason = "starts the program")]
 
 mod served;
