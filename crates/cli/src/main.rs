@@ -78,9 +78,9 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
         Command::Act(args) if args.command.is_some() => {
             return args.command.map_or(Ok(Exit::Ok), |command| commands::act::check(command, out));
         }
-        Command::Pipeline(command) => match commands::pipeline::without_daemon(command, out) {
-            Ok(outcome) => return outcome,
-            Err(command) => Command::Pipeline(command),
+        Command::Pipeline(command) => match commands::pipeline::without_daemon(&command, out) {
+            Some(outcome) => return outcome,
+            None => Command::Pipeline(command),
         },
         Command::Router(RouterCommand::Eval(args)) => return commands::router::eval(&args, out),
         Command::Router(RouterCommand::Lint(args)) => return commands::router::lint(&args, out),

@@ -195,7 +195,6 @@ pub enum ChildNews {
 
 /// The answer to a [`Query`](crate::Query), a variant for each.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "an answer lives for one call")]
 pub enum QueryAnswer {
     Routed(Routed),
     /// For whoever has the answer that waits for it, which is an input again then, with the verdict.

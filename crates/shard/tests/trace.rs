@@ -153,6 +153,10 @@ fn judged() -> Input {
     Input::Judged { run: run(2), query: QueryId(1), verdict }
 }
 
+fn computed(computed: engine::Computed) -> Input {
+    Input::Computed { run: run(4), query: QueryId(1), computed }
+}
+
 /// At least one of every input that a daemon gets, by the name that [`name`] gives it.
 fn every_input() -> Vec<Input> {
     let (state, _) = engine::start(
@@ -199,6 +203,7 @@ fn every_input() -> Vec<Input> {
             Work::Script(Box::new(v1::Script { name: "s".to_owned(), ..v1::Script::default() })),
             "test",
         ),
+        start(4, Work::Pipeline(v1::Pipeline { name: "p".to_owned(), ..v1::Pipeline::default() }), "test"),
         Input::Committed {
             shard: SHARD,
             outcomes: vec![
@@ -234,6 +239,7 @@ fn every_input() -> Vec<Input> {
         commands(engine::Input::Resume { request_id: request_id() }),
         commands(engine::Input::Extend { task: "t".to_owned(), by_ms: -4, request_id: request_id() }),
         commands(engine::Input::Rollback { task: "t".to_owned(), cascade: true, request_id: request_id() }),
+        commands(engine::Input::RollbackPipeline { phase: "p".to_owned(), request_id: request_id() }),
         commands(engine::Input::Retry { task: "t".to_owned(), request_id: request_id() }),
         commands(engine::Input::Resolve {
             question_id: "q".to_owned(),
@@ -274,13 +280,16 @@ fn every_input() -> Vec<Input> {
         found(Ok((Box::new(routing), "sage".to_owned()))),
         found(Err(missing)),
         judged(),
+        computed(engine::Computed::Inputs(vec![v1::Payload::default()])),
+        computed(engine::Computed::Summary(v1::Payload::default())),
+        computed(engine::Computed::Failed(v1::Error { code: "C".to_owned(), ..v1::Error::default() })),
         Input::Wake,
         Input::Drain,
     ]
 }
 
 /// The names of all inputs that can be written down.
-const NAMES: [&str; 40] = [
+const NAMES: [&str; 43] = [
     "accept transition",
     "answered",
     "ask",
@@ -290,6 +299,7 @@ const NAMES: [&str; 40] = [
     "close browser",
     "commit failed",
     "committed",
+    "computed",
     "delete",
     "disconnected",
     "drain",
@@ -304,6 +314,7 @@ const NAMES: [&str; 40] = [
     "learn",
     "list agents",
     "pause",
+    "pipeline",
     "plan",
     "propose",
     "recovered",
@@ -313,6 +324,7 @@ const NAMES: [&str; 40] = [
     "resume",
     "retry",
     "rollback",
+    "rollback pipeline",
     "run loaded",
     "script",
     "session loaded",
@@ -332,6 +344,7 @@ fn name(input: &Input) -> Option<&'static str> {
                 Work::Plan(_) => "plan",
                 Work::Ask(_) => "ask",
                 Work::Script(_) => "script",
+                Work::Pipeline(_) => "pipeline",
             },
             Request::Wait { .. } => "wait",
             Request::Command { input, .. } => match **input {
@@ -341,6 +354,7 @@ fn name(input: &Input) -> Option<&'static str> {
                 engine::Input::Extend { .. } => "extend",
                 engine::Input::Retry { .. } => "retry",
                 engine::Input::Rollback { .. } => "rollback",
+                engine::Input::RollbackPipeline { .. } => "rollback pipeline",
                 engine::Input::Resolve { .. } => "resolve",
                 engine::Input::Propose { .. } => "propose",
                 engine::Input::CloseBrowser { .. } => "close browser",

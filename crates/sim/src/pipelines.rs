@@ -22,7 +22,7 @@ pub fn draw(rng: &mut Rng, scenario: &Scenario, number: u64) -> (v1::Pipeline, B
     let mut agents = BTreeSet::new();
     let mut phases = Vec::new();
     for place in 0..=rng.below(4) {
-        let agent = agent_name(rng.below(scenario.agents as usize));
+        let agent = agent_name(rng.below(scenario.agents));
         agents.insert(agent.clone());
         let max_attempts = [None, Some(1), Some(2)][rng.below(3)];
         phases.push(v1::Phase {

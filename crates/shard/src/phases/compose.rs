@@ -197,5 +197,5 @@ fn told(violations: &[Violation]) -> String {
 }
 
 fn unresolved(message: String) -> Failed {
-    Failed::With(codes::error(codes::INPUT_UNRESOLVED, format!("the input of the phase: {message}")))
+    Failed::from(codes::error(codes::INPUT_UNRESOLVED, format!("the input of the phase: {message}")))
 }

@@ -71,12 +71,12 @@ pub struct Unavailable;
 /// Why nothing was computed.
 enum Failed {
     Unavailable,
-    With(v1::Error),
+    With(Box<v1::Error>),
 }
 
 impl From<v1::Error> for Failed {
     fn from(error: v1::Error) -> Self {
-        Self::With(error)
+        Self::With(Box::new(error))
     }
 }
 
@@ -92,7 +92,7 @@ pub fn compute(query: &Query, contents: &dyn Contents) -> Result<Option<Computed
     };
     match computed {
         Ok(computed) => Ok(Some(computed)),
-        Err(Failed::With(error)) => Ok(Some(Computed::Failed(error))),
+        Err(Failed::With(error)) => Ok(Some(Computed::Failed(*error))),
         Err(Failed::Unavailable) => Err(Unavailable),
     }
 }
@@ -261,7 +261,7 @@ fn value_of(
     budget: &mut Budget,
     contents: &dyn Contents,
 ) -> Result<Value, Failed> {
-    let unresolved = |message: String| Failed::With(codes::error(codes::INPUT_UNRESOLVED, message));
+    let unresolved = |message: String| Failed::from(codes::error(codes::INPUT_UNRESOLVED, message));
     let text = text_of(payload, most, contents).map_err(|unread| match unread {
         Unread::Unavailable => Failed::Unavailable,
         Unread::Missing => unresolved("a blob is gone that an input is made of".to_owned()),

@@ -55,7 +55,7 @@ fn of_surfaces(summing: &Summing, outputs: &[Value], contents: &dyn Contents) ->
     let entries = inputs.iter().zip(outputs).map(|(input, output)| surfaces::entry(input, output));
     surfaces::summarize(&Value::Array(entries.collect())).map_err(|violations| {
         let shown = violations.first().map(capataz_judge::shown).unwrap_or_default();
-        Failed::With(codes::error(
+        Failed::from(codes::error(
             codes::VALIDATION_ERROR,
             format!("the surfaces cannot be summarized: {shown}"),
         ))
@@ -82,5 +82,5 @@ fn too_large(summary: &Value, bytes: usize) -> Failed {
     let message = format!(
         "the summary of the phase has {bytes} bytes, and a checkpoint at most {CHECKPOINT_MAX}; its largest keys: {keys}"
     );
-    Failed::With(codes::error(codes::CHECKPOINT_TOO_LARGE, message))
+    Failed::from(codes::error(codes::CHECKPOINT_TOO_LARGE, message))
 }

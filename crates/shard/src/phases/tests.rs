@@ -1,5 +1,4 @@
 //! Inputs, verdicts and summaries of phases.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -216,7 +215,10 @@ fn summary(summing: Summing) -> Value {
 #[test]
 fn a_summary_has_the_declared_keys_and_nothing_else() {
     let output = json!({ "a": 1, "b": [2], "c": "secret" });
-    assert_eq!(summary(summing(&[output.clone()], &["a", "b", "z"], false)), json!({ "a": 1, "b": [2] }));
+    assert_eq!(
+        summary(summing(std::slice::from_ref(&output), &["a", "b", "z"], false)),
+        json!({ "a": 1, "b": [2] })
+    );
     assert_eq!(summary(summing(&[output.clone(), json!("text")], &["a"], true)), json!([{ "a": 1 }, {}]));
     assert_eq!(summary(summing(&[output], &[], false)), json!({}));
     assert_eq!(summary(summing(&[], &["a"], true)), json!([]));

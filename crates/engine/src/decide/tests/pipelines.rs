@@ -86,7 +86,7 @@ impl Bench {
 
     /// All four attempts are rejected.
     #[track_caller]
-    fn is_blocked(mut self, task: &str) -> Self {
+    fn blocks(mut self, task: &str) -> Self {
         for delay in [500, 1_500, 3_000] {
             self = self.lease(task, "w").gives(task, "7", &["type"]).after(delay).tick();
         }
@@ -233,7 +233,7 @@ fn an_output_counts_as_its_schema_has_it() {
 
 #[test]
 fn a_blocked_phase_tells_its_attempts_and_offers_what_can_be_done() {
-    let bench = begin("a b").passes("a").given(&["1"]).is_blocked("b");
+    let bench = begin("a b").passes("a").given(&["1"]).blocks("b");
     let checkpoint = &bench.checkpoints()[1];
     assert_eq!(checkpoint.status(), Blocked);
     assert!(checkpoint.error_message.as_ref().unwrap().starts_with("the phase \"b\" is blocked: "));
@@ -248,7 +248,7 @@ fn a_blocked_phase_tells_its_attempts_and_offers_what_can_be_done() {
     assert_eq!(question.options, ["retry", "rollback", "abort"]);
     assert_eq!(question.purpose(), v1::QuestionPurpose::Phase);
     // Nothing comes before the first phase.
-    let first = begin("a").given(&["1"]).is_blocked("a");
+    let first = begin("a").given(&["1"]).blocks("a");
     assert_eq!(first.run().questions[0].options, ["retry", "abort"]);
 }
 
@@ -256,7 +256,7 @@ fn a_blocked_phase_tells_its_attempts_and_offers_what_can_be_done() {
 fn a_phase_that_goes_on_does_again_only_what_has_no_output() {
     let bench = begin("a*").given(&["1", "2", "3"]);
     let bench = bench.lease("a.0", "w").gives("a.0", "{\"n\":1}", &[]);
-    let bench = bench.lease("a.2", "w").gives("a.2", "{\"n\":3}", &[]).is_blocked("a.1");
+    let bench = bench.lease("a.2", "w").gives("a.2", "{\"n\":3}", &[]).blocks("a.1");
     assert_eq!(bench.statuses(), [Blocked]);
     let about = bench.run().questions[0].about.clone().unwrap().about.unwrap();
     let v1::question_subject::About::Phase(subject) = about else { panic!() };
@@ -275,7 +275,7 @@ fn a_phase_that_goes_on_does_again_only_what_has_no_output() {
 
 #[test]
 fn a_person_may_give_another_input() {
-    let bench = begin("a").given(&["1"]).is_blocked("a").answers("retry", Some("{\"input\":{\"x\":1}}"));
+    let bench = begin("a").given(&["1"]).blocks("a").answers("retry", Some("{\"input\":{\"x\":1}}"));
     let (_, Query::Compose(asked)) = bench.asked() else { panic!() };
     assert_eq!(asked.given, Some(json("{\"x\":1}")));
 }
@@ -308,7 +308,7 @@ fn what_is_at_work_is_ended_when_the_run_goes_back_and_its_late_result_is_refuse
 
 #[test]
 fn a_run_goes_back_further_when_a_phase_is_named() {
-    let bench = begin("a b c").passes("a").passes("b").given(&["1"]).is_blocked("c");
+    let bench = begin("a b c").passes("a").passes("b").given(&["1"]).blocks("c");
     let bench = bench.goes_back("b", "r1");
     let kinds = ["question_answered", "pipeline_rolled_back"];
     let bench = bench.expect_kinds(&kinds);
@@ -321,7 +321,7 @@ fn a_run_goes_back_further_when_a_phase_is_named() {
 #[test]
 fn the_answer_rollback_begins_the_blocked_phase_anew() {
     let bench = begin("a* b*").given(&["1"]).lease("a.0", "w").gives("a.0", "{}", &[]).sums_up("[{}]");
-    let bench = bench.given(&["1", "2"]).lease("b.0", "w").gives("b.0", "{}", &[]).is_blocked("b.1");
+    let bench = bench.given(&["1", "2"]).lease("b.0", "w").gives("b.0", "{}", &[]).blocks("b.1");
     let bench = bench.answers("rollback", None).expect_kinds(&["question_answered", "pipeline_rolled_back"]);
     let (_, Query::Compose(asked)) = bench.asked() else { panic!() };
     assert_eq!(asked.items, None, "what had counted does not count any more");
@@ -362,7 +362,7 @@ fn a_request_id_is_good_for_one_way_back() {
 
 #[test]
 fn a_blocked_run_that_is_aborted_ends_as_blocked_and_one_that_is_cancelled_as_cancelled() {
-    let blocked = begin("a").given(&["1"]).is_blocked("a");
+    let blocked = begin("a").given(&["1"]).blocks("a");
     let ended = blocked.clone_run().answers("abort", None).expect_outcome(v1::RunOutcome::Blocked);
     assert_eq!(ended.state.view("run".to_owned(), options()).error.unwrap().code, "PHASE_BLOCKED");
     blocked.cancel().expect_outcome(v1::RunOutcome::Cancelled);
@@ -373,7 +373,7 @@ fn options() -> ViewOptions {
 }
 
 #[test]
-fn a_phase_whose_input_cannot_be_made_is_blocked() {
+fn a_phase_whose_input_cannot_be_made_blocks() {
     let failed = Computed::Failed(failure("INPUT_UNRESOLVED"));
     let bench = begin("a").told(failed).expect_kinds(&["phase_blocked", "question_asked"]);
     let told = bench.checkpoints()[0].error_message.clone();
@@ -428,7 +428,7 @@ fn a_person_who_says_what_a_lost_worker_has_given_back_is_held_to_the_schema_of_
 
 #[test]
 fn a_task_of_a_phase_is_not_retried_or_taken_back_by_itself() {
-    let bench = begin("a b").passes("a").given(&["1"]).is_blocked("b");
+    let bench = begin("a b").passes("a").given(&["1"]).blocks("b");
     assert_eq!(bench.clone_run().input(retry("b", "r")).expect_rule().code, "INVALID_STATE_TRANSITION");
     let back = bench.input(rollback("a", false, "r"));
     assert_eq!(back.expect_rule().code, "INVALID_STATE_TRANSITION");
@@ -470,7 +470,7 @@ fn the_summary_is_made_of_what_the_tasks_were_given() {
         pipeline.phases[0].summary.clear();
         pipeline.phases[0].summarize = Some(v1::SummaryRule::Surfaces.into());
     });
-    let bench = bench.given(&["1", "2"]).lease("a.0", "w").gives("a.0", "{}", &[]).is_blocked("a.1");
+    let bench = bench.given(&["1", "2"]).lease("a.0", "w").gives("a.0", "{}", &[]).blocks("a.1");
     let bench = bench.answers("retry", Some("{\"input\":7}")).given(&["7"]);
     let bench = bench.lease("a.1.again-2", "w").gives("a.1.again-2", "{}", &[]);
     let (_, Query::Summarize(asked)) = bench.asked() else { panic!() };

@@ -94,7 +94,7 @@ impl PipelineState {
             let name = declared.name.as_str();
             let known = KnownPhase {
                 summary: phase.payload.clone().filter(|_| wants(name, "summary")),
-                outputs: wants(name, "output").then(|| outputs_of(run, phase)).unwrap_or_default(),
+                outputs: if wants(name, "output") { outputs_of(run, phase) } else { Vec::new() },
                 has_items: declared.for_each.is_some(),
             };
             (name.to_owned(), known)
