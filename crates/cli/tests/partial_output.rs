@@ -49,11 +49,11 @@ fn the_live_view_shows_the_end_of_what_a_command_has_written() {
     let terminal = Terminal::of(30, 48);
     let arguments = ["run", plan.to_str().unwrap(), "--watch", "--addr", served.address()];
     let mut view = terminal.starts(PROGRAM, &arguments);
-    // Below the line of the task, in the columns of its text.
-    let shown = terminal.shows("    read 3 of 7");
-    assert!(shown.contains("    first") && shown.contains("left"), "{shown}");
+    // Below the line of the task, and further in than that.
+    let shown = terminal.shows("  read 3 of 7");
+    assert!(shown.contains("  first") && shown.contains("left"), "{shown}");
     open_gate(folder.path());
-    terminal.shows("1 of 1 successful");
+    terminal.shows("run finished: succeeded");
     assert_eq!(view.wait().unwrap().code(), Some(0));
 }
 
