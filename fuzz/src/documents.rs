@@ -11,6 +11,7 @@ use capataz_executor::dsl;
 use capataz_judge::{REPORTED_MAX, Schema};
 use capataz_router::Catalogue;
 use prost::Message;
+use serde_json::Value;
 
 /// As a person would choose: an object of JSON begins with a brace, and no file of TOML does.
 fn format_of(bytes: &[u8]) -> Format {
@@ -118,8 +119,22 @@ pub(crate) fn schema(bytes: &[u8]) {
             assert!(verdict.len() <= REPORTED_MAX + 1, "{} violations", verdict.len());
             assert_eq!(verdict, schema.judge(value), "a verdict follows from schema and value alone");
             assert_eq!(verdict, capataz_judge::judge(text, json::JSON_MEDIA_TYPE, value));
+            if let Some(lowered) = schema.lowered(value) {
+                let [before, after] = [value, &lowered].map(|text| json::from_slice(text).map(in_lower_case));
+                assert!(before.is_ok() && before == after, "only the case of texts changes");
+            }
         }
         Err(violations) => assert!(!violations.is_empty() && violations.len() <= REPORTED_MAX + 1),
+    }
+}
+
+/// The value with the texts in it, but not its keys, in lower case.
+fn in_lower_case(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(text.to_lowercase()),
+        Value::Array(items) => items.into_iter().map(in_lower_case).collect(),
+        Value::Object(object) => object.into_iter().map(|(key, value)| (key, in_lower_case(value))).collect(),
+        other => other,
     }
 }
 

@@ -36,6 +36,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "start_request", check: peers::start_request },
     Target { name: "worker_frames", check: peers::worker_frames },
     Target { name: "devtools", check: peers::devtools },
+    Target { name: "web_socket", check: peers::web_socket },
     Target { name: "cursor", check: stored::cursor },
     Target { name: "log", check: stored::log },
     Target { name: "run_snapshot", check: stored::run_snapshot },

@@ -1,19 +1,24 @@
 //! What other processes say: clients, workers, and the browser.
 
 use std::collections::BTreeSet;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use bytes::{Buf, Bytes};
-use capataz_cdp::{Connection, Done, EventError};
+use bytes::{Buf, Bytes, BytesMut};
+use capataz_cdp::{Connection, Done, EventError, Loss, SessionId};
 use capataz_contracts::v1::{self, connect_request::Frame, start_run_request::Work as Asked};
 use capataz_contracts::validate::{self, INLINE_MAX, PlanLimits};
 use capataz_contracts::{canonical, json};
 use capataz_crew::{ConnectionId, Now};
-use capataz_engine::{Plan, RunState, StartRun, Wall, Work};
+use capataz_engine::{Plan, RunState, StartRun, Wall, Work, materialise_pipeline};
 use capataz_executor::dsl;
 use capataz_shard::shard::Config;
 use capataz_shard::{Driver, Input, Output, Recovered, ReplyId, Request, StartRequest, feed};
 use capataz_store::{Append, Mark, MemoryStore, RunId, ShardId, ShardWriter, Store};
 use prost::Message;
+use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::stored::{SEED, survives_encoding};
 
@@ -44,6 +49,10 @@ fn work_of(asked: Option<Asked>) -> Option<Work> {
         Asked::Plan(mut plan) => {
             Plan::materialise(&mut plan).ok()?;
             Some(Work::Plan(plan))
+        }
+        Asked::Pipeline(mut pipeline) => {
+            materialise_pipeline(&mut pipeline).ok()?;
+            Some(Work::Pipeline(pipeline))
         }
         Asked::Ask(mut ask) => {
             ask.request_id.get_or_insert_with(|| "run".to_owned());
@@ -167,42 +176,103 @@ fn encoded(frame: Frame) -> Vec<u8> {
 }
 
 thread_local! {
-    static RUNTIME: Option<tokio::runtime::Runtime> = tokio::runtime::Builder::new_current_thread().build().ok();
+    static RUNTIME: Option<tokio::runtime::Runtime> = tokio::runtime::Builder::new_current_thread().enable_time().build().ok();
 }
 
 /// All that a browser ever says: messages, each with a zero byte behind it.
 pub(crate) fn devtools(bytes: &[u8]) {
     let messages = bytes.iter().filter(|byte| **byte == 0).count();
     let said = std::io::Cursor::new(bytes.to_vec());
+    talk(|| Connection::new(said, tokio::io::sink()), bytes.len(), messages);
+}
+
+/// The same over a WebSocket, where messages are frames: it is the same whatever pieces they come in.
+pub(crate) fn web_socket(bytes: &[u8]) {
+    // Two bytes are the shortest frame.
+    let messages = bytes.len() / 2;
+    let heard = |received: usize, piece: usize| {
+        let (received, rest) = bytes.split_at(received.min(bytes.len()));
+        let said = Pieces { rest: Bytes::copy_from_slice(rest), most: piece };
+        let received = BytesMut::from(received);
+        // It is never hung up.
+        let (hang_up, hung_up) = tokio::sync::watch::channel(());
+        let connect = || Connection::over_web_socket(said, tokio::io::sink(), received, hung_up);
+        let heard = talk(connect, bytes.len(), messages);
+        drop(hang_up);
+        heard
+    };
+    let Some(at_once) = heard(bytes.len(), 1) else { return };
+    for (received, piece) in [(0, usize::MAX), (3, 1)] {
+        let in_pieces = heard(received, piece);
+        let is_same = in_pieces.as_ref().is_none_or(|heard| *heard == at_once);
+        assert!(
+            is_same,
+            "{received} bytes and then {piece} at a time: {in_pieces:?}, and at once {at_once:?}"
+        );
+    }
+}
+
+/// A reader that gives a few bytes at a time.
+struct Pieces {
+    rest: Bytes,
+    most: usize,
+}
+
+impl AsyncRead for Pieces {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let length = self.rest.len().min(self.most).min(into.remaining());
+        into.put_slice(&self.rest.split_to(length));
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// What a caller hears of a connection until it is lost.
+#[derive(Debug, PartialEq)]
+struct Heard {
+    events: Vec<(Arc<str>, Option<SessionId>, Bytes)>,
+    loss: Option<Loss>,
+    is_first_answered: bool,
+    is_second_answered: bool,
+}
+
+/// Makes the connection, calls twice and listens. `None` where more was said than is kept.
+fn talk(connect: impl FnOnce() -> Connection, bytes: usize, messages: usize) -> Option<Heard> {
     RUNTIME.with(|runtime| {
         assert!(runtime.is_some(), "a runtime can be made");
-        let Some(runtime) = runtime else { return };
-        runtime.block_on(async move {
-            let connection = Connection::new(said, tokio::io::sink());
+        runtime.as_ref()?.block_on(async move {
+            let connection = connect();
             let (browser, page) = (connection.browser(), connection.session("S"));
             let mut all = connection.subscribe(&[]);
             let mut loads = page.subscribe(&["Page.loadEventFired"]);
             // Their numbers are 1 and 2.
             let first = browser.send::<serde_json::Value>("A.first", ());
             let second = page.send::<Done>("A.second", ());
-            let mut events = 0;
+            let mut events = Vec::new();
+            let mut is_whole = true;
             loop {
                 match all.next().await {
                     Ok(event) => {
-                        events += 1;
-                        assert!(event.params.remaining() <= bytes.len());
+                        assert!(event.params.remaining() <= bytes);
                         // It may be JSON that nobody can hold, such as 1e999.
                         let _ = event.parse::<serde_json::Value>();
+                        events.push((event.method, event.session, event.params));
                     }
-                    Err(EventError::Lagged(_)) => {}
+                    Err(EventError::Lagged(_)) => is_whole = false,
                     Err(EventError::Detached | EventError::Lost(_)) => break,
                 }
             }
-            assert!(events <= messages, "{events} events in {messages} messages");
-            assert!(connection.loss().is_some());
+            assert!(events.len() <= messages, "{} events in {messages} messages", events.len());
+            let loss = connection.loss();
+            assert!(loss.is_some());
             // Every caller is told.
-            let _ = (first.await, second.await);
+            let (first, second) = (first.await, second.await);
             while loads.next().await.is_ok() {}
-        });
-    });
+            let (is_first_answered, is_second_answered) = (first.is_ok(), second.is_ok());
+            is_whole.then_some(Heard { events, loss, is_first_answered, is_second_answered })
+        })
+    })
 }

@@ -42,6 +42,7 @@ pub fn of(target: &str, root: &Path) -> io::Result<Vec<Seed>> {
         "storage_state" => vec![texts_of("one", STORAGE_STATE)],
         "texts" => TEXTS.iter().map(|(name, text)| texts_of(name, text)).collect(),
         "devtools" => vec![texts_of("talk", DEVTOOLS), texts_of("detached", DETACHED)],
+        "web_socket" => web_socket(),
         "cursor" => cursors(),
         "start_request" => start_requests(root)?,
         "worker_frames" => worker_frames(),
@@ -87,6 +88,32 @@ fn snapshots(root: &Path, snapshot: impl Fn(Vec<v1::Event>) -> Option<Vec<u8>>) 
         }
     }
     Ok(seeds)
+}
+
+/// Frames of a WebSocket, as a browser sends them: its messages, and what may stand between them.
+fn web_socket() -> Vec<Seed> {
+    let frame = |head: u8, payload: &[u8]| {
+        let length = match u8::try_from(payload.len()) {
+            Ok(length @ 0..126) => vec![length],
+            _ => [&[126][..], &(payload.len() as u16).to_be_bytes()].concat(),
+        };
+        [&[head], &*length, payload].concat()
+    };
+    let messages = || DEVTOOLS.split('\0').filter(|message| !message.is_empty()).map(str::as_bytes);
+    let whole: Vec<u8> = messages().flat_map(|message| frame(0x81, message)).collect();
+    let in_parts = messages().flat_map(|message| {
+        let (begin, rest) = message.split_at(message.len() / 2);
+        // A ping between the two, and an answer to one that nobody has sent.
+        [frame(0x01, begin), frame(0x89, b"Hi"), frame(0x8a, b""), frame(0x80, rest)].concat()
+    });
+    let in_parts: Vec<u8> = in_parts.chain(frame(0x88, b"\x03\xe8")).collect();
+    let event = b"{\"method\":\"Page.frameNavigated\",\"params\":{}}";
+    let long =
+        [&frame(0x82, event)[..], &[0x81, 127, 0, 0, 0, 0, 0, 0, 0, event.len() as u8], event].concat();
+    [("whole", whole), ("in-parts", in_parts), ("lengths", long)]
+        .into_iter()
+        .map(|(name, bytes)| (name.to_owned(), bytes))
+        .collect()
 }
 
 fn cursors() -> Vec<Seed> {
@@ -143,6 +170,7 @@ fn worker_frames() -> Vec<Seed> {
         fraction: Some(0.5),
         message: Some("half".to_owned()),
         partial_output: Some(output.clone()),
+        partial_tail: None,
     };
     let usage = v1::Usage { input_tokens: Some(3), ..Default::default() };
     let said = [

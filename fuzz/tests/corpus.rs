@@ -43,6 +43,7 @@ targets!(
     start_request,
     worker_frames,
     devtools,
+    web_socket,
     cursor,
     log,
     run_snapshot,

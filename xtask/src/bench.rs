@@ -15,6 +15,8 @@ pub enum Benchmark {
     Abuse,
     /// Decisions and training of the router, and asks from request to durable answer
     Router,
+    /// Phases whose outputs are judged, a verdict alone, and a run as it was
+    Pipelines,
     /// Finding, acting and evidence in a real Chromium, compared with the bare protocol
     Executor,
 }
@@ -25,6 +27,7 @@ impl Benchmark {
             Self::Orchestration => "orchestration",
             Self::Abuse => "abuse",
             Self::Router => "router",
+            Self::Pipelines => "pipelines",
             Self::Executor => "executor",
         }
     }
@@ -32,7 +35,9 @@ impl Benchmark {
     /// The packages whose programs the benchmark starts.
     fn packages(self) -> &'static [&'static str] {
         match self {
-            Self::Orchestration | Self::Abuse | Self::Router => &["capataz-cli", "capataz-bench"],
+            Self::Orchestration | Self::Abuse | Self::Router | Self::Pipelines => {
+                &["capataz-cli", "capataz-bench"]
+            }
             Self::Executor => &["capataz-bench"],
         }
     }

@@ -67,7 +67,7 @@ pub fn run(install: bool, packages: &[String]) -> Outcome {
     let without_browser = "there is no Chromium on this machine\n   \
          `cargo xtask setup` installs one, and `cargo xtask test` then runs them";
     print!("{}", about_skipped(&skipped, without_browser));
-    print!("{}", about_skipped(&themselves, "this machine does not allow what they need"));
+    print!("{}", about_skipped(&themselves, "this machine does not have or allow what they need"));
     Ok(())
 }
 

@@ -211,6 +211,23 @@ pub async fn orchestration(options: &Options) -> Outcome<()> {
     Ok(())
 }
 
+/// Measures pipelines, and prints.
+///
+/// # Errors
+/// The folder is not on a disk, a process did not start, or a call failed. A missed aim is not an error.
+pub async fn pipelines(options: &Options) -> Outcome<()> {
+    std::fs::create_dir_all(&options.dir)?;
+    let disk = disk::describe(&options.dir)?;
+    refuse_memory(&disk)?;
+    let worker = ("worker", format!("one process, {} slots", options.slots));
+    let mut report = Report::new(options, &disk, worker);
+    report.add(sections::pipelines(options).await?, !options.json);
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    }
+    Ok(())
+}
+
 fn refuse_memory(disk: &disk::Disk) -> Outcome<()> {
     if disk.is_memory {
         // Gone again where it was made for this.

@@ -13,6 +13,8 @@ pub(crate) enum Command {
     Extend,
     /// Take the first task back, and all that was built on it.
     TakeBack,
+    /// Go back to the checkpoint before the phase in work.
+    GoBack,
     Resolve {
         question_id: String,
         answer: &'static str,
@@ -32,6 +34,7 @@ impl Command {
             Self::Cancel => Call::Cancel,
             Self::Extend => Call::Extend,
             Self::TakeBack => Call::TakeBack,
+            Self::GoBack => Call::GoBack,
             Self::Resolve { .. } => Call::Resolve,
             Self::Accept { .. } => Call::Accept,
         }
@@ -80,6 +83,11 @@ impl Command {
                 let request =
                     v1::RollbackTaskRequest { run_id, task, request_id, if_seq: None, cascade: true };
                 client.rollback_task(request).await.map(|response| response.seq)
+            }
+            Self::GoBack => {
+                let phase = String::new();
+                let request = v1::RollbackPipelineRequest { run_id, phase, request_id, if_seq: None };
+                client.rollback_pipeline(request).await.map(|response| response.seq)
             }
             Self::Resolve { question_id, answer } => {
                 let (question_id, answer) = (question_id.clone(), (*answer).to_owned());

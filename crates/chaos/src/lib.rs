@@ -74,7 +74,7 @@ pub struct Options {
     /// Runs, at least
     #[arg(long)]
     runs: Option<u64>,
-    /// Kinds of runs that take part: plans, asks, scripts; default: all. Where no Chromium starts, scripts are skipped,
+    /// Kinds of runs that take part: plans, asks, scripts, pipelines; default: all. Where no Chromium starts, scripts are skipped,
     /// unless `CI` is set
     #[arg(long, value_delimiter = ',')]
     kinds: Vec<Kind>,

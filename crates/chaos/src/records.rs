@@ -16,6 +16,7 @@ pub(crate) enum Call {
     Cancel,
     Extend,
     TakeBack,
+    GoBack,
     /// A run that goes on where another one has ended.
     Continue,
     /// The answer to a question.

@@ -11,6 +11,7 @@ use clap_complete::Shell;
 mod actions;
 mod data;
 mod errors;
+mod pipelines;
 mod router;
 mod runs;
 mod sessions;
@@ -18,6 +19,7 @@ mod sessions;
 pub use actions::{ActArgs, ActCommand, BrowserCommand, DoArgs, DoctorArgs, OpenArgs};
 pub use data::{BackupArgs, MachineArgs, RebuildArgs, RestoreArgs, VerifyArgs};
 pub use errors::ErrorsCommand;
+pub use pipelines::{PipelineCommand, PipelineRunArgs};
 pub use router::{AskArgs, EvalArgs, LintArgs, RouterCommand};
 pub use runs::{
     AgentsCommand, CancelArgs, ContinueArgs, ExtendArgs, ListArgs, Moment, ReportArgs, ResolveArgs,
@@ -126,6 +128,11 @@ pub enum Command {
     /// Checks the script, starts a run, shows each action's outcome, then the outputs or the error. Ctrl-C leaves the
     /// run to the daemon.
     Act(Box<ActArgs>),
+    /// Run pipelines, and go back to their checkpoints
+    ///
+    /// RUN is a run's id, the beginning or the end of one among the newest 500 runs, or `latest`.
+    #[command(subcommand)]
+    Pipeline(PipelineCommand),
     /// Open browsers, perform single actions in them, and list open ones
     ///
     /// RUN is a session's run id, the beginning or the end of one among the newest 500 runs, or `latest`.
@@ -270,6 +277,9 @@ pub struct Following {
     /// Show events as they happen; on a terminal, the key `e` gives the task that is next to time out 15 minutes more
     #[arg(long, short = 'w', conflicts_with = "detach")]
     pub watch: bool,
+    /// With `--watch` and `--json`: also a line for each progress frame, with what running tasks say and put out
+    #[arg(long, requires = "watch")]
+    pub progress: bool,
     /// Wait for the end (the default)
     #[arg(long, conflicts_with = "detach")]
     pub wait: bool,

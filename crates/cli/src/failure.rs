@@ -160,6 +160,12 @@ impl Failure {
     }
 }
 
+/// The daemon's answer, or that it gave none, in one line.
+pub fn in_short(error: &ClientError) -> String {
+    let told = in_words(to_contract(error));
+    if told.code.is_empty() { told.message } else { format!("{}: {}", told.code, told.message) }
+}
+
 /// A violation as a line: `  waves[0].tasks[1].agent: the agent is missing (required)`.
 fn violation_line(violation: &Violation, paint: Paint) -> String {
     let path = match violation.path.as_str() {

@@ -12,8 +12,10 @@ mod exit;
 mod failure;
 mod html_report;
 mod output;
+mod pipeline_source;
 mod plan_source;
 mod script;
+mod sources;
 mod state_file;
 mod watch;
 
@@ -76,6 +78,10 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
         Command::Act(args) if args.command.is_some() => {
             return args.command.map_or(Ok(Exit::Ok), |command| commands::act::check(command, out));
         }
+        Command::Pipeline(command) => match commands::pipeline::without_daemon(&command, out) {
+            Some(outcome) => return outcome,
+            None => Command::Pipeline(command),
+        },
         Command::Router(RouterCommand::Eval(args)) => return commands::router::eval(&args, out),
         Command::Router(RouterCommand::Lint(args)) => return commands::router::lint(&args, out),
         Command::Rebuild(args) => return commands::rebuild::rebuild(args, out),
@@ -102,6 +108,7 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
             Command::Runs(command) => commands::runs::runs(command, &global, out).await,
             Command::Ask(args) => commands::ask::ask(args, &global, out).await,
             Command::Act(args) => commands::act::act(*args, &global, out).await,
+            Command::Pipeline(command) => commands::pipeline::pipeline(command, &global, out).await,
             Command::Browser(command) => commands::browser::browser(*command, &global, out).await,
             Command::Router(command) => commands::router::router(command, &global, out).await,
             Command::Agents(command) => commands::agents::agents(command, &global, out).await,

@@ -73,7 +73,7 @@ fn said(command: &Command, output: &Output, exit: i32) -> Said {
 struct Daemon {
     child: Child,
     addr: String,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Daemon {
@@ -90,7 +90,7 @@ impl Daemon {
         BufReader::new(stdout).read_line(&mut line).expect("it says where it listens");
         let ready: Value = serde_json::from_str(&line).expect("it says so in JSON");
         let addr = format!("http://{}", ready["address"].as_str().unwrap_or_default());
-        Self { child, addr, _folder: folder }
+        Self { child, addr, folder }
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -215,6 +215,87 @@ fn a_spec_may_be_a_command_and_a_slow_one_is_not_waited_for_longer_than_was_said
     let answer = daemon.check(&["ask", "hello", "--spec", "broken", "--json"], 0).json();
     assert_eq!(answer["calls"][0]["error"]["code"], "FATAL_ERROR", "{answer}");
     assert_eq!((&answer["calls"][1]["reason"], &answer["spec"]), (&"fallback".into(), &"quick".into()));
+}
+
+/// The files of the daemon's blobs, each in a folder of its first byte.
+fn blobs(folder: &Path) -> Vec<PathBuf> {
+    let listed =
+        |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    listed(folder.join("data/blobs")).filter(|path| path.is_dir()).flat_map(listed).collect()
+}
+
+/// 40,000 bytes are more than a result holds inline; an excerpt has the first 4,096.
+#[test]
+fn a_long_answer_that_cannot_be_fetched_is_shown_in_part_and_can_be_fetched_later() {
+    let specs = TempDir::new().expect("a folder");
+    let spec = "id = \"long\"\ntitle = \"long\"\nlanguages = [\"en\"]\ncontract_version = \"1.0.0\"\nagent = \"long\"\ndefault = true\n";
+    fs::write(specs.path().join("long.toml"), spec).expect("a file");
+    let script = r#"read -r request
+        id=$(printf '%s' "$request" | sed 's/.*"id":"\([^"]*\)".*/\1/')
+        printf '{"success":true,"spec":"long","request_id":"%s","timestamp":1,' "$id"
+        printf '"response":{"text":"begins%039988dends","format":"text"},' 0
+        printf '"metadata":{"processing_time_ms":1,"confidence":1}}'"#;
+    let script = serde_json::to_string(&["sh", "-c", script]).expect("JSON");
+    let daemon = Daemon::start(specs.path(), &format!("[[agents]]\nname = \"long\"\ncommand = {script}\n"));
+    let ask = ["ask", "hello", "--key", "k"];
+    let whole = daemon.check(&ask, 0);
+    whole.shows(&["begins000", "000ends"]);
+
+    let [blob] = blobs(daemon.folder.path()).try_into().expect("one blob");
+    let away = daemon.folder.path().join("away");
+    fs::rename(&blob, &away).expect("it is there");
+    // The same key is the same ask, which has its answer.
+    let part = daemon.check(&ask, 0);
+    part.shows(&[
+        "begins000",
+        "[…]",
+        "warning: this is an excerpt",
+        "bytes, could not be fetched: ",
+        "capataz runs answer ",
+    ]);
+    assert!(!part.out.contains("ends") && part.out.len() < 6_000, "{}", part.out);
+    let mut spanish = daemon.command(&ask);
+    spanish.arg("--lang").arg("es");
+    check(spanish, 0).shows(&["aviso: esto es un extracto", "no se pudo leer: ", "capataz runs answer "]);
+
+    let mut in_json = ask.to_vec();
+    in_json.push("--json");
+    let document = daemon.check(&in_json, 0).json();
+    assert_eq!(document["outcome"], "succeeded");
+    let text = document["response"]["response"]["text"].as_str().unwrap_or_default();
+    assert!(text.starts_with("begins000") && text.len() <= 4_096, "{document}");
+    let missing = &document["not_fetched"];
+    assert_eq!(missing["size"].as_u64(), fs::metadata(&away).ok().map(|file| file.len()));
+    assert_eq!(missing["blob"].as_str().map(str::len), Some(64));
+    assert!(!missing["error"]["message"].as_str().unwrap_or_default().is_empty(), "{missing}");
+    let run = document["run_id"].as_str().unwrap_or_default();
+    assert_eq!(missing["fetch_with"], format!("capataz runs answer {run}"));
+
+    // What was to be fetched is not there yet; once it is, the same command has it.
+    let failed = check(daemon.command(&["runs", "answer", run]), 1);
+    assert_eq!(failed.out, "");
+    fs::rename(&away, &blob).expect("it is there again");
+    assert_eq!(daemon.check(&["runs", "answer", run], 0).out, whole.out);
+    let document = daemon.check(&["runs", "answer", "latest", "--json"], 0).json();
+    assert!(document.get("not_fetched").is_none());
+    assert_eq!(document["response"]["response"]["text"].as_str().map(str::len), Some(39_998));
+}
+
+#[test]
+fn only_an_ask_that_has_ended_has_an_answer() {
+    let specs = TempDir::new().expect("a folder");
+    let spec = "id = \"slow\"\ntitle = \"slow\"\nlanguages = [\"en\"]\ncontract_version = \"1.0.0\"\nagent = \"slow\"\ndefault = true\n";
+    fs::write(specs.path().join("slow.toml"), spec).expect("a file");
+    let daemon = Daemon::start(specs.path(), "[[agents]]\nname = \"slow\"\ncommand = [\"sleep\", \"600\"]\n");
+    daemon.check(&["ask", "hello", "--timeout", "300ms"], 4);
+    daemon.check(&["runs", "answer", "latest"], 4).notes("the run goes on: capataz runs watch ");
+    daemon.check(&["runs", "cancel", "latest", "--force"], 0);
+    let plan = daemon.folder.path().join("plan.toml");
+    fs::write(&plan, "name = \"p\"\n[[tasks]]\nname = \"t\"\nagent = \"slow\"\n").expect("a file");
+    daemon.check(&["run", &plan.to_string_lossy(), "--detach"], 0);
+    daemon.check(&["runs", "cancel", "latest", "--force"], 0);
+    daemon.check(&["runs", "watch", "latest"], 1);
+    daemon.check(&["runs", "answer", "latest"], 2).notes("is no ask");
 }
 
 #[test]

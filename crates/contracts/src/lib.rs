@@ -25,6 +25,7 @@ pub mod duration;
 pub mod free;
 pub mod json;
 mod path;
+pub mod pipeline_file;
 pub mod placeholder;
 pub mod plan_file;
 pub mod reference;

@@ -3,6 +3,9 @@
 //! `${tasks.NAME.output}` is the whole output, `${tasks.NAME.output.a.0}` a value within it: objects by key, lists by
 //! index from 0. NAME ends at the first `.output`, so a task whose own name holds `.output` cannot be referred to.
 //! Every `${` begins a reference; `$${` stands for the characters `${`. Only strings are looked at, not keys.
+//!
+//! Phases of pipelines have a grammar of their own ([`Grammar::Phases`]): `${input}`, `${item}`, `${phases.NAME.summary}` and
+//! `${phases.NAME.output}`, each of them with a path.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -25,20 +28,34 @@ pub enum Segment<'a> {
     Ref { task: &'a str, path: Vec<&'a str> },
 }
 
+/// What a reference is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grammar {
+    /// Outputs of tasks, by the names of the tasks.
+    Tasks,
+    /// What a phase of a pipeline may be given: `input`, `item`, `NAME.summary` and `NAME.output`.
+    Phases,
+}
+
 /// A `${` that begins no reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MalformedReference {
     /// The reference as written, cut where it is long.
     pub text: String,
     reason: &'static str,
+    grammar: Grammar,
 }
 
 impl fmt::Display for MalformedReference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { text, reason } = self;
+        let Self { text, reason, grammar } = self;
+        let right = match grammar {
+            Grammar::Tasks => "${tasks.NAME.output}",
+            Grammar::Phases => "${input}, ${item}, ${phases.NAME.summary} or ${phases.NAME.output}",
+        };
         write!(
             f,
-            "`{text}` is not a reference: {reason}; write ${{tasks.NAME.output}}, or $${{ for the characters themselves"
+            "`{text}` is not a reference: {reason}; write {right}, or $${{ for the characters themselves"
         )
     }
 }
@@ -68,10 +85,22 @@ pub fn escaped(mut value: Value) -> Value {
 /// # Errors
 /// The first `${` that is neither escaped nor the beginning of a reference.
 pub fn scan(text: &str) -> Result<Vec<Segment<'_>>, MalformedReference> {
-    let malformed = |written, reason| MalformedReference { text: shown(written), reason };
+    scan_as(text, Grammar::Tasks)
+}
+
+/// As [`scan`], in this grammar.
+///
+/// # Errors
+/// As [`scan`].
+pub fn scan_as(text: &str, grammar: Grammar) -> Result<Vec<Segment<'_>>, MalformedReference> {
+    let malformed = |written, reason| MalformedReference { text: shown(written), reason, grammar };
+    let parse = match grammar {
+        Grammar::Tasks => parse_inner,
+        Grammar::Phases => parse_phase,
+    };
     let segments = braces::pieces(text).into_iter().map(|piece| match piece {
         Piece::Text(text) => Ok(Segment::Text(text)),
-        Piece::Braced { inner, written } => parse_inner(inner).map_err(|reason| malformed(written, reason)),
+        Piece::Braced { inner, written } => parse(inner).map_err(|reason| malformed(written, reason)),
         Piece::Open(opening) => Err(malformed(opening, "the `}` is missing")),
     });
     segments.collect()
@@ -89,7 +118,36 @@ fn parse_inner(inner: &str) -> Result<Segment<'_>, &'static str> {
     if !is_task_name(task) {
         return Err("the task's name has other characters than letters, digits, `.`, `_` and `-`");
     }
-    let path = match inner.get(after..).and_then(|rest| rest.strip_prefix('.')) {
+    Ok(Segment::Ref { task, path: path_of(inner.get(after..).unwrap_or_default())? })
+}
+
+/// A reference of a phase. The name of a phase has no dots.
+fn parse_phase(inner: &str) -> Result<Segment<'_>, &'static str> {
+    let (named, rest) = match inner.strip_prefix("phases.") {
+        Some(rest) => {
+            let mut dots = rest.match_indices('.').map(|(dot, _)| dot);
+            let (first, second) = (dots.next().ok_or("`.summary` or `.output` is missing")?, dots.next());
+            let named = rest.split_at(second.unwrap_or(rest.len()));
+            let what = named.0.get(first..).unwrap_or_default();
+            if first == 0 || !matches!(what, ".summary" | ".output") {
+                return Err("`.summary` or `.output` is missing after the phase's name");
+            }
+            named
+        }
+        None => inner.split_at(inner.find('.').unwrap_or(inner.len())),
+    };
+    if !inner.starts_with("phases.") && !matches!(named, "input" | "item") {
+        return Err("it begins with none of `input`, `item` and `phases.`");
+    }
+    if !is_task_name(named) {
+        return Err("the phase's name has other characters than letters, digits, `_` and `-`");
+    }
+    Ok(Segment::Ref { task: named, path: path_of(rest)? })
+}
+
+/// The parts of a path, each with a dot in front of it.
+fn path_of(rest: &str) -> Result<Vec<&str>, &'static str> {
+    let path: Vec<&str> = match rest.strip_prefix('.') {
         None => Vec::new(),
         Some(path) => path.split('.').collect(),
     };
@@ -100,7 +158,7 @@ fn parse_inner(inner: &str) -> Result<Segment<'_>, &'static str> {
     if path.iter().any(|segment| segment.contains(forbidden)) {
         return Err("its path has white space, quotes, `{` or `$`");
     }
-    Ok(Segment::Ref { task, path })
+    Ok(path)
 }
 
 /// Letters, digits, `.`, `_`, `-`; 1 to 128 characters.
@@ -120,14 +178,21 @@ pub fn tasks_of(input: &v1::Payload) -> BTreeSet<String> {
 }
 
 fn tasks(template: &Value) -> BTreeSet<String> {
+    names(template, Grammar::Tasks)
+}
+
+/// What the references of a value are about.
+#[must_use]
+pub fn names(template: &Value, grammar: Grammar) -> BTreeSet<String> {
     let (mut tasks, mut open) = (BTreeSet::new(), vec![template]);
     while let Some(value) = open.pop() {
         match value {
             Value::String(text) => {
-                let named = scan(text).into_iter().flatten().filter_map(|segment| match segment {
-                    Segment::Ref { task, .. } => Some(task.to_owned()),
-                    Segment::Text(_) => None,
-                });
+                let named =
+                    scan_as(text, grammar).into_iter().flatten().filter_map(|segment| match segment {
+                        Segment::Ref { task, .. } => Some(task.to_owned()),
+                        Segment::Text(_) => None,
+                    });
                 tasks.extend(named);
             }
             Value::Array(items) => open.extend(items),
@@ -163,7 +228,20 @@ pub fn needs_resolving(template: &Value) -> bool {
 /// `lookup` knows no output; `missing_path` where the output has no such value; `size` where the values together are
 /// larger than the room; `depth` where template or result are nested too deep for a JSON reader.
 pub fn resolve(template: &Value, room: &mut Room, lookup: &mut Lookup<'_>) -> Result<Value, Vec<Violation>> {
-    let mut resolver = Resolver { lookup, violations: Violations::default(), room, is_full: false };
+    resolve_as(template, Grammar::Tasks, room, lookup)
+}
+
+/// As [`resolve`], in this grammar.
+///
+/// # Errors
+/// As [`resolve`].
+pub fn resolve_as(
+    template: &Value,
+    grammar: Grammar,
+    room: &mut Room,
+    lookup: &mut Lookup<'_>,
+) -> Result<Value, Vec<Violation>> {
+    let mut resolver = Resolver { grammar, lookup, violations: Violations::default(), room, is_full: false };
     if !depth_is_within(template, DEEPEST) {
         resolver.violations.push(&Path::Root, "depth", "the input is nested too deep");
         return Err(resolver.violations.into_vec());
@@ -200,6 +278,7 @@ impl Room {
 pub type Lookup<'l> = dyn FnMut(&str) -> Option<Rc<Value>> + 'l;
 
 struct Resolver<'l, 'f> {
+    grammar: Grammar,
     lookup: &'l mut Lookup<'f>,
     violations: Violations,
     room: &'l mut Room,
@@ -225,7 +304,7 @@ impl Resolver<'_, '_> {
     }
 
     fn text(&mut self, text: &str, path: &Path<'_>) -> Value {
-        let segments = match scan(text) {
+        let segments = match scan_as(text, self.grammar) {
             Ok(segments) => segments,
             Err(error) => {
                 self.violations.push(path, "malformed_reference", error.to_string());
@@ -254,14 +333,23 @@ impl Resolver<'_, '_> {
             return Value::Null;
         }
         let Some(output) = (self.lookup)(task) else {
-            self.violations.push(path, "unknown_task", format!("there is no output of the task `{task}`"));
+            let message = match self.grammar {
+                Grammar::Tasks => format!("there is no output of the task `{task}`"),
+                Grammar::Phases => format!("there is no `{task}`"),
+            };
+            self.violations.push(path, "unknown_task", message);
             return Value::Null;
         };
         let mut value = &*output;
         for segment in within {
             let Some(inner) = part(value, segment) else {
                 let (segment, within) = (shown(segment), within.join("."));
-                let message = format!("the output of the task `{task}` has no `{segment}` (in `{within}`)");
+                let message = match self.grammar {
+                    Grammar::Tasks => {
+                        format!("the output of the task `{task}` has no `{segment}` (in `{within}`)")
+                    }
+                    Grammar::Phases => format!("`{task}` has no `{segment}` (in `{within}`)"),
+                };
                 self.violations.push(path, "missing_path", message);
                 return Value::Null;
             };

@@ -19,6 +19,19 @@ impl v1::RunResult {
     }
 }
 
+impl v1::RunResult {
+    /// The same, as the result of this run, whose id its checkpoints have.
+    #[must_use]
+    pub fn of(mut self, run_id: &str) -> Self {
+        if let Some(Ended::Pipeline(pipeline)) = &mut self.work {
+            for checkpoint in &mut pipeline.checkpoints {
+                run_id.clone_into(&mut checkpoint.run_id);
+            }
+        }
+        self
+    }
+}
+
 impl v1::StartRunRequest {
     /// The plan that is to be run, where it is one.
     #[must_use]
@@ -42,7 +55,7 @@ impl v1::StartRunRequest {
         match &mut self.work {
             Some(Started::Ask(ask)) => change(ask),
             Some(Started::Plan(plan)) => each_ask_of(plan, change),
-            Some(Started::Script(_)) | None => {}
+            Some(Started::Script(_) | Started::Pipeline(_)) | None => {}
         }
     }
 
@@ -71,6 +84,14 @@ impl v1::StartRunRequest {
     }
 }
 
+impl v1::StartRunRequest {
+    /// The request that starts a pipeline.
+    #[must_use]
+    pub fn of_pipeline(pipeline: v1::Pipeline) -> Self {
+        Self { work: Some(Started::Pipeline(pipeline)), ..Self::default() }
+    }
+}
+
 fn each_ask_of(plan: &mut v1::Plan, change: &mut impl FnMut(&mut v1::Ask)) {
     for run in plan.waves.iter_mut().flat_map(|wave| &mut wave.tasks).filter_map(|task| task.run.as_mut()) {
         match &mut run.work {
@@ -82,15 +103,25 @@ fn each_ask_of(plan: &mut v1::Plan, change: &mut impl FnMut(&mut v1::Ask)) {
 }
 
 impl v1::RunAccepted {
-    /// What people call the run: the name of its plan or of its script, or `ask`.
+    /// What people call the run: the name of its plan, script or pipeline, or `ask`.
     #[must_use]
     pub fn name(&self) -> &str {
         match &self.work {
             Some(Accepted::Plan(plan)) => &plan.name,
             Some(Accepted::Script(script)) => &script.name,
+            Some(Accepted::Pipeline(pipeline)) => &pipeline.name,
             Some(Accepted::Ask(_)) => "ask",
             None => "",
         }
+    }
+
+    /// The phases of the pipeline that was accepted; none where it is something else.
+    pub fn phases(&self) -> impl Iterator<Item = &v1::Phase> {
+        let phases = match &self.work {
+            Some(Accepted::Pipeline(pipeline)) => pipeline.phases.as_slice(),
+            _ => &[],
+        };
+        phases.iter()
     }
 
     /// The plan that was accepted, where it is one.

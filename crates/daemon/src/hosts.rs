@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use capataz_contracts::v1::{connect_request, connect_response};
 use capataz_executor::chromium::ShimOptions;
+use capataz_hosts::analysis::Analysts;
 use capataz_hosts::browsers::{Browsers, Surroundings};
 use capataz_hosts::commands::{ProcessAgents, ProcessContext};
 use capataz_hosts::port::{Clock, Connect, SecretResolver, Speak};
@@ -56,6 +57,7 @@ impl Hosts {
         let tidying = tokio::spawn(Arc::clone(&browsers).tidy(scripts_over)).abort_handle();
         let mut hosts = Self { number, runtime: runtime.clone(), running: Vec::new(), tidying };
         hosts.add(Arc::clone(&browsers))?;
+        hosts.add(Analysts::new(Arc::clone(runtime.store()), Arc::clone(&clock)))?;
         if !config.agents.is_empty() {
             let context = ProcessContext { shim, shims_folder, secrets };
             let store = Arc::clone(runtime.store());

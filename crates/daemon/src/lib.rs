@@ -33,6 +33,7 @@ use std::time::Duration;
 
 use capataz_contracts::{Violation, v1};
 use capataz_crew::{Known, KnownAgent, Reserved};
+use capataz_hosts::analysis::ANALYSIS_HOST;
 use capataz_hosts::browsers::{BROWSER_HOST, BrowsersError, browser_agent};
 use capataz_hosts::commands::{PROCESS_HOST, await_orphans};
 use capataz_hosts::{HostNumber, HostNumberError, InvalidHost};
@@ -219,6 +220,12 @@ impl Daemon {
     }
 }
 
+/// Everything that is wrong with a pipeline by itself, as a daemon would refuse it, with paths from the pipeline.
+#[must_use]
+pub fn check_pipeline(pipeline: &v1::Pipeline) -> Vec<Violation> {
+    services::check_pipeline(pipeline)
+}
+
 /// All violations of a plan by itself, with paths from the plan: the reasons for which a start would be refused, except
 /// unknown names of agents.
 #[must_use]
@@ -300,9 +307,11 @@ fn known(config: &Config, number: HostNumber) -> Known {
         source: v1::AgentSource::Declared,
         last_seen: None,
     });
+    let built_in = |agent| KnownAgent { agent, source: v1::AgentSource::Declared, last_seen: None };
+    let analysts = capataz_hosts::analysis::agents().into_iter().map(built_in);
     let browser = KnownAgent { agent: browser_agent(), source: v1::AgentSource::Declared, last_seen: None };
     Known {
-        agents: process.chain(declared).chain(templates).chain([browser]).collect(),
+        agents: process.chain(declared).chain(templates).chain(analysts).chain([browser]).collect(),
         commands: config.commands.iter().cloned().collect(),
         resources: config.resources.iter().cloned().collect(),
         reserved: reserved(config, number),
@@ -311,10 +320,11 @@ fn known(config: &Config, number: HostNumber) -> Known {
 
 /// What the daemon's own hosts are called, and what they serve: nobody else may say hello with it.
 fn reserved(config: &Config, number: HostNumber) -> Reserved {
-    let hosts = [PROCESS_HOST, BROWSER_HOST, specs::TEMPLATE_WORKER];
+    let hosts = [PROCESS_HOST, BROWSER_HOST, specs::TEMPLATE_WORKER, ANALYSIS_HOST];
+    let analysts = capataz_hosts::analysis::AGENTS.map(str::to_owned);
     let own = config.agents.iter().filter(|agent| !agent.shared).map(|agent| agent.name.clone());
     Reserved {
         workers: hosts.map(|host| number.worker_id(host)).into(),
-        agents: own.chain([specs::TEMPLATE_AGENT.to_owned(), browser_agent().name]).collect(),
+        agents: own.chain([specs::TEMPLATE_AGENT.to_owned(), browser_agent().name]).chain(analysts).collect(),
     }
 }

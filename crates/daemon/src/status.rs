@@ -400,7 +400,9 @@ fn refused(refusal: &Refusal) -> Status {
     let message = refusal.to_string();
     match refusal {
         Refusal::RunFinished => status(Code::FailedPrecondition, codes::RUN_FINISHED, message),
-        Refusal::Rule(error) if error.code == "TASK_NOT_FOUND" => contract(Code::NotFound, error),
+        Refusal::Rule(error) if ["TASK_NOT_FOUND", "PHASE_NOT_FOUND"].contains(&error.code.as_str()) => {
+            contract(Code::NotFound, error)
+        }
         Refusal::Rule(error) => contract(Code::FailedPrecondition, error),
         Refusal::QuestionNotFound { .. } => status(Code::NotFound, codes::QUESTION_NOT_FOUND, message),
         Refusal::QuestionAnswered { .. } => {

@@ -99,6 +99,14 @@ pub fn left_out(result: &v1::AskResult, paint: Paint) -> Option<String> {
     Some(paint.text(Tone::Warning, &text))
 }
 
+/// The warning that only an excerpt of a large answer is shown, why, and how to fetch the whole one.
+pub fn not_fetched(run_id: &str, size: u64, why: &str, paint: Paint) -> String {
+    let texts = &words().ask;
+    let warning = fill(texts.not_fetched, &[&size.to_string(), &visible(why)]);
+    let command = fill(texts.fetch_with, &[run_id]);
+    format!("{}\n{command}", paint.text(Tone::Warning, &warning))
+}
+
 /// The first keys of those that were left out, and how many more there are.
 pub fn keys(left_out: &v1::LeftOut) -> String {
     let named: Vec<String> = left_out.keys.iter().take(MOST_KEYS).map(|key| visible(key)).collect();

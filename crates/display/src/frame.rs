@@ -210,6 +210,25 @@ pub fn truncated(text: &str, width: usize) -> String {
     kept
 }
 
+/// Shortens `text` to one line of at most `width` columns, its end, with `…` in place of the omitted part.
+pub fn truncated_front(text: &str, width: usize) -> String {
+    let text = visible(text);
+    if text.width() <= width {
+        return text;
+    }
+    let mut kept = text.as_str();
+    while kept.width() + 1 > width {
+        let mut characters = kept.chars();
+        if characters.next().is_none() {
+            break;
+        }
+        kept = characters.as_str();
+    }
+    // What belongs to a character that is gone goes with it.
+    let kept = kept.trim_start_matches(|character: char| character.width() == Some(0));
+    format!("…{kept}")
+}
+
 /// Makes `text` harmless to a terminal: tabs and line breaks become spaces; other control characters and characters
 /// that change the writing direction are escaped.
 pub fn visible(text: &str) -> String {

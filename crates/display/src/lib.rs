@@ -16,6 +16,7 @@ pub mod frame;
 pub mod model;
 pub mod paint;
 pub mod payload;
+pub mod pipeline;
 pub mod refusal;
 pub mod report;
 pub mod retry;

@@ -9,6 +9,7 @@ use capataz_contracts::v1;
 use capataz_contracts::v1::event::Body;
 use capataz_policy::codes::{self, Code};
 
+use crate::pipeline;
 use crate::retry::Attempt;
 use crate::script::fold::ScriptRun;
 use crate::words::messages::message;
@@ -38,6 +39,16 @@ pub enum Step {
     },
 }
 
+/// What a worker has said of its work last.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// The share that is done.
+    pub fraction: Option<f64>,
+    pub message: Option<String>,
+    /// The end of the output so far: a few lines.
+    pub partial_tail: Option<String>,
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct Task {
     pub name: String,
@@ -50,8 +61,8 @@ pub struct Task {
     pub step: Step,
     /// The activation's attempts that have ended.
     pub attempts: Vec<Attempt>,
-    /// The worker's last progress report: share done, message.
-    pub progress: (Option<f64>, Option<String>),
+    /// The worker's last progress report.
+    pub progress: Progress,
     /// When the time of the activation is over, in Unix milliseconds by the clock of the events; `None` before its first
     /// lease.
     pub deadline_ms: Option<i64>,
@@ -102,6 +113,8 @@ pub struct Run {
     pub outcome: v1::RunOutcome,
     /// The fold of the browser's activities, if the run is a script.
     pub script: Option<Box<ScriptRun>>,
+    /// The phases, if the run is a pipeline.
+    pub phases: Vec<pipeline::Phase>,
     /// Its tasks are those that its user has named, whose failures are told as they come about.
     pub names_tasks: bool,
     /// A HIGH failure holds the run, and a person is asked.
@@ -113,11 +126,13 @@ impl Run {
         self.seq = event.seq;
         self.at_ms = event.at_ms;
         let Some(body) = &event.body else { return };
+        pipeline::apply(&mut self.phases, body, event.at_ms);
         match body {
             Body::RunAccepted(accepted) => {
                 self.accepted_at_ms = event.at_ms;
                 accepted.name().clone_into(&mut self.name);
                 self.script = accepted.script().map(|_| Box::default());
+                self.phases = accepted.phases().map(pipeline::Phase::of).collect();
                 self.waves = accepted.plan().map(waves).unwrap_or_default();
                 self.names_tasks = !self.waves.is_empty();
                 self.pauses_on_high = accepted.plan().is_some_and(|plan| plan.on_high() == v1::OnHigh::Pause);
@@ -127,7 +142,7 @@ impl Run {
                 task.resumed = task.attempt == leased.attempt;
                 task.attempt = leased.attempt;
                 task.step = Step::Running { since_ms: event.at_ms };
-                task.progress = (None, None);
+                task.progress = Progress::default();
                 task.absent = false;
                 // Only the first lease of an activation sets it.
                 if let Some(deadline) = deadline(event.at_ms, leased.deadline_in_ms, leased.deadline_ms) {
@@ -138,7 +153,7 @@ impl Run {
                 task.resumed = false;
                 task.attempt = named.attempt;
                 task.step = Step::Running { since_ms: event.at_ms };
-                task.progress = (None, None);
+                task.progress = Progress::default();
             }),
             Body::ChildCancelRequested(cancel) => self.update(cancel.wave, cancel.task, |task| {
                 if let Step::Running { since_ms } = task.step {
@@ -150,7 +165,7 @@ impl Run {
             Body::TaskLeaseLost(lost) => self.update(lost.wave, lost.task, |task| task.step = Step::Queued),
             Body::TaskAttemptFailed(failed) => self.update(failed.wave, failed.task, |task| {
                 task.step = Step::Retrying { at_ms: failed.retry_at_ms };
-                task.progress = (None, None);
+                task.progress = Progress::default();
                 task.attempts.push(Attempt {
                     number: failed.attempt,
                     failure: Some(cause_in_short(failed.error.as_ref())),
@@ -207,6 +222,18 @@ impl Run {
                 self.waves.extend(waves(&activity));
                 self.wave_started(started.number);
             }
+            Body::PhaseStarted(started) => {
+                let wave = started.tasks.clone().unwrap_or_default();
+                let phase = v1::Plan { waves: vec![wave], ..v1::Plan::default() };
+                self.waves.extend(waves(&phase));
+                self.wave_started(started.wave);
+            }
+            // What it means for its task follows.
+            Body::OutputRejected(_)
+            | Body::PhaseCompleted(_)
+            | Body::PhaseBlocked(_)
+            | Body::PhaseChanged(_)
+            | Body::PipelineRolledBack(_) => {}
             Body::BrowserOpened(_)
             | Body::ActionProposed(_)
             | Body::StageFinished(_)
@@ -253,7 +280,11 @@ impl Run {
     pub fn progress(&mut self, frame: &v1::ProgressFrame) {
         self.update(frame.wave, frame.task, |task| {
             if matches!(task.step, Step::Running { .. } | Step::Stopping { .. }) {
-                task.progress = (frame.fraction, frame.message.clone());
+                task.progress = Progress {
+                    fraction: frame.fraction,
+                    message: frame.message.clone(),
+                    partial_tail: frame.partial_tail.clone(),
+                };
                 // What the daemon counts by its own clock, which nobody sets.
                 task.deadline_ms = task.deadline_ms.map(|_| frame.at_ms.saturating_add(frame.remaining_ms));
             }
@@ -350,7 +381,7 @@ impl Task {
         self.step = Step::Queued;
         self.attempt = 0;
         self.attempts.clear();
-        self.progress = (None, None);
+        self.progress = Progress::default();
         (self.deadline_ms, self.imminent) = (None, false);
         (self.absent, self.told) = (false, false);
     }

@@ -8,7 +8,7 @@ use crate::model;
 use crate::paint::{Paint, Tone};
 use crate::script::fold::ScriptRun;
 use crate::words::{fill, words};
-use crate::{actions, answer, payload, retry, run as display};
+use crate::{actions, answer, payload, pipeline, retry, run as display};
 
 /// Maximum number of tasks whose attempts are shown.
 const MOST_RETRIES: usize = 3;
@@ -60,9 +60,25 @@ impl Report<'_> {
             (None, Some(told)) => {
                 vec![answer::head(told, paint), answer::answer(told, self.run.error.as_ref(), paint)]
             }
+            (None, None) if !self.events.phases.is_empty() => self.of_phases(paint),
             (None, None) => self.of_tasks(paint),
         };
         parts.retain(|part| !part.is_empty());
+        parts
+    }
+
+    /// Where the phases of a pipeline stand. Failures that did not end it were told as they came about.
+    fn of_phases(&self, paint: Paint) -> Vec<String> {
+        let phases = self.events.phases.iter().map(|phase| &phase.checkpoint);
+        let mut parts = vec![pipeline::checkpoints(phases, paint)];
+        let has_failed = display::outcome_tone(self.run.outcome()) == Tone::Bad;
+        if let Some(error) = self.run.error.as_ref().filter(|_| has_failed) {
+            let context = Context { run: Some(&self.run.run_id), ..Context::default() };
+            parts.push(error::error(error, &context, paint));
+        }
+        if self.run.finished_at_ms.is_some() && !has_failed {
+            parts.extend(outputs(self.run, paint));
+        }
         parts
     }
 

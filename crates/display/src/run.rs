@@ -19,6 +19,8 @@ use crate::{special, wave};
 const MOST_BOXES: usize = 3;
 /// Maximum number of failed tasks that get a line.
 const MOST_FAILURES: usize = 20;
+/// The answer to a blocked phase that goes back to the checkpoint before it.
+const ROLLBACK: &str = "rollback";
 /// Columns of a failure's description in a table.
 const DETAIL_WIDTH: usize = 72;
 
@@ -234,13 +236,26 @@ pub fn question(run_id: &str, question: &v1::Question, paint: Paint) -> String {
     if let Some(error) = &question.error {
         text.push_str(&format!("\n  {}", visible(&one_line(error))));
     }
-    let answers = question.options.join("|");
-    let command = fill(texts.answer_with, &[run_id, &visible(&question.question_id), &visible(&answers)]);
-    text.push_str(&format!("\n  {command}"));
-    if question.value.as_ref().is_some_and(|value| !value.schema.is_empty()) {
+    text.push_str(&format!("\n  {}", how_to_answer(run_id, question)));
+    let is_typed = question.value.as_ref().is_some_and(|value| !value.schema.is_empty());
+    // The commands for a phase make the value themselves.
+    if is_typed && question.purpose() != v1::QuestionPurpose::Phase {
         text.push_str(&format!("\n  {}", fill(texts.answer_typed, &[run_id])));
     }
     text
+}
+
+/// The commands that answer a question.
+pub fn how_to_answer(run_id: &str, question: &v1::Question) -> String {
+    let id = visible(&question.question_id);
+    if question.purpose() == v1::QuestionPurpose::Phase {
+        let texts = &words().pipelines;
+        let goes_back = question.options.iter().any(|option| option == ROLLBACK);
+        let template = if goes_back { texts.answer_or_go_back } else { texts.answer };
+        return fill(template, &[run_id, &id]);
+    }
+    let answers = visible(&question.options.join("|"));
+    fill(words().watch.answer_with, &[run_id, &id, &answers])
 }
 
 /// The boxes of all waves that are over: all of their tasks have ended, or their run has.

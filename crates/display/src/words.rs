@@ -100,6 +100,7 @@ pub struct Words {
     pub classified: Classified,
     pub agent_stats: AgentStats,
     pub time_travel: TimeTravel,
+    pub pipelines: Pipelines,
     pub cascade: Cascade,
     pub session_views: SessionViews,
     pub ask: Ask,
@@ -167,12 +168,14 @@ mod browser;
 mod doctor;
 mod explain;
 pub mod messages;
+mod pipelines;
 mod refusals;
 pub mod routing;
 
 pub use actions::{Act, ActError, Browser, Page, ScriptLines};
 pub use doctor::Doctor;
 pub use explain::{AgentStats, Cascade, Classified, SessionViews, TimeTravel};
+pub use pipelines::Pipelines;
 
 const ENGLISH: Words = Words {
     ordinal: english_ordinal,
@@ -195,6 +198,7 @@ const ENGLISH: Words = Words {
     classified: Classified::ENGLISH,
     agent_stats: AgentStats::ENGLISH,
     time_travel: TimeTravel::ENGLISH,
+    pipelines: Pipelines::ENGLISH,
     cascade: Cascade::ENGLISH,
     session_views: SessionViews::ENGLISH,
     ask: Ask::ENGLISH,
@@ -227,6 +231,7 @@ const SPANISH: Words = Words {
     classified: Classified::SPANISH,
     agent_stats: AgentStats::SPANISH,
     time_travel: TimeTravel::SPANISH,
+    pipelines: Pipelines::SPANISH,
     cascade: Cascade::SPANISH,
     session_views: SessionViews::SPANISH,
     ask: Ask::SPANISH,
@@ -742,6 +747,11 @@ texts! {
         left_out: "   warning: no room to keep {0}; a context has at most 256 KiB"
             / "   aviso: no hay lugar para conservar {0}; un contexto tiene como máximo 256 KiB",
         left_out_more: "{0} and {1} more" / "{0} y {1} más",
+        not_fetched: "   warning: this is an excerpt; the whole answer, {0} bytes, could not be fetched: {1}"
+            / "   aviso: esto es un extracto; la respuesta entera, de {0} bytes, no se pudo leer: {1}",
+        fetch_with: "   fetch it with: capataz runs answer {0}" / "   leerla con: capataz runs answer {0}",
+        is_no_ask: "run {0} is no ask, so that it has no answer" / "la ejecución {0} no es una pregunta, así que no tiene respuesta",
+        not_answered: "the run goes on: capataz runs watch {0}" / "la ejecución continúa: capataz runs watch {0}",
         accept_here: "   /accept to go on with it" / "   /accept para seguir con él",
         accept_with: "   accept with: capataz router accept {0} {1}"
             / "   aceptar con: capataz router accept {0} {1}",
@@ -847,6 +857,7 @@ mod tests {
             .chain(Classified::pairs())
             .chain(AgentStats::pairs())
             .chain(TimeTravel::pairs())
+            .chain(Pipelines::pairs())
             .chain(Cascade::pairs())
             .chain(SessionViews::pairs())
             .chain(Ask::pairs())

@@ -14,6 +14,7 @@ const SOURCES: &[&str] = &[
     "contracts/src/document.rs",
     "contracts/src/duration.rs",
     "contracts/src/json",
+    "contracts/src/pipeline_file.rs",
     "contracts/src/plan_file.rs",
     "contracts/src/placeholder.rs",
     "contracts/src/reference.rs",
@@ -21,6 +22,7 @@ const SOURCES: &[&str] = &[
     "contracts/src/validate/browser.rs",
     "contracts/src/validate/mod.rs",
     "contracts/src/validate/payload.rs",
+    "contracts/src/validate/pipeline.rs",
     "contracts/src/validate/plan.rs",
     "contracts/src/validate/references.rs",
     "contracts/src/validate/request.rs",
@@ -28,11 +30,13 @@ const SOURCES: &[&str] = &[
     "contracts/src/validate/script_policy.rs",
     "contracts/src/version.rs",
     "daemon/src/services/agents.rs",
+    "daemon/src/services/pipelines.rs",
     "daemon/src/services/runs.rs",
     "daemon/src/services/sessions.rs",
     "daemon/src/services/starts.rs",
     "daemon/src/status.rs",
     "engine/src/decide",
+    "engine/src/machine/pipeline",
     "executor/src/dsl",
     "policy/src/aggregation/errors.rs",
     "policy/src/aggregation/policy.rs",
@@ -41,6 +45,7 @@ const SOURCES: &[&str] = &[
     "policy/src/session",
     "policy/src/timeout.rs",
     "router/src/lint",
+    "shard/src/phases",
 ];
 
 /// Texts in these files that nobody reads in Spanish, or that are a part of one which is translated as a whole.
@@ -51,6 +56,12 @@ const EXEMPT: &[&str] = &[
     "; did you mean `v0`?",
     "task \"v0\" succeeded after v1 failed attemptv2",
     " and v0 more",
+    "; and v0 more",
+    "; v0 items have failed",
+    // The place of a violation.
+    "the output",
+    // References as they are written: the name of something that a rule is about.
+    "$v0, $v1, $v2 or $v3",
     // The beginning of one.
     "a failure without a code",
     // Parts of questions, each of which is a pattern as a whole.

@@ -69,6 +69,11 @@ pub enum Input {
         cascade: bool,
         request_id: String,
     },
+    /// A user goes back to the newest completed checkpoint before a phase; before the one in work where it is empty.
+    RollbackPipeline {
+        phase: String,
+        request_id: String,
+    },
     /// A worker has a free slot for a queued task.
     #[serde(skip)]
     Lease {
@@ -190,11 +195,34 @@ pub enum ChildNews {
 
 /// The answer to a [`Query`](crate::Query), a variant for each.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "an answer lives for one call")]
 pub enum QueryAnswer {
     Routed(Routed),
     /// For whoever has the answer that waits for it, which is an input again then, with the verdict.
     Judged(Verdict),
+    Computed(Computed),
+}
+
+/// What was computed for a phase, or why it cannot be.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[expect(clippy::large_enum_variant, reason = "an answer lives for one call")]
+pub enum Computed {
+    /// One input for each task of the phase.
+    Inputs(#[serde(with = "crate::snapshot::as_bytes::list")] Vec<v1::Payload>),
+    Summary(#[serde(with = "crate::snapshot::as_bytes::one")] v1::Payload),
+    /// There is neither, for this reason.
+    Failed(#[serde(with = "crate::snapshot::as_bytes::one")] v1::Error),
+}
+
+impl QueryAnswer {
+    /// Payloads that become part of the log with it.
+    #[must_use]
+    pub fn payloads(&self) -> &[v1::Payload] {
+        match self {
+            Self::Computed(Computed::Inputs(inputs)) => inputs,
+            Self::Computed(Computed::Summary(summary)) => std::slice::from_ref(summary),
+            _ => &[],
+        }
+    }
 }
 
 /// The spec that was looked for.

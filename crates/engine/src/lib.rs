@@ -39,9 +39,14 @@ pub use effect::Effect;
 pub use fold::EVENT_FORMAT;
 pub use fold::bytes::{MAX_RUN_BYTES, RunLimits};
 pub use fold::state::{CorruptLog, Moment, Phase, RunState, Timestamp, Wall};
-pub use input::{Answer, ChildNews, Input, Observed, QueryAnswer, Report, Routed, RoutedSpec, TaskRef};
+pub use input::{
+    Answer, ChildNews, Computed, Input, Observed, QueryAnswer, Report, Routed, RoutedSpec, TaskRef,
+};
 pub use machine::Binding;
+pub use machine::pipeline::materialise as materialise_pipeline;
 pub use plan::{CHILD_AGENT, Plan};
-pub use query::{Judgement, Purpose, Query, QueryId, UNJUDGED, Verdict};
+pub use query::{
+    Composition, Judgement, KnownPhase, Purpose, Query, QueryId, Rule, Summing, UNJUDGED, Verdict,
+};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
 pub use view::{AssignmentView, ViewOptions, without_values};

@@ -10,6 +10,8 @@
 //! answer is outstanding, so that a restart asks again under the same number; an answer under another number is stale
 //! and changes nothing.
 
+use std::collections::BTreeMap;
+
 use capataz_contracts::v1;
 
 use crate::input::TaskRef;
@@ -30,6 +32,53 @@ pub enum Query {
     /// Answered by
     /// [`QueryAnswer::Judged`](crate::QueryAnswer::Judged).
     Judge(Box<Judgement>),
+    /// What the tasks of a phase are given. Answered by [`Computed::Inputs`](crate::Computed::Inputs).
+    Compose(Box<Composition>),
+    /// What of the outputs of a phase goes on. Answered by [`Computed::Summary`](crate::Computed::Summary).
+    Summarize(Box<Summing>),
+}
+
+/// What the inputs of a phase's tasks are made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Composition {
+    /// JSON text with references.
+    pub template: String,
+    /// The reference to the list whose items the tasks are for.
+    pub for_each: Option<String>,
+    /// The items that are wanted; `None`: all of them.
+    pub items: Option<Vec<u32>>,
+    /// What a person has given instead of all this: to each of the items, or a list with an input for each of them where nobody
+    /// knows the items yet.
+    pub given: Option<v1::Payload>,
+    /// What single items were given instead.
+    pub overrides: BTreeMap<u32, v1::Payload>,
+    /// The input of the run.
+    pub input: v1::Payload,
+    /// The phases before, by their names.
+    pub phases: BTreeMap<String, KnownPhase>,
+}
+
+/// What is wanted of a completed phase.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KnownPhase {
+    pub summary: Option<v1::Payload>,
+    /// One for each item.
+    pub outputs: Vec<v1::Payload>,
+    /// It has one for each item of a list, and not one alone.
+    pub has_items: bool,
+}
+
+/// What the summary of a phase is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summing {
+    pub rule: v1::SummaryRule,
+    /// Keys of the outputs, where there is no rule.
+    pub keys: Vec<String>,
+    /// One for each item.
+    pub outputs: Vec<v1::Payload>,
+    pub has_items: bool,
+    /// What the tasks were given, where the rule asks for it.
+    pub inputs: Option<Composition>,
 }
 
 /// What has to be judged before an answer to a question or a worker's result counts: this value, for this purpose.
@@ -38,8 +87,22 @@ pub struct Judgement {
     pub purpose: Purpose,
     /// All of which it has to pass.
     pub schemas: Vec<String>,
+    /// What is to be checked beside schemas, and what an attempt after this one is given; `None` where none of this is wanted.
+    pub rule: Option<Rule>,
     #[serde(with = "crate::snapshot::as_bytes::one")]
     pub value: v1::Payload,
+}
+
+/// What is wanted of an output beside schemas.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Rule {
+    /// Values of [`v1::OutputCheck`].
+    pub checks: Vec<i32>,
+    /// What the task was given.
+    #[serde(with = "crate::snapshot::as_bytes::option")]
+    pub input: Option<v1::Payload>,
+    /// Number of the attempt, from 1.
+    pub attempt: u32,
 }
 
 /// What the value is for.
@@ -69,4 +132,18 @@ pub struct Verdict {
     /// None where the value passes.
     #[serde(with = "crate::snapshot::as_bytes::list")]
     pub violations: Vec<v1::SchemaViolation>,
+    /// The value as it counts, where its schema marks something for lower case.
+    #[serde(with = "crate::snapshot::as_bytes::option")]
+    pub value: Option<v1::Payload>,
+    /// What the next attempt is given, where the value is rejected and one may follow.
+    #[serde(with = "crate::snapshot::as_bytes::option")]
+    pub corrected: Option<v1::Payload>,
+}
+
+impl Verdict {
+    /// The verdict that a value has these violations, and nothing else.
+    #[must_use]
+    pub fn on(judged: Judgement, violations: Vec<v1::SchemaViolation>) -> Self {
+        Self { judged, violations, value: None, corrected: None }
+    }
 }

@@ -65,6 +65,7 @@ const KINDS_OF_FORMAT_1: &[&str] = &[
 
 /// What no older format could tell.
 const STORIES_SINCE_FORMAT_3: &[&str] = &[
+    "pipeline",
     "plan-at-its-deadlines",
     "plan-of-a-session",
     "plan-of-runs",

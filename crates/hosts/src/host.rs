@@ -145,8 +145,8 @@ impl<W: Serve, C: Connect> Driver<W, C> {
                 Some(ended) = self.tasks.join_next() => if let Some(input) = self.ended(ended) {
                     self.turn(input, speaker).await?;
                 },
-                () = self.news.rung() => for (lease, message) in self.news.take() {
-                    self.turn(Input::Progress(lease, message), speaker).await?;
+                () = self.news.rung() => for (lease, report) in self.news.take() {
+                    self.turn(Input::Progress(lease, report), speaker).await?;
                 },
                 run = work.browser_ended() => self.turn(Input::BrowserEnded(run), speaker).await?,
                 _ = self.beat.tick() => self.turn(Input::Beat, speaker).await?,

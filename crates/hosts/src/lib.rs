@@ -1,4 +1,4 @@
-//! Work that is done inside the daemon: commands, browsers, computed answers.
+//! Work that is done inside the daemon: commands, browsers, computed answers, analyses without a model.
 //!
 //! Every kind of such work is a [`Serve`], and one [`Host`] makes a worker of it, which speaks the worker protocol as
 //! any program on a socket does. So a shard knows no difference, and the rules of leases, cancels and results hold for
@@ -10,12 +10,14 @@
 //!
 //! Begin reading with [`Serve`]; then `protocol.rs`, the worker as a state machine without input or output.
 
+pub mod analysis;
 pub mod browsers;
 pub mod commands;
 mod computed;
 mod host;
 mod number;
 mod patience;
+mod payloads;
 pub mod port;
 mod protocol;
 mod serve;
@@ -23,4 +25,4 @@ mod serve;
 pub use computed::Computed;
 pub use host::{Host, InvalidHost};
 pub use number::{HostNumber, HostNumberError};
-pub use serve::{Answer, Order, Reporter, Serve};
+pub use serve::{Answer, Order, Report, Reporter, Serve};

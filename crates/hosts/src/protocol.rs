@@ -10,7 +10,7 @@ use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_respons
 use capataz_contracts::validate::{self, PROTOCOL, SLOTS_MAX};
 use capataz_contracts::{Violation, validate::worker_frame};
 
-use crate::serve::{Answer, Order};
+use crate::serve::{Answer, Order, Report};
 
 /// One worker's right to work on one attempt.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +45,7 @@ pub(crate) enum Input {
     Heard(Hear),
     /// The work of a lease has ended.
     Ended(Lease, Answer),
-    Progress(Lease, String),
+    Progress(Lease, Report),
     /// The time between two heartbeats is over.
     Beat,
     /// All work was ended, and none is begun any more: the next hello names only what has an answer.
@@ -83,7 +83,7 @@ pub(crate) struct Protocol {
 #[derive(Debug)]
 enum Held {
     /// With the progress that could not be said yet.
-    Running(Option<String>),
+    Running(Option<Report>),
     /// Until it is confirmed.
     Answered(Box<Say>),
 }
@@ -141,7 +141,7 @@ impl Protocol {
             }
             Input::Heard(frame) => self.heard(frame),
             Input::Ended(lease, answer) => self.ended(lease, answer),
-            Input::Progress(lease, message) => self.progressed(lease, message),
+            Input::Progress(lease, report) => self.progressed(lease, report),
             Input::Beat if self.is_welcome => vec![Output::Say(Say::Heartbeat(v1::Heartbeat {}))],
             Input::Beat => Vec::new(),
             Input::GaveUp => {
@@ -206,7 +206,7 @@ impl Protocol {
             match held {
                 Held::Answered(answer) => outputs.push(Output::Say(Say::clone(answer))),
                 Held::Running(unsaid) => {
-                    outputs.extend(unsaid.take().map(|message| Output::Say(progress(lease, message))));
+                    outputs.extend(unsaid.take().map(|report| Output::Say(progress(lease, report))));
                 }
             }
         }
@@ -248,11 +248,11 @@ impl Protocol {
         if self.is_welcome { vec![Output::Say(frame)] } else { Vec::new() }
     }
 
-    fn progressed(&mut self, lease: Lease, message: String) -> Vec<Output> {
+    fn progressed(&mut self, lease: Lease, report: Report) -> Vec<Output> {
         match self.held.get_mut(&lease) {
-            Some(Held::Running(_)) if self.is_welcome => vec![Output::Say(progress(&lease, message))],
+            Some(Held::Running(_)) if self.is_welcome => vec![Output::Say(progress(&lease, report))],
             Some(Held::Running(unsaid)) => {
-                *unsaid = Some(message);
+                *unsaid = Some(report);
                 Vec::new()
             }
             Some(Held::Answered(_)) | None => Vec::new(),
@@ -264,9 +264,10 @@ fn gone(run_id: String) -> Output {
     Output::Say(Say::BrowserGone(v1::BrowserGone { run_id }))
 }
 
-fn progress(lease: &Lease, message: String) -> Say {
+fn progress(lease: &Lease, report: Report) -> Say {
+    let Report { message, partial_tail } = report;
     let lease = Some(lease.clone().into());
-    let frame = v1::Progress { lease, message: Some(message), fraction: None, partial_output: None };
+    let frame = v1::Progress { lease, message, partial_tail, ..v1::Progress::default() };
     worker_frame(Say::Progress(frame), validate::INLINE_MAX)
 }
 

@@ -83,6 +83,15 @@ impl Answer {
     }
 }
 
+/// How one assignment gets on. Each report has all that is known, not only what is new.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// What is being done.
+    pub message: Option<String>,
+    /// The end of the output so far.
+    pub partial_tail: Option<String>,
+}
+
 /// Says how one assignment gets on. Only the newest report counts, and a shard that is busy may never see the others.
 #[derive(Clone, Debug)]
 pub struct Reporter {
@@ -95,21 +104,26 @@ impl Reporter {
         Self { lease, news }
     }
 
+    /// What is being done, of work that shows nothing of its output.
     pub fn say(&self, message: impl Into<String>) {
-        self.news.put(self.lease.clone(), message.into());
+        self.report(Report { message: Some(message.into()), partial_tail: None });
+    }
+
+    pub fn report(&self, report: Report) {
+        self.news.put(self.lease.clone(), report);
     }
 }
 
 /// The newest report of each assignment, until it is said.
 #[derive(Debug, Default)]
 pub(crate) struct News {
-    newest: Mutex<BTreeMap<Lease, String>>,
+    newest: Mutex<BTreeMap<Lease, Report>>,
     bell: Notify,
 }
 
 impl News {
-    fn put(&self, lease: Lease, message: String) {
-        self.newest.lock().unwrap_or_else(PoisonError::into_inner).insert(lease, message);
+    fn put(&self, lease: Lease, report: Report) {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner).insert(lease, report);
         self.bell.notify_one();
     }
 
@@ -118,7 +132,7 @@ impl News {
         self.bell.notified().await;
     }
 
-    pub(crate) fn take(&self) -> BTreeMap<Lease, String> {
+    pub(crate) fn take(&self) -> BTreeMap<Lease, Report> {
         mem::take(&mut *self.newest.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use capataz_hosts::Order;
-use capataz_hosts::commands::{OutputFormat, ProcessAgent, ProcessOutcome};
+use capataz_hosts::commands::{OutputFormat, ProcessAgent, ProcessOutcome, ProgressUpdate};
 use capataz_policy::codes::{
     AGENT_COMMAND_FAILED, AGENT_COMMAND_NOT_STARTED, INVALID_OUTPUT, OUTPUT_TOO_LARGE, SERVICE_UNAVAILABLE,
 };
@@ -371,7 +371,7 @@ async fn secrets_stay_out_of_logs_errors_and_progress() {
     let (_sender, receiver) = mpsc::channel(1);
     let agent = with_secret("echo \"key $KEY\" >&2; exit 1");
     let outcome = capataz_hosts::commands::run(&agent, &bench.context, Bytes::new(), receiver, |update| {
-        lines.lock().unwrap().push(update.line);
+        lines.lock().unwrap().extend(update.line);
     })
     .await;
     let ProcessOutcome::Failed { error, log } = outcome else { panic!("{outcome:?}") };
@@ -389,6 +389,26 @@ async fn secrets_stay_out_of_logs_errors_and_progress() {
 }
 
 #[tokio::test]
+async fn what_a_command_writes_is_shown_while_it_runs_without_secrets() {
+    let bench = Bench::new();
+    let mut agent = sh("echo \"one $KEY\"; echo note >&2; printf two; while :; do sleep 1; done");
+    agent.env.insert("KEY".to_owned(), "${secret:KEY}".to_owned());
+    let (sender, receiver) = mpsc::channel(1);
+    let shown = std::sync::Mutex::new(None);
+    let outcome = capataz_hosts::commands::run(&agent, &bench.context, Bytes::new(), receiver, |update| {
+        if update.line.is_some() && update.tail.as_ref().is_some_and(|tail| tail.ends_with("two")) {
+            let _ = sender.try_send(Order::Cancel { grace: Duration::from_secs(1) });
+            *shown.lock().unwrap() = Some(update);
+        }
+    })
+    .await;
+    assert!(matches!(outcome, ProcessOutcome::Cancelled { .. }), "{outcome:?}");
+    let ProgressUpdate { line, tail } = shown.into_inner().unwrap().expect("an update with both");
+    assert_eq!(line.as_deref(), Some("note"));
+    assert_eq!(tail.as_deref(), Some("one ***************\ntwo"));
+}
+
+#[tokio::test]
 async fn progress_is_the_latest_line_and_rare() {
     let bench = Bench::new();
     let (_sender, receiver) = mpsc::channel(1);
@@ -397,7 +417,7 @@ async fn progress_is_the_latest_line_and_rare() {
     let started = std::time::Instant::now();
     let agent = sh("i=0; while [ $i -lt 5000 ]; do i=$((i+1)); echo \"line $i\" >&2; done");
     let outcome = capataz_hosts::commands::run(&agent, &bench.context, Bytes::new(), receiver, |update| {
-        assert!(update.line.starts_with("line "));
+        assert!(update.line.is_some_and(|line| line.starts_with("line ")));
         count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     })
     .await;

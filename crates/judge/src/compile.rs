@@ -89,6 +89,7 @@ struct Compiler<'s> {
     open: Vec<(Place, &'s Value, At<'s>)>,
     patterns: Patterns,
     tracks: bool,
+    lowers: bool,
     sink: Sink,
 }
 
@@ -105,6 +106,7 @@ pub(crate) fn schema(text: &str) -> Result<Schema, Vec<SchemaViolation>> {
         open: Vec::new(),
         patterns: Patterns::default(),
         tracks: false,
+        lowers: false,
         sink: Sink::default(),
     };
     compiler.head();
@@ -117,7 +119,7 @@ pub(crate) fn schema(text: &str) -> Result<Schema, Vec<SchemaViolation>> {
             node.rules = rules;
         }
     }
-    let Compiler { nodes, tracks, mut sink, .. } = compiler;
+    let Compiler { nodes, tracks, lowers, mut sink, .. } = compiler;
     if sink.count() == 0 && judges_itself(&nodes) {
         let words = || {
             ("references that end".to_owned(), "a subschema that judges the same value by itself".to_owned())
@@ -125,7 +127,7 @@ pub(crate) fn schema(text: &str) -> Result<Schema, Vec<SchemaViolation>> {
         sink.push(&[], "recursion", words);
     }
     match sink.into_violations() {
-        violations if violations.is_empty() => Ok(Schema { nodes, root: place, tracks }),
+        violations if violations.is_empty() => Ok(Schema { nodes, root: place, tracks, lowers }),
         violations => Err(violations),
     }
 }

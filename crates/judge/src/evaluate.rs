@@ -24,6 +24,13 @@ pub(crate) struct Evaluation<'s, 'v> {
     nesting: usize,
     /// There were too many steps: what was found so far means nothing.
     stopped: bool,
+    /// The addresses of the texts that pass only in lower case; `None` where these do not pass.
+    marks: Option<Vec<usize>>,
+}
+
+/// Where a value is, for as long as it is borrowed.
+pub(crate) fn address(value: &Value) -> usize {
+    std::ptr::from_ref(value) as usize
 }
 
 /// What of a value keywords have looked at; only kept where a schema asks for it.
@@ -49,7 +56,16 @@ impl Seen<'_> {
 
 impl<'s, 'v> Evaluation<'s, 'v> {
     pub(crate) fn new(schema: &'s Schema) -> Self {
-        Self { schema, place: Vec::new(), work: WORK_MAX, nesting: 0, stopped: false }
+        Self { schema, place: Vec::new(), work: WORK_MAX, nesting: 0, stopped: false, marks: None }
+    }
+
+    /// The addresses of the texts within the value that the schema allows in lower case alone. There are none where it
+    /// would take too long to find them.
+    pub(crate) fn texts_to_lower(mut self, value: &'v Value) -> BTreeSet<usize> {
+        self.marks = Some(Vec::new());
+        self.node(self.schema.root, value, &mut Sink::default(), &mut Seen::default());
+        let marks = self.marks.filter(|_| !self.stopped);
+        marks.unwrap_or_default().into_iter().collect()
     }
 
     pub(crate) fn root(mut self, value: &'v Value, sink: &mut Sink) {
@@ -99,9 +115,21 @@ impl<'s, 'v> Evaluation<'s, 'v> {
         passes
     }
 
-    /// The same, where only the result matters.
+    /// The same, where only the result matters. What a form marks counts only for values that have this form.
     fn passes(&mut self, place: Place, value: &'v Value, seen: &mut Seen<'v>) -> bool {
-        self.node(place, value, &mut Sink::silent(), seen)
+        let before = self.marks.as_ref().map(Vec::len);
+        let passes = self.node(place, value, &mut Sink::silent(), seen);
+        if !passes {
+            self.forget_marks(before);
+        }
+        passes
+    }
+
+    /// Forgets what was marked since there were so many marks.
+    fn forget_marks(&mut self, before: Option<usize>) {
+        if let (Some(marks), Some(before)) = (self.marks.as_mut(), before) {
+            marks.truncate(before);
+        }
     }
 
     /// Judges a value within the value. Where nothing at all may be there, the keyword that says so is what is broken.
@@ -141,7 +169,9 @@ impl<'s, 'v> Evaluation<'s, 'v> {
             (Rule::AnyOf(places), _) => self.any_of(places, value, sink, seen),
             (Rule::OneOf(places), _) => self.one_of(places, value, sink, seen),
             (Rule::Not(place), _) => {
+                let before = self.marks.as_ref().map(Vec::len);
                 if self.passes(*place, value, &mut Seen::default()) {
+                    self.forget_marks(before);
                     let words = || ("anything but this".to_owned(), value_shown(value));
                     sink.push(&self.place, "not", words);
                 }
@@ -236,7 +266,9 @@ impl<'s, 'v> Evaluation<'s, 'v> {
         let here = pointer(&self.place).len();
         for place in places {
             let mut of_form = Sink::default();
+            let before = self.marks.as_ref().map(Vec::len);
             self.node(*place, value, &mut of_form, &mut Seen::default());
+            self.forget_marks(before);
             if of_form.found().iter().all(|violation| violation.path.len() > here) {
                 return sink.append(of_form);
             }
@@ -339,7 +371,7 @@ impl<'s, 'v> Evaluation<'s, 'v> {
             self.spend_on(key.len() / 16);
             let name = Value::String(key.clone());
             let schema = self.schema;
-            let mut judgement = Evaluation { place: Vec::new(), schema, ..*self };
+            let mut judgement = Evaluation { place: Vec::new(), schema, marks: None, ..*self };
             let passes = judgement.passes(place, &name, &mut Seen::default());
             (self.work, self.stopped) = (judgement.work, judgement.stopped);
             if !passes {

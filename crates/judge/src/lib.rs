@@ -10,10 +10,14 @@
 //! keyword. Patterns are regular expressions that are matched in linear time: one with lookaround or with a back-reference
 //! is refused, and so is what ECMA-262 has no meaning for, such as flags. Only the schema itself may have an `$id`.
 //!
+//! One keyword is our own: `x-lowercase: true` beside an `enum`. [`Schema::lowered`] rewrites the texts that are one of its
+//! values in another case, and nothing else; a judgement itself compares texts as they are.
+//!
 //! The crate is pure, holds nothing, and knows no run. Begin with [`Schema::compile`] and [`Schema::judge`].
 
 mod compile;
 mod evaluate;
+mod lower;
 mod number;
 mod pattern;
 mod report;
@@ -49,29 +53,35 @@ pub const REPORTED_MAX: usize = 64;
 /// Judges a payload, of this media type and with these contents, by the text of a schema. No violations: it passes.
 #[must_use]
 pub fn judge(schema: &str, media_type: &str, contents: &[u8]) -> Vec<SchemaViolation> {
-    match Schema::compile(schema) {
-        Ok(_) if !json::is_json(media_type) => vec![violation(
-            "",
-            "media_type",
-            json::JSON_MEDIA_TYPE.to_owned(),
-            report::text_shown(media_type),
-        )],
-        Ok(schema) => schema.judge(contents),
-        // Whoever declares such a schema is refused, so that it is one of another version.
-        Err(violations) => vec![violation(
+    match compiled(schema) {
+        Ok(schema) => judge_by(&schema, media_type, contents),
+        Err(violation) => vec![violation],
+    }
+}
+
+/// As [`judge`], by a schema that was compiled before.
+#[must_use]
+pub fn judge_by(schema: &Schema, media_type: &str, contents: &[u8]) -> Vec<SchemaViolation> {
+    if json::is_json(media_type) {
+        return schema.judge(contents);
+    }
+    let expected = json::JSON_MEDIA_TYPE.to_owned();
+    vec![violation("", "media_type", expected, report::text_shown(media_type))]
+}
+
+/// The compiled schema, or the violation of every value by a text that is none.
+///
+/// # Errors
+/// Whoever declares such a text is refused, so that it is one of another version.
+pub fn compiled(schema: &str) -> Result<Schema, SchemaViolation> {
+    Schema::compile(schema).map_err(|violations| {
+        violation(
             "",
             "schema",
             "a value that passes the schema".to_owned(),
             format!("a schema that is none: {}", violations.first().map(shown).unwrap_or_default()),
-        )],
-    }
-}
-
-/// As [`judge`], by all of these schemas. Violations of the first one that the payload breaks.
-#[must_use]
-pub fn judge_all(schemas: &[String], media_type: &str, contents: &[u8]) -> Vec<SchemaViolation> {
-    let found = schemas.iter().map(|schema| judge(schema, media_type, contents));
-    found.into_iter().find(|violations| !violations.is_empty()).unwrap_or_default()
+        )
+    })
 }
 
 /// What is wrong with the schemas that these agents declare, in the words of the contract.

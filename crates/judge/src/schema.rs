@@ -22,6 +22,8 @@ pub struct Schema {
     pub(crate) root: Place,
     /// It asks what other keywords have looked at.
     pub(crate) tracks: bool,
+    /// It marks values that are compared in lower case.
+    pub(crate) lowers: bool,
 }
 
 /// A subschema.
@@ -63,7 +65,11 @@ pub(crate) enum Rule {
     Nothing,
     Reference(Place),
     Type(BTreeSet<Kind>),
-    OneOfValues(Vec<Wanted>),
+    OneOfValues {
+        allowed: Vec<Wanted>,
+        /// `x-lowercase`: a text counts as what it is in lower case.
+        lowers: bool,
+    },
     Constant(Wanted),
     MultipleOf(Number),
     Minimum(Number),

@@ -196,6 +196,10 @@ codes! {
     SESSION_HELD: High, FINAL, CLASSIFIES, "Ask outside of the session, or in another one.";
     TASK_CANCELLED: Medium, FINAL, CLASSIFIES, "Retry the task if its result is still wanted.";
     RUN_LIMIT_EXCEEDED: High, FINAL, CLASSIFIES, "Split the work into several runs.";
+    PHASE_BLOCKED: High, FINAL, CLASSIFIES, "Correct what its attempts failed with and retry, go back to a checkpoint, or abort.";
+    PHASE_NOT_FOUND: Medium, FINAL, CLASSIFIES, "Name a phase of the pipeline.";
+    CHECKPOINT_NOT_FOUND: Medium, FINAL, CLASSIFIES, "Go back to a phase that has a completed one before it.";
+    CHECKPOINT_TOO_LARGE: High, FINAL, CLASSIFIES, "Let the summary name fewer or smaller keys.";
     OUTPUT_TOO_LARGE: High, FINAL, CLASSIFIES, "Let the agent return large outputs as blobs.";
     INVALID_OUTPUT: High, FINAL, CLASSIFIES, "Correct the agent: its output does not have the declared form.";
     AGENT_COMMAND_FAILED: High, FINAL, CLASSIFIES, "Look at the exit code and the task's log.";

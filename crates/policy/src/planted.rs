@@ -45,6 +45,9 @@ pub enum Fault {
     KeyRegisteredAfterItsRun,
     VerdictOfAnotherValue,
     OutputNotJudged,
+    VerdictSkippedAfterRestart,
+    CorrectionLost,
+    RollbackKeepsLease,
     AssignedWhileDraining,
     HandedBackAtOnce,
     KeptHistorySkipped,
@@ -85,7 +88,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 60] = [
+    pub const ALL: [Fault; 63] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -122,6 +125,9 @@ impl Fault {
         Fault::KeyRegisteredAfterItsRun,
         Fault::VerdictOfAnotherValue,
         Fault::OutputNotJudged,
+        Fault::VerdictSkippedAfterRestart,
+        Fault::CorrectionLost,
+        Fault::RollbackKeepsLease,
         Fault::AssignedWhileDraining,
         Fault::HandedBackAtOnce,
         Fault::KeptHistorySkipped,

@@ -1,91 +1,151 @@
-//! Values against schemas, beside the shards' thread: a few at a time, each within the judge's bounds of memory and work.
+//! What runs want to know of payloads, beside the shards' thread: a few at a time, each within bounds of memory and work.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use capataz_contracts::v1::payload::Data;
 use capataz_contracts::v1::{self, SchemaViolation};
-use capataz_engine::{Judgement, UNJUDGED, Verdict};
-use capataz_judge::JUDGED_MAX;
+use capataz_engine::{Computed, Judgement, Query, Verdict};
+use capataz_judge::Schema;
 use capataz_shard::blob_hash;
-use capataz_store::Store;
+use capataz_shard::phases::{self, Contents, Unavailable, Unread};
+use capataz_store::{Millis, Store};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-/// What is waited before an output is judged again that could not be judged. Milliseconds.
-const JUDGE_AGAIN_MS: &[u64] = &[100, 250, 500, 1_000, 2_000, 4_000, 8_000];
-/// Values that are judged at once.
-pub(crate) const JUDGES: usize = 2;
+use crate::clock;
+
+/// Queries that are answered at once.
+const JUDGES: usize = 2;
+/// What is waited before something is tried again that could not be read or written. Milliseconds.
+const AGAIN_MS: &[u64] = &[100, 250, 500, 1_000, 2_000, 4_000, 8_000];
 
 /// Judges, and says what was judged. There is always a verdict, for somebody waits for it.
 pub(crate) async fn verdict(
-    judges: &Semaphore,
+    judges: &Judges,
     tasks: &Handle,
     store: Arc<dyn Store>,
     judgement: Judgement,
 ) -> Verdict {
     // A caller may say its answer again; nobody says an output again.
-    let waits: &[u64] = if judgement.purpose.is_output() { JUDGE_AGAIN_MS } else { &[] };
+    let waits = if judgement.purpose.is_output() { AGAIN_MS } else { &[] };
+    let judged = judgement.clone();
+    let verdict =
+        patiently(judges, tasks, store, waits, move |contents| phases::verdict(judged.clone(), contents));
+    verdict.await.unwrap_or_else(|| phases::unjudged(judgement))
+}
+
+/// What a phase wants to know. There is always an answer.
+pub(crate) async fn computed(
+    judges: &Judges,
+    tasks: &Handle,
+    store: Arc<dyn Store>,
+    query: Query,
+) -> Computed {
+    let computed =
+        patiently(judges, tasks, store, AGAIN_MS, move |contents| phases::compute(&query, contents));
+    computed.await.flatten().unwrap_or_else(phases::not_computed)
+}
+
+/// What comes of it, after as many attempts as there are waits, and one; `None` where it comes to nothing.
+async fn patiently<T: Send + 'static>(
+    judges: &Judges,
+    tasks: &Handle,
+    store: Arc<dyn Store>,
+    waits: &[u64],
+    compute: impl Fn(&dyn Contents) -> Result<T, Unavailable> + Send + Sync + 'static,
+) -> Option<T> {
+    let compute = Arc::new(compute);
     let mut waits = waits.iter();
     loop {
-        let violations = once(judges, tasks, &store, &judgement).await;
-        let is_unjudged = violations.iter().any(|violation| violation.rule == UNJUDGED);
-        match waits.next().filter(|_| is_unjudged) {
-            Some(wait) => tokio::time::sleep(Duration::from_millis(*wait)).await,
-            None => return Verdict { judged: judgement, violations },
+        {
+            // Nobody closes it.
+            let _permit = judges.free.acquire().await;
+            let compute = Arc::clone(&compute);
+            let blobs = Blobs { store: Arc::clone(&store), schemas: Arc::clone(&judges.schemas) };
+            match tasks.spawn_blocking(move || compute(&blobs)).await {
+                Ok(Ok(computed)) => return Some(computed),
+                Ok(Err(error)) => tracing::warn!(%error, "a query of a run waits"),
+                Err(error) => tracing::error!(%error, "a query of a run could not be answered"),
+            }
         }
+        tokio::time::sleep(Duration::from_millis(*waits.next()?)).await;
     }
 }
 
-async fn once(
-    judges: &Semaphore,
-    tasks: &Handle,
-    store: &Arc<dyn Store>,
-    judgement: &Judgement,
-) -> Vec<SchemaViolation> {
-    // Nobody closes it.
-    let _permit = judges.acquire().await;
-    let (store, judgement) = (Arc::clone(store), judgement.clone());
-    let judged = tasks.spawn_blocking(move || violations(&*store, &judgement)).await;
-    judged.unwrap_or_else(|error| {
-        tracing::error!(%error, "a value could not be judged");
-        vec![violation(UNJUDGED, "a value that can be judged", "the judge failed".to_owned())]
-    })
-}
+/// Schemas that were compiled, the newest first.
+#[derive(Default)]
+pub(crate) struct Schemas(Mutex<VecDeque<(String, Arc<Schema>)>>);
 
-fn violations(store: &dyn Store, judgement: &Judgement) -> Vec<SchemaViolation> {
-    let value = &judgement.value;
-    let contents = match &value.data {
-        None => Ok(b"null".to_vec()),
-        Some(Data::Inline(contents)) => Ok(contents.to_vec()),
-        Some(Data::Blob(blob)) => read(store, blob),
-    };
-    match contents {
-        Ok(contents) => capataz_judge::judge_all(&judgement.schemas, &value.media_type, &contents),
-        Err(violation) => vec![*violation],
+/// Compiled schemas that are kept: each of them has at most 1 MiB of patterns, and most of them none.
+const SCHEMAS: usize = 32;
+
+impl Schemas {
+    fn compiled(&self, text: &str) -> Result<Arc<Schema>, SchemaViolation> {
+        if let Some(known) = self.known(text) {
+            return Ok(known);
+        }
+        let compiled = Arc::new(capataz_judge::compiled(text)?);
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.truncate(SCHEMAS - 1);
+        kept.push_front((text.to_owned(), Arc::clone(&compiled)));
+        Ok(compiled)
+    }
+
+    fn known(&self, text: &str) -> Option<Arc<Schema>> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = kept.iter().position(|(known, _)| known == text)?;
+        let known = kept.remove(place)?;
+        let compiled = Arc::clone(&known.1);
+        kept.push_front(known);
+        Some(compiled)
     }
 }
 
-/// The contents of a blob that is small enough to be judged.
-fn read(store: &dyn Store, blob: &v1::BlobRef) -> Result<Vec<u8>, Box<SchemaViolation>> {
-    let refused = |rule, expected: &str, found| Box::new(violation(rule, expected, found));
-    let missing = || refused("blob", "a blob that is there", format!("no blob {}", blob.blake3));
-    let hash = blob_hash(blob).ok_or_else(missing)?;
-    let unread = |error: capataz_store::StoreError| {
-        tracing::error!(
-            error = &error as &dyn std::error::Error,
-            "a blob that is to be judged cannot be read"
-        );
-        refused(UNJUDGED, "a blob that can be read", "one that cannot be read now".to_owned())
-    };
-    let size = store.blob_size(hash).map_err(unread)?.ok_or_else(missing)?;
-    if usize::try_from(size).is_ok_and(|size| size <= JUDGED_MAX) {
-        let contents = store.read_blob(hash, 0, JUDGED_MAX).map_err(unread)?.ok_or_else(missing)?;
-        return Ok(contents.to_vec());
-    }
-    Err(refused("size", &format!("at most {JUDGED_MAX} bytes"), format!("{size} bytes")))
+/// What queries are answered with.
+#[derive(Clone)]
+pub(crate) struct Judges {
+    free: Arc<Semaphore>,
+    schemas: Arc<Schemas>,
 }
 
-fn violation(rule: &str, expected: &str, found: String) -> SchemaViolation {
-    SchemaViolation { path: String::new(), rule: rule.to_owned(), expected: expected.to_owned(), found }
+impl Judges {
+    pub(crate) fn new() -> Self {
+        Self { free: Arc::new(Semaphore::new(JUDGES)), schemas: Arc::default() }
+    }
+}
+
+/// The blobs of the store, and schemas that were compiled.
+struct Blobs {
+    store: Arc<dyn Store>,
+    schemas: Arc<Schemas>,
+}
+
+impl Contents for Blobs {
+    fn read(&self, blob: &v1::BlobRef, most: usize) -> Result<Vec<u8>, Unread> {
+        let hash = blob_hash(blob).ok_or(Unread::Missing)?;
+        let unread = |error: capataz_store::StoreError| {
+            tracing::error!(error = &error as &dyn std::error::Error, "a blob cannot be read");
+            Unread::Unavailable
+        };
+        let size = self.store.blob_size(hash).map_err(unread)?.ok_or(Unread::Missing)?;
+        if usize::try_from(size).is_ok_and(|size| size <= most) {
+            let contents = self.store.read_blob(hash, 0, most).map_err(unread)?.ok_or(Unread::Missing)?;
+            return Ok(contents.to_vec());
+        }
+        Err(Unread::TooLarge { size })
+    }
+
+    fn keep(&self, contents: &[u8]) -> Result<v1::BlobRef, Unread> {
+        let at = Millis(clock::now().wall.0);
+        let put = self.store.put_blob(contents, at).map_err(|error| {
+            tracing::error!(error = &error as &dyn std::error::Error, "a blob cannot be written");
+            Unread::Unavailable
+        })?;
+        Ok(v1::BlobRef { blake3: put.to_string(), size: contents.len() as u64, answer: None })
+    }
+
+    fn compiled(&self, schema: &str) -> Result<Arc<Schema>, SchemaViolation> {
+        self.schemas.compiled(schema)
+    }
 }

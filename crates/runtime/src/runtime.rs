@@ -17,7 +17,7 @@ use capataz_shard::{
     Request, Route, StartReply, StartRequest, TransitionReply, WaitReply,
 };
 use capataz_store::{Removal, Retention, RunId, ShardId, Store, StoreError, Swept};
-use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use crate::clock::{self, Clock, Watch};
 use crate::desk::{Desk, Frames, Gathering, Inbox, Load};
@@ -208,7 +208,7 @@ impl Runtime {
             inbox: inbox.downgrade(),
             tasks: runtime.handle().clone(),
             shared: Arc::clone(&shared),
-            judges: Arc::new(Semaphore::new(judging::JUDGES)),
+            judges: judging::Judges::new(),
             ring_bytes: options.ring_bytes,
             ready: Some(ready_sender),
             unread: shards.clone(),

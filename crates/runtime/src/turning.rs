@@ -15,7 +15,7 @@ use capataz_shard::{
 };
 use capataz_store::{Removal, Retention, RunId, ShardId, Store, StoreError, Swept};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::clock::{Clock, Watch};
 use crate::desk::{Desk, Load, Queued, WeakInbox};
@@ -101,7 +101,7 @@ pub(crate) struct Turning {
     /// The shards' thread, whose tasks end with it.
     pub(crate) tasks: Handle,
     /// As many values are judged at once as this lets.
-    pub(crate) judges: Arc<Semaphore>,
+    pub(crate) judges: judging::Judges,
     pub(crate) shared: Arc<Shared>,
     pub(crate) ring_bytes: usize,
     pub(crate) ready: Option<oneshot::Sender<Result<(), StoreError>>>,
@@ -521,6 +521,9 @@ impl Turning {
             Output::Query { run, query, asked: Query::Judge(judgement) } => {
                 self.judge(run, query, *judgement);
             }
+            Output::Query { run, query, asked: asked @ (Query::Compose(_) | Query::Summarize(_)) } => {
+                self.compute(run, query, asked);
+            }
             // Answered when it was asked: what follows from it shares the commit.
             Output::Query { asked: Query::Route { .. }, .. } => {}
             // Written.
@@ -609,10 +612,20 @@ impl Turning {
     /// Judges a value beside the shards' thread, when one of the judges is free.
     fn judge(&self, run: RunId, query: QueryId, judgement: Judgement) {
         let (store, inbox) = (Arc::clone(&self.store), self.inbox.clone());
-        let (judges, tasks) = (Arc::clone(&self.judges), self.tasks.clone());
+        let (judges, tasks) = (self.judges.clone(), self.tasks.clone());
         self.tasks.spawn(async move {
             let verdict = judging::verdict(&judges, &tasks, store, judgement).await;
             inbox.send(Message::Input(Input::Judged { run, query, verdict })).await;
+        });
+    }
+
+    /// Computes what a phase wants to know beside the shards' thread.
+    fn compute(&self, run: RunId, query: QueryId, asked: Query) {
+        let (store, inbox) = (Arc::clone(&self.store), self.inbox.clone());
+        let (judges, tasks) = (self.judges.clone(), self.tasks.clone());
+        self.tasks.spawn(async move {
+            let computed = judging::computed(&judges, &tasks, store, asked).await;
+            inbox.send(Message::Input(Input::Computed { run, query, computed })).await;
         });
     }
 

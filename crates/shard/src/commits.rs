@@ -319,6 +319,7 @@ impl Shard {
         let Some(slot) = self.runs.get_mut(run) else { return };
         let waiters = std::mem::take(&mut slot.waiters);
         let result = if waiters.is_empty() { None } else { slot.state.result(self.config.max_result_bytes) };
+        let result = result.map(|result| result.of(&run.to_string()));
         if slot.state.uses_browser() {
             self.out(Output::ScriptOver { run });
         }

@@ -11,7 +11,7 @@ use capataz_crew::link::Packet;
 use capataz_crew::protocol::home;
 use capataz_crew::{self as crew, CloseReason, ConnectionId, Crew, Known, Mono, Now, ToCrew, ToShard};
 use capataz_engine::session::SessionState;
-use capataz_engine::{Query, QueryAnswer, QueryId, Routed, RoutedSpec, RunState, Verdict};
+use capataz_engine::{Computed, Query, QueryAnswer, QueryId, Routed, RoutedSpec, RunState, Verdict};
 use capataz_store::{
     AgentRow, Append, AppendOutcome, Quarantine, Removal, Retention, RunId, ShardId, Snapshot,
 };
@@ -121,6 +121,12 @@ pub enum Input {
         run: RunId,
         query: QueryId,
         verdict: Verdict,
+    },
+    /// The answer to an [`Output::Query`] for what a phase is given or what of it goes on; [`phases`](crate::phases) has it.
+    Computed {
+        run: RunId,
+        query: QueryId,
+        computed: Computed,
     },
     /// What the configuration names; beside what is known already.
     Learn(Known),
@@ -456,6 +462,10 @@ impl Turn<'_> {
             }
             Input::Judged { run, query, verdict } => {
                 let answer = QueryAnswer::Judged(verdict);
+                self.shard_of(run, shard::Input::Answered { run, query, answer });
+            }
+            Input::Computed { run, query, computed } => {
+                let answer = QueryAnswer::Computed(computed);
                 self.shard_of(run, shard::Input::Answered { run, query, answer });
             }
             Input::Learn(known) => self.crew(crew::Input::Learn(known)),

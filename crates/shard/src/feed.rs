@@ -435,6 +435,7 @@ pub fn severity_of(event: &v1::Event) -> i32 {
             .and_then(|error| executor::severity(error.severity()))
             .map_or(0, |severity| severity.to_proto().into()),
         Some(Body::BrowserLost(_)) => v1::Severity::High.into(),
+        Some(Body::PhaseBlocked(body)) => of_error(&body.error),
         Some(
             Body::RunAccepted(_)
             | Body::WaveStarted(_)
@@ -470,7 +471,12 @@ pub fn severity_of(event: &v1::Event) -> i32 {
             | Body::StageFinished(_)
             | Body::ActionFinished(_)
             | Body::BrowserCloseRequested(_)
-            | Body::BrowserClosed(_),
+            | Body::BrowserClosed(_)
+            | Body::PhaseStarted(_)
+            | Body::OutputRejected(_)
+            | Body::PhaseCompleted(_)
+            | Body::PhaseChanged(_)
+            | Body::PipelineRolledBack(_),
         )
         | None => 0,
     };

@@ -5,15 +5,16 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use capataz_contracts::v1;
-use capataz_crew::{ConnectionId, Lease};
+use capataz_crew::{ConnectionId, Lease, Mono};
 use capataz_engine::planted::{self, Fault};
-use capataz_engine::{self as engine, Judgement, Query, QueryAnswer, QueryId, Report, Verdict};
+use capataz_engine::{self as engine, Judgement, Query, QueryAnswer, QueryId, Report, TaskRef, Verdict};
 use capataz_store::RunId;
 
 use crate::api::{Answer, Declined};
 use crate::requests::OVERLOADED;
 use crate::shard::{Mode, Output, ReplyId, Shard};
 use crate::touched::Kept;
+use crate::workers::task_of;
 
 /// A command that waits for a verdict.
 struct Waiting {
@@ -23,7 +24,7 @@ struct Waiting {
     input: Box<engine::Input>,
 }
 
-/// A worker's result that waits for a verdict. There are never more than leases.
+/// A worker's result that waits for a verdict: one for each lease, however often it is said.
 struct WaitingOutput {
     connection: ConnectionId,
     worker: String,
@@ -33,16 +34,34 @@ struct WaitingOutput {
     usage: Option<v1::Usage>,
 }
 
+impl WaitingOutput {
+    fn key(&self) -> LeaseKey {
+        (self.lease.run, task_of(&self.lease), self.lease.token)
+    }
+}
+
+type LeaseKey = (RunId, TaskRef, u64);
+
+/// The outputs of a run that wait.
+struct OfRun {
+    count: usize,
+    /// Since when there are any.
+    since: Mono,
+}
+
+/// How long the deadlines of a run stand still for its judge. Milliseconds.
+const HELD_MS: i64 = 30_000;
+
 /// The answers that wait, by the numbers of their queries.
 #[derive(Default)]
 pub(crate) struct Judging {
     newest: u64,
     waiting: BTreeMap<u64, Waiting>,
     outputs: BTreeMap<u64, WaitingOutput>,
-    /// How many outputs of a run wait.
-    of_runs: BTreeMap<RunId, usize>,
+    by_lease: BTreeMap<LeaseKey, u64>,
+    of_runs: BTreeMap<RunId, OfRun>,
     /// Outputs that are not being judged yet.
-    queue: VecDeque<(u64, Box<Judgement>)>,
+    queue: VecDeque<u64>,
     /// Values that are being judged, also those of callers that no longer wait.
     open: usize,
     open_outputs: usize,
@@ -57,9 +76,9 @@ impl Judging {
         self.waiting.len()
     }
 
-    /// Whether a result of the run is being judged. No deadline of its tasks passes meanwhile.
-    pub(crate) fn holds(&self, run: RunId) -> bool {
-        self.of_runs.contains_key(&run)
+    /// Until when no deadline of the run's tasks passes, because a result of it is being judged.
+    pub(crate) fn holds_until(&self, run: RunId) -> Option<Mono> {
+        self.of_runs.get(&run).map(|of_run| of_run.since.plus(HELD_MS))
     }
 
     /// The caller no longer waits.
@@ -67,8 +86,13 @@ impl Judging {
         self.waiting.retain(|_, waiting| waiting.reply != reply);
     }
 
-    /// Nobody waits any more; those who did.
+    /// Nobody waits any more; the callers that did. Workers say their results again.
     pub(crate) fn abandon(&mut self) -> Vec<ReplyId> {
+        self.outputs.clear();
+        self.by_lease.clear();
+        self.of_runs.clear();
+        self.queue.clear();
+        self.open_outputs = 0;
         std::mem::take(&mut self.waiting).into_values().map(|waiting| waiting.reply).collect()
     }
 
@@ -88,19 +112,28 @@ impl Judging {
         if is_there { self.waiting.remove(&number) } else { None }
     }
 
-    fn add_output(&mut self, waiting: WaitingOutput) -> u64 {
+    /// The result waits. Nothing is added where the same one waits already: it is answered where it was said last.
+    fn add_output(&mut self, waiting: WaitingOutput, now: Mono) {
+        let key = waiting.key();
+        if let Some(known) = self.by_lease.get(&key).and_then(|number| self.outputs.get_mut(number)) {
+            known.connection = waiting.connection;
+            return;
+        }
         self.newest += 1;
-        *self.of_runs.entry(waiting.lease.run).or_default() += 1;
+        self.of_runs.entry(key.0).or_insert(OfRun { count: 0, since: now }).count += 1;
+        self.by_lease.insert(key, self.newest);
         self.outputs.insert(self.newest, waiting);
-        self.newest
+        self.queue.push_back(self.newest);
     }
 
     fn take_output(&mut self, query: QueryId) -> Option<WaitingOutput> {
         let waiting = self.outputs.remove(&query.0)?;
-        if let Some(count) = self.of_runs.get_mut(&waiting.lease.run) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                self.of_runs.remove(&waiting.lease.run);
+        let key = waiting.key();
+        self.by_lease.remove(&key);
+        if let Some(of_run) = self.of_runs.get_mut(&key.0) {
+            of_run.count = of_run.count.saturating_sub(1);
+            if of_run.count == 0 {
+                self.of_runs.remove(&key.0);
             }
         }
         Some(waiting)
@@ -152,25 +185,47 @@ impl Shard {
         lease: Lease,
         output: v1::Payload,
         (log, usage): (String, Option<v1::Usage>),
-        judgement: Judgement,
     ) {
+        // Who has a result has had the assignment.
+        let key = (lease.run, task_of(&lease), lease.token);
+        self.leases.heard(connection, key, self.now.mono);
         let worker = worker.to_owned();
         let waiting = WaitingOutput { connection, worker, lease, output, log, usage };
-        let number = self.judging.add_output(waiting);
-        self.judging.queue.push_back((number, Box::new(judgement)));
+        self.judging.add_output(waiting, self.now.mono);
         self.judge_next();
     }
 
+    /// Has as many outputs judged as may be at once. What is to be judged is said only now: the others hold no schema.
     fn judge_next(&mut self) {
         while self.judging.open_outputs < MAX_OPEN
-            && let Some((number, judgement)) = self.judging.queue.pop_front()
+            && let Some(number) = self.judging.queue.pop_front()
         {
-            // Its worker may have been heard otherwise.
             let Some(waiting) = self.judging.outputs.get(&number) else { continue };
-            self.judging.open_outputs += 1;
-            let run = waiting.lease.run;
-            self.out(Output::Query { run, query: QueryId(number), asked: Query::Judge(judgement) });
+            let (lease, worker) = (&waiting.lease, waiting.worker.as_str());
+            let slot = self.runs.get(lease.run);
+            let judgement = slot.and_then(|slot| {
+                slot.state.output_to_judge(task_of(lease), lease.token, worker, &waiting.output)
+            });
+            let run = lease.run;
+            match judgement {
+                Some(judgement) => {
+                    self.judging.open_outputs += 1;
+                    let asked = Query::Judge(Box::new(judgement));
+                    self.out(Output::Query { run, query: QueryId(number), asked });
+                }
+                // Its lease is over.
+                None => self.hear_unjudged(number),
+            }
         }
+    }
+
+    /// The worker's result needs no verdict any more.
+    fn hear_unjudged(&mut self, number: u64) {
+        let Some(waiting) = self.judging.take_output(QueryId(number)) else { return };
+        let WaitingOutput { connection, worker, lease, output, log, usage } = waiting;
+        let run = lease.run;
+        self.report(connection, &worker, lease, Report::Completed(output), log, usage);
+        self.arm(run);
     }
 
     /// An output was judged: the worker's result is heard, now with the verdict.

@@ -423,8 +423,11 @@ impl Shard {
             let _ = self.want(run, Wanted::Tick);
             return;
         };
-        if slot.quiet_until > self.now.mono || self.judging.holds(run) {
+        if slot.quiet_until > self.now.mono {
             return;
+        }
+        if let Some(until) = self.judging.holds_until(run).filter(|until| *until > self.now.mono) {
+            return self.timers.set(Timer::Run(run), until);
         }
         let clock = |at| slot.clock(at);
         let due = slot.state.due(clock(self.now.mono));
@@ -457,6 +460,7 @@ fn request_id_of(input: &engine::Input) -> &str {
         | Input::Extend { request_id, .. }
         | Input::Retry { request_id, .. }
         | Input::Rollback { request_id, .. }
+        | Input::RollbackPipeline { request_id, .. }
         | Input::Propose { request_id, .. }
         | Input::CloseBrowser { request_id }
         | Input::Resolve { request_id, .. } => request_id,

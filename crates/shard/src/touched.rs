@@ -211,8 +211,11 @@ impl Shard {
         for run in again {
             self.tell_again(run, &unassigned);
         }
-        // A run that was read again has asked again.
-        kept.retain(|kept| !matches!(kept, Kept::Answered { run, .. } if touched.runs.contains(run)));
+        // A run that was read again has asked again. Of outputs it knows nothing: their verdicts are asked for once.
+        kept.retain(|kept| match kept {
+            Kept::Answered { run, answer, .. } => !touched.runs.contains(run) || is_of_output(answer),
+            Kept::Message(_) => true,
+        });
         self.go_on(heard.into(), kept);
         if self.draining {
             self.hand_back();
@@ -315,4 +318,8 @@ impl Shard {
             self.restart = Some(Restart { heard: heard.into(), kept, ..Restart::default() });
         }
     }
+}
+
+fn is_of_output(answer: &QueryAnswer) -> bool {
+    matches!(answer, QueryAnswer::Judged(verdict) if verdict.judged.purpose.is_output())
 }

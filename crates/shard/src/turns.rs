@@ -9,6 +9,7 @@ use capataz_engine::{self as engine, Query, QueryAnswer, QueryId};
 use capataz_store::{Append, Create, Millis, Position, RunId};
 
 use crate::api::Declined;
+use crate::blob_hash;
 use crate::outbox::{AppendId, Deferred, SessionAppend};
 use crate::projection;
 use crate::sessions::{Commanded, Load, RETRY_AFTER_MS, SESSION_LABEL, SessionCommand, session_stream};
@@ -242,7 +243,17 @@ impl Shard {
             return self.judged(run, query, verdict);
         }
         match self.mode {
-            Mode::Running => self.input(run, engine::Input::Answered { query, answer }, Origin::Shard),
+            Mode::Running => {
+                let blobs = answer.payloads().iter().filter_map(|payload| match &payload.data {
+                    Some(v1::payload::Data::Blob(blob)) => blob_hash(blob),
+                    _ => None,
+                });
+                let blobs: Vec<_> = blobs.collect();
+                if self.runs.contains(run) {
+                    self.outbox.batch(run).blobs.extend(blobs);
+                }
+                self.input(run, engine::Input::Answered { query, answer }, Origin::Shard);
+            }
             Mode::Recovering => self.keep(Kept::Answered { run, query, answer: Box::new(answer) }),
             Mode::Fenced => {}
         }

@@ -19,6 +19,7 @@ use crate::outbox::Deferred;
 use crate::recovery::blob_hash;
 use crate::resting::Wanted;
 use crate::shard::{Mode, Origin, Output, Shard};
+use crate::tail;
 use crate::timers::Timer;
 use crate::touched::{Kept, What};
 
@@ -241,15 +242,24 @@ impl Shard {
             Report::Completed(output) => slot.state.output_to_judge(task, lease.token, worker, output),
             _ => None,
         };
-        if let (Some(judgement), Report::Completed(output)) = (unjudged, &report) {
+        if let (Some(_), Report::Completed(output)) = (unjudged, &report) {
             let output = output.clone();
-            return self.await_output(connection, worker, lease, output, (log, usage), judgement);
+            return self.await_output(connection, worker, lease, output, (log, usage));
         }
         if let Report::Completed(output) | Report::Judged(output, _) | Report::Cancelled(Some(output)) =
             &report
         {
             let named = slot.state.blobs_of(output);
             self.outbox.batch(lease.run).blobs.extend(named.iter().filter_map(blob_hash));
+        }
+        if let Report::Judged(_, verdict) = &report {
+            // What was made of the output, and what the next attempt is given.
+            let made = verdict.value.iter().chain(&verdict.corrected);
+            let blobs = made.filter_map(|payload| match &payload.data {
+                Some(v1::payload::Data::Blob(blob)) => blob_hash(blob),
+                _ => None,
+            });
+            self.outbox.batch(lease.run).blobs.extend(blobs);
         }
         if let Report::Failed(error) = &report {
             self.tell_limited(connection, &lease, error);
@@ -339,6 +349,7 @@ impl Shard {
             time_used: health.time_used,
             fraction: held.progress.as_ref().and_then(|progress| progress.fraction),
             message: held.progress.as_ref().and_then(|progress| progress.message.clone()),
+            partial_tail: held.progress.as_ref().and_then(tail::of_progress),
         };
         self.out(Output::Progress(progress));
     }

@@ -33,6 +33,8 @@ struct World {
     now: i64,
     frames: Vec<Frame>,
     touched: Option<Touched>,
+    /// What is to be written is lost.
+    disk_is_away: bool,
 }
 
 impl World {
@@ -66,6 +68,7 @@ impl World {
             now: 1_000,
             frames: Vec::new(),
             touched: None,
+            disk_is_away: false,
         };
         world.hears(Input::Recovered { shard: SHARD, recovered });
         world.connects(1, SCHEMA);
@@ -101,7 +104,7 @@ impl World {
             let state = Ok(Some(Box::new(journal::load(&self.store, run).unwrap())));
             self.hears(Input::RunLoaded { run, load, state });
         }
-        if !appends.is_empty() {
+        if !appends.is_empty() && !self.disk_is_away {
             let outcomes = self.writer.commit(&appends).unwrap();
             self.hears(Input::Committed { shard: SHARD, outcomes });
         }
@@ -143,6 +146,20 @@ impl World {
         self.hears(Input::Recovered { shard: SHARD, recovered });
     }
 
+    /// So many seconds pass, in which the worker is heard.
+    fn passes(&mut self, seconds: usize) {
+        for _ in 0..seconds {
+            self.now += 1_000;
+            let frame = Say::Heartbeat(v1::Heartbeat::default());
+            self.hears(Input::Frame { connection: ConnectionId(1), frame });
+            self.hears(Input::Wake);
+        }
+    }
+
+    fn was_told_to_stop(&self) -> bool {
+        self.frames.iter().any(|frame| matches!(frame, Frame::Cancel(_)))
+    }
+
     /// Whether the worker was told that its result counts.
     fn was_accepted(&self) -> bool {
         self.frames.iter().any(|frame| matches!(frame, Frame::ResultAccepted(_)))
@@ -162,7 +179,7 @@ impl World {
     fn judged(&mut self, query: QueryId, judged: Judgement, passes: bool) {
         let violation = || v1::SchemaViolation { rule: "type".to_owned(), ..v1::SchemaViolation::default() };
         let violations = if passes { Vec::new() } else { vec![violation()] };
-        self.hears(Input::Judged { run: self.run, query, verdict: Verdict { judged, violations } });
+        self.hears(Input::Judged { run: self.run, query, verdict: Verdict::on(judged, violations) });
     }
 
     /// What the caller hears, if anything; once.
@@ -189,6 +206,7 @@ fn start(run: RunId) -> StartRequest {
         name: "a".to_owned(),
         agent: "a".to_owned(),
         effect: Some(v1::Effect::AtMostOnce as i32),
+        timeouts: Some(v1::TimeoutPolicy { timeout_ms: Some(10_000), ..v1::TimeoutPolicy::default() }),
         ..v1::Task::default()
     };
     let wave = v1::Wave { tasks: vec![task], ..v1::Wave::default() };
@@ -290,19 +308,20 @@ fn the_result_of_a_worker_waits_for_its_verdict_and_its_deadline_stands_still_me
     assert_eq!((judged.schemas.as_slice(), &judged.value), (&[SCHEMA.to_owned()][..], &json("7")));
     assert!(!world.was_accepted());
     // The judge takes longer than the task may take.
-    for _ in 0..40 {
-        world.now += 60_000;
-        world.hears(Input::Frame {
-            connection: ConnectionId(1),
-            frame: Say::Heartbeat(v1::Heartbeat::default()),
-        });
-        world.hears(Input::Wake);
-    }
-    let told_to_stop = world.frames.iter().any(|frame| matches!(frame, Frame::Cancel(_)));
-    assert!(!told_to_stop && !world.is_over());
+    world.passes(20);
+    assert!(!world.was_told_to_stop() && !world.is_over());
     world.judged(query, judged, true);
     assert!(world.was_accepted());
     assert_eq!(world.outcome(), Some(v1::RunOutcome::Succeeded));
+}
+
+#[test]
+fn no_run_stands_still_for_ever_because_its_judge_says_nothing() {
+    let mut world = World::leased();
+    world.completes(1, "7");
+    world.asked_for();
+    world.passes(40);
+    assert!(world.was_told_to_stop());
 }
 
 #[test]
@@ -320,9 +339,15 @@ fn a_result_whose_verdict_comes_while_the_shard_is_read_again_is_heard_afterward
     let mut world = World::leased();
     world.completes(1, "7");
     let (query, judged) = world.asked_for();
+    // The run itself is read again, for something of it is lost.
+    world.disk_is_away = true;
+    let pause = Ask::Pause { request_id: "pause".to_owned() };
+    world.asks(Request::Command { run: world.run, if_seq: None, input: Box::new(pause) });
     world.hears(Input::CommitFailed { shard: SHARD });
     world.judged(query, judged, true);
     assert!(!world.was_accepted() && !world.is_over());
+    world.disk_is_away = false;
+    assert!(world.touched.as_ref().is_some_and(|touched| touched.runs.contains(&world.run)));
     world.claimed_again();
     assert!(world.was_accepted());
     assert_eq!(world.outcome(), Some(v1::RunOutcome::Succeeded));
@@ -333,11 +358,8 @@ fn a_result_that_is_said_twice_counts_once() {
     let mut world = World::leased();
     world.completes(1, "7");
     world.completes(1, "7");
-    let asked = std::mem::take(&mut world.asked);
-    assert_eq!(asked.len(), 2);
-    for (query, judged) in asked {
-        world.judged(query, judged, true);
-    }
+    let (query, judged) = world.asked_for();
+    world.judged(query, judged, true);
     let accepted = world.frames.iter().filter(|frame| matches!(frame, Frame::ResultAccepted(_))).count();
     assert_eq!(accepted, 1);
     assert_eq!(world.outcome(), Some(v1::RunOutcome::Succeeded));

@@ -145,11 +145,16 @@ fn judged() -> Input {
     let judged = engine::Judgement {
         purpose: engine::Purpose::Answer { question_id: "q".to_owned(), revision: 2 },
         schemas: vec!["{}".to_owned()],
+        rule: None,
         value: v1::Payload { media_type: "text/plain".to_owned(), ..v1::Payload::default() },
     };
     let violation = v1::SchemaViolation { path: "/a".to_owned(), ..v1::SchemaViolation::default() };
-    let verdict = engine::Verdict { judged, violations: vec![violation] };
+    let verdict = engine::Verdict::on(judged, vec![violation]);
     Input::Judged { run: run(2), query: QueryId(1), verdict }
+}
+
+fn computed(computed: engine::Computed) -> Input {
+    Input::Computed { run: run(4), query: QueryId(1), computed }
 }
 
 /// At least one of every input that a daemon gets, by the name that [`name`] gives it.
@@ -198,6 +203,7 @@ fn every_input() -> Vec<Input> {
             Work::Script(Box::new(v1::Script { name: "s".to_owned(), ..v1::Script::default() })),
             "test",
         ),
+        start(4, Work::Pipeline(v1::Pipeline { name: "p".to_owned(), ..v1::Pipeline::default() }), "test"),
         Input::Committed {
             shard: SHARD,
             outcomes: vec![
@@ -233,6 +239,7 @@ fn every_input() -> Vec<Input> {
         commands(engine::Input::Resume { request_id: request_id() }),
         commands(engine::Input::Extend { task: "t".to_owned(), by_ms: -4, request_id: request_id() }),
         commands(engine::Input::Rollback { task: "t".to_owned(), cascade: true, request_id: request_id() }),
+        commands(engine::Input::RollbackPipeline { phase: "p".to_owned(), request_id: request_id() }),
         commands(engine::Input::Retry { task: "t".to_owned(), request_id: request_id() }),
         commands(engine::Input::Resolve {
             question_id: "q".to_owned(),
@@ -273,13 +280,16 @@ fn every_input() -> Vec<Input> {
         found(Ok((Box::new(routing), "sage".to_owned()))),
         found(Err(missing)),
         judged(),
+        computed(engine::Computed::Inputs(vec![v1::Payload::default()])),
+        computed(engine::Computed::Summary(v1::Payload::default())),
+        computed(engine::Computed::Failed(v1::Error { code: "C".to_owned(), ..v1::Error::default() })),
         Input::Wake,
         Input::Drain,
     ]
 }
 
 /// The names of all inputs that can be written down.
-const NAMES: [&str; 40] = [
+const NAMES: [&str; 43] = [
     "accept transition",
     "answered",
     "ask",
@@ -289,6 +299,7 @@ const NAMES: [&str; 40] = [
     "close browser",
     "commit failed",
     "committed",
+    "computed",
     "delete",
     "disconnected",
     "drain",
@@ -303,6 +314,7 @@ const NAMES: [&str; 40] = [
     "learn",
     "list agents",
     "pause",
+    "pipeline",
     "plan",
     "propose",
     "recovered",
@@ -312,6 +324,7 @@ const NAMES: [&str; 40] = [
     "resume",
     "retry",
     "rollback",
+    "rollback pipeline",
     "run loaded",
     "script",
     "session loaded",
@@ -331,6 +344,7 @@ fn name(input: &Input) -> Option<&'static str> {
                 Work::Plan(_) => "plan",
                 Work::Ask(_) => "ask",
                 Work::Script(_) => "script",
+                Work::Pipeline(_) => "pipeline",
             },
             Request::Wait { .. } => "wait",
             Request::Command { input, .. } => match **input {
@@ -340,6 +354,7 @@ fn name(input: &Input) -> Option<&'static str> {
                 engine::Input::Extend { .. } => "extend",
                 engine::Input::Retry { .. } => "retry",
                 engine::Input::Rollback { .. } => "rollback",
+                engine::Input::RollbackPipeline { .. } => "rollback pipeline",
                 engine::Input::Resolve { .. } => "resolve",
                 engine::Input::Propose { .. } => "propose",
                 engine::Input::CloseBrowser { .. } => "close browser",
@@ -381,6 +396,7 @@ fn name(input: &Input) -> Option<&'static str> {
         Input::Removed { .. } => "removed",
         Input::Answered { .. } => "answered",
         Input::Judged { .. } => "judged",
+        Input::Computed { .. } => "computed",
         Input::Learn(_) => "learn",
         // Within a process every message arrives at once.
         Input::Carried(_) => return None,

@@ -36,7 +36,7 @@ crash_points! {
 }
 
 /// The event kinds by their field numbers, in the order of the contract.
-pub const EVENT_KINDS: [(u32, &str); 44] = [
+pub const EVENT_KINDS: [(u32, &str); 50] = [
     (10, "run_accepted"),
     (11, "wave_started"),
     (12, "task_input_resolved"),
@@ -81,6 +81,12 @@ pub const EVENT_KINDS: [(u32, &str); 44] = [
     (66, "browser_close_requested"),
     (67, "browser_closed"),
     (68, "browser_lost"),
+    (70, "phase_started"),
+    (71, "output_rejected"),
+    (72, "phase_completed"),
+    (73, "phase_blocked"),
+    (74, "phase_changed"),
+    (75, "pipeline_rolled_back"),
 ];
 
 const FIRST_FIELD: u32 = 10;

@@ -446,7 +446,7 @@ impl World {
             }
             Output::Progress(progress) => {
                 self.trace.fact(Fact::Progress, u64::from(progress.task), u64::from(progress.health_checks));
-                Ok(())
+                self.model.check_progress(&progress)
             }
             Output::ScriptOver { run } => {
                 self.trace.fact(Fact::ScriptOver, run.0.as_u64_pair().1, 0);
@@ -630,6 +630,7 @@ fn fact_of(input: &Input) -> (Fact, u64) {
         Input::ChildFound { child, .. } => (Fact::ChildFound, child.0.as_u64_pair().1),
         Input::Answered { run, .. } => (Fact::Answered, run.0.as_u64_pair().1),
         Input::Judged { run, .. } => (Fact::Judged, run.0.as_u64_pair().1),
+        Input::Computed { run, .. } => (Fact::Computed, run.0.as_u64_pair().1),
         Input::Learn(_) => (Fact::Learn, 0),
         Input::Wake => (Fact::Wake, 0),
         Input::Drain => (Fact::Drain, 0),

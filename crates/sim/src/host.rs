@@ -12,11 +12,15 @@ use serde_json::{Value, json};
 
 use crate::asks::{CONFIDENCES, spec_name};
 use crate::invariant::Violation;
+use crate::pipelines::{self, PHASE};
 use crate::rng::Rng;
 use crate::scenario::FOREIGN_SPEC;
 use crate::scripts::CODES;
 use crate::worker::{Key, output};
 use crate::world::World;
+
+/// What is beside the input of a task whose output was rejected.
+const CORRECTION: &[u8] = b"\"correction\":{";
 
 /// What an assignment asks for.
 #[derive(Clone, Debug)]
@@ -25,6 +29,10 @@ pub enum Work {
     /// A SpecRequest.
     Spec(Value),
     Browser(Box<v1::BrowserTask>),
+    /// A task of a phase, and whether it is told what was wrong with an output.
+    Phase {
+        corrected: bool,
+    },
 }
 
 impl Work {
@@ -33,6 +41,10 @@ impl Work {
         else {
             return Self::Plan;
         };
+        if assignment.task_name.starts_with(PHASE) {
+            let corrected = bytes.windows(CORRECTION.len()).any(|part| part == CORRECTION);
+            return Self::Phase { corrected };
+        }
         if assignment.agent == BROWSER_AGENT {
             return v1::BrowserTask::decode(bytes.clone())
                 .map_or(Self::Plan, |task| Self::Browser(Box::new(task)));
@@ -52,6 +64,10 @@ impl World {
             Work::Plan => {
                 let as_text = self.rng.percent(10);
                 Ok(output(key, &name, as_text))
+            }
+            Work::Phase { corrected } => {
+                let calm = self.is_calm();
+                Ok(pipelines::output(&mut self.rng, key, &name, *corrected, calm))
             }
             Work::Spec(request) => {
                 let calm = self.is_calm();

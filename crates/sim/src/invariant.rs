@@ -49,6 +49,10 @@ invariants! {
     NoLateSuccess: "After a cancel that was not withdrawn, a result no longer succeeds.";
     AtMostOnce: "Work that must run at most once is not begun again while the outcome of its last beginning is unknown.";
     OutputsPassTheirSchema: "What a worker gives back counts only if it passes what its agent declares, and is refused for that only if it does not.";
+    PhasesInOrder: "A phase begins when all before it are completed, is completed by outputs that count, and goes on or back as people say.";
+    PhasesGetWhatCounts: "What a phase is given, and what goes on of it, is made of what counts, and of nothing else.";
+    CorrectionsAreGiven: "An attempt after a rejected output is given what was wrong with it.";
+    RollbackEndsWork: "When a pipeline goes back, nothing of it is at work any more.";
     AnswersWhatIsAsked: "An answer counts for the revision of the question that its sender has seen, and its value is what the task gives back.";
     DeadlineAnswered: "What becomes of a task whose time is over is what a person has answered in time; nobody is asked about it after its end.";
     AnswersPassTheirSchema: "A question for the output of a task has the schema that its worker declared, and no answer whose value breaks it ever counts.";

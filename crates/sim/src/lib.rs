@@ -32,6 +32,7 @@ mod host;
 mod invariant;
 mod model;
 mod network;
+mod pipelines;
 mod plans;
 #[cfg(feature = "planted-faults")]
 mod planted;

@@ -12,7 +12,7 @@ use capataz_store::RunId;
 
 use crate::rng::Rng;
 use crate::scenario::{Scenario, agent_name};
-use crate::{asks, scripts};
+use crate::{asks, pipelines, scripts};
 
 /// What a client asks to be started; repeated as it is when an answer is lost.
 #[derive(Clone, Debug)]
@@ -39,6 +39,9 @@ impl Template {
             in_session(rng, scenario, plan)
         } else if drawn < scenario.plans + scenario.asks {
             (Work::Ask(asks::draw(rng, scenario, number)), BTreeSet::new())
+        } else if rng.percent(40) {
+            let (pipeline, agents) = pipelines::draw(rng, scenario, number);
+            (Work::Pipeline(pipeline), agents)
         } else {
             (Work::Script(Box::new(scripts::draw(rng, number))), BTreeSet::from([BROWSER_AGENT.to_owned()]))
         };
@@ -72,7 +75,7 @@ impl Template {
         match &self.start.work {
             Work::Ask(ask) => ask.session.clone(),
             Work::Plan(plan) => plan.session.clone(),
-            Work::Script(_) => None,
+            Work::Script(_) | Work::Pipeline(_) => None,
         }
     }
 
@@ -100,6 +103,7 @@ impl Template {
                 }
             }
             Work::Script(script) => script.name.push('x'),
+            Work::Pipeline(pipeline) => pipeline.name.push('x'),
         }
         other.digest = digest;
         other

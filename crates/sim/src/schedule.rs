@@ -85,6 +85,12 @@ pub enum Action {
         query: QueryId,
         verdict: Box<capataz_engine::Verdict>,
     },
+    /// What a phase wants to know reaches the shards' thread.
+    Computed {
+        run: RunId,
+        query: QueryId,
+        computed: Box<capataz_engine::Computed>,
+    },
     /// A new daemon starts.
     Boot,
     /// A worker's frame reaches the daemon.
@@ -161,6 +167,7 @@ impl Action {
                 | Self::KeysFound { .. }
                 | Self::Answer { .. }
                 | Self::Judged { .. }
+                | Self::Computed { .. }
                 | Self::Up { .. }
                 | Self::UpEnd { .. }
                 | Self::Ask { .. }

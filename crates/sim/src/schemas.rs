@@ -19,7 +19,8 @@ pub fn declared_by(agent: &str) -> &'static str {
 #[must_use]
 pub fn breaks(agent: &str, output: Option<&v1::Payload>) -> bool {
     let is_json = output.is_some_and(|output| output.media_type == "application/json");
-    !declared_by(agent).is_empty() && !(is_json && passes(output))
+    let passes = is_json && passes(output);
+    !declared_by(agent).is_empty() && !passes
 }
 
 /// Whether somebody may say that such an agent has given this back.

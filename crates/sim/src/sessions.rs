@@ -1,12 +1,11 @@
 //! Reading a session, beside the shards' thread, as the shell does: at one moment it is read, at a later one the core is
 //! told. A read may fail.
 
-use bytes::Bytes;
 use capataz_contracts::v1;
-use capataz_contracts::v1::payload::Data;
 use capataz_engine::session::SessionState;
-use capataz_engine::{Judgement, Query, QueryId, Verdict};
+use capataz_engine::{Judgement, Query, QueryId};
 use capataz_shard::journal::{self, load_session};
+use capataz_shard::phases;
 use capataz_shard::{FoundRun, Input, KeyFact, KeyQuery, LoadError, find};
 use capataz_store::{RunId, ShardId};
 use prost::Message;
@@ -15,6 +14,7 @@ use crate::asks::Catalogue;
 use crate::daemon::home;
 use crate::disk::store_failed;
 use crate::invariant::{Invariant, Violation};
+use crate::pipelines::NoBlobs;
 use crate::schedule::Action;
 use crate::world::World;
 
@@ -123,6 +123,7 @@ impl World {
     pub(crate) fn answer_query(&mut self, run: RunId, query: QueryId, asked: Query) {
         let asked = match asked {
             Query::Judge(judgement) => return self.judge(run, query, *judgement),
+            asked @ (Query::Compose(_) | Query::Summarize(_)) => return self.compute(run, query, &asked),
             asked @ Query::Route { .. } => asked,
         };
         let Some(core) = &self.daemon.core else { return };
@@ -144,18 +145,27 @@ impl World {
     /// Somebody beside the shards' thread judges a value: often late, now and then twice, and never where the daemon dies
     /// before.
     fn judge(&mut self, run: RunId, query: QueryId, judged: Judgement) {
-        let contents = match &judged.value.data {
-            Some(Data::Inline(contents)) => contents.clone(),
-            // Nobody here stores blobs.
-            Some(Data::Blob(_)) | None => Bytes::new(),
-        };
-        let violations = capataz_judge::judge_all(&judged.schemas, &judged.value.media_type, &contents);
-        let verdict = Verdict { judged, violations };
+        let Ok(verdict) = phases::verdict(judged, &NoBlobs) else { return };
         let repeats = self.strikes(150);
         for _ in 0..1 + usize::from(repeats) {
             let late = self.strikes(400);
             let delay = if late { self.rng.between(1, 6_000) } else { 0 };
             self.after(delay, Action::Judged { run, query, verdict: Box::new(verdict.clone()) });
+        }
+    }
+
+    /// Somebody beside the shards' thread computes what a phase wants to know: mostly at once, now and then late or twice.
+    fn compute(&mut self, run: RunId, query: QueryId, asked: &Query) {
+        let Ok(Some(mut computed)) = phases::compute(asked, &NoBlobs) else { return };
+        // Now and then it cannot be made: a blob is gone, or a summary is too large.
+        if !self.is_calm() && self.strikes(30) {
+            computed = phases::not_computed();
+        }
+        let repeats = self.strikes(150);
+        for _ in 0..1 + usize::from(repeats) {
+            let late = self.strikes(200);
+            let delay = if late { self.rng.between(1, 4_000) } else { 0 };
+            self.after(delay, Action::Computed { run, query, computed: Box::new(computed.clone()) });
         }
     }
 }

@@ -34,6 +34,7 @@ pub enum Fact {
     Query,
     Answered,
     Judged,
+    Computed,
     Learn,
     SessionLoaded,
     Sweep,

@@ -10,6 +10,7 @@ use capataz_store::RunId;
 use crate::client::Wish;
 use crate::invariant::Violation;
 use crate::model::{QuestionModel, RunModel};
+use crate::pipelines::PHASE;
 use crate::plans::Template;
 use crate::scenario::agent_name;
 use crate::schedule::Action;
@@ -191,7 +192,16 @@ impl World {
             let question_id = question.question_id.clone();
             return self.want_two_outputs(run, &question_id);
         }
+        let is_pipeline = task.starts_with(PHASE);
+        // One that is not there, the one in work, or one of the first.
+        let phase = match self.rng.below(6) {
+            0 => "nowhere".to_owned(),
+            1..=3 => String::new(),
+            place => format!("{PHASE}{}", place - 3),
+        };
+        let goes_back = is_pipeline && self.rng.percent(30);
         let input = match self.rng.below(100) {
+            _ if goes_back => Command::RollbackPipeline { phase, request_id },
             0..=14 => Command::Pause { request_id },
             15..=34 => Command::Resume { request_id },
             35..=39 => {

@@ -147,6 +147,7 @@ impl World {
                         fraction: Some(0.5),
                         message: None,
                         partial_output,
+                        partial_tail: None,
                     };
                     self.say(index, Said::Progress(progress));
                 }
@@ -176,7 +177,9 @@ impl World {
                 }
             }
             Job::Stale(key) => {
-                let output = Some(output(key, &worker.id, false));
+                let output = output(key, &worker.id, false);
+                self.model.gave(key.0, key.1, key.2, &output);
+                let output = Some(output);
                 if let Some(holding) = self.workers.get_mut(index).and_then(|own| own.holdings.get_mut(&key))
                 {
                     holding.was_told = true;
@@ -341,12 +344,16 @@ impl World {
         let Some(key) = parse(assignment.lease.as_ref()) else { return Ok(()) };
         let conduct = self.draw_conduct();
         self.remember_lease(key.0, key.1, key.2);
+        let work = Work::of(assignment);
+        if let Work::Phase { corrected } = work {
+            self.model.phase_given(key.0, key.1, key.2, corrected)?;
+        }
         let Some(worker) = self.workers.get_mut(index) else { return Ok(()) };
         worker.holdings.insert(
             key,
             Holding {
                 conduct,
-                work: Work::of(assignment),
+                work,
                 result: None,
                 was_told: false,
                 cancelled: false,

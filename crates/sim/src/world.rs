@@ -232,6 +232,9 @@ impl World {
             Action::Judged { run, query, verdict } if alive => {
                 self.deliver(Input::Judged { run, query, verdict: *verdict })
             }
+            Action::Computed { run, query, computed } if alive => {
+                self.deliver(Input::Computed { run, query, computed: *computed })
+            }
             Action::ReadSession { stream, load } if alive => self.read_session(stream, load),
             Action::SessionRead { stream, load, state } if alive => {
                 self.deliver(Input::SessionLoaded { stream, load, state: Ok(state) })
@@ -257,6 +260,7 @@ impl World {
             | Action::Reopened { .. }
             | Action::Answer { .. }
             | Action::Judged { .. }
+            | Action::Computed { .. }
             | Action::ReadSession { .. }
             | Action::SessionRead { .. }
             | Action::ReadRun { .. }

@@ -13,6 +13,7 @@
 //! |---|---|
 //! | `/` | links to all pages that are not made |
 //! | `/plain` | one paragraph |
+//! | `/locale` | says in `said` which language, formats and time zone its browser has, and the hour of a noon in UTC |
 //! | `/text` | white space, composed and decomposed letters, entities, emoji, a link, an image, a list |
 //! | `/tables` | `orders` with caption, head, foot and `colspan`; `spans` with `rowspan`; `empty` |
 //! | `/image.svg` | a red square |

@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use super::ARCHITECTURE;
 
 /// The beginnings of paths of the repository, as documents and comments write them.
-const FOLDERS: [&str; 11] = [
+const FOLDERS: [&str; 12] = [
     "crates/",
     "docs/",
     "examples/",
     "fuzz/",
     "proto/",
     "profiles/",
+    "schemas/",
     "specs/",
     "xtask/",
     "xtask/src/",

@@ -20,6 +20,8 @@ enum Benchmark {
     Orchestration(Options),
     /// Decisions and training of the router, and asks from request to durable answer
     Router(RouterOptions),
+    /// Phases whose outputs are judged, a verdict alone, and a run as it was
+    Pipelines(Options),
     /// Finding, acting and evidence in a real Chromium
     Executor(ExecutorOptions),
     /// Honest callers beside idle streams, slow and huge senders, floods and garbage
@@ -56,6 +58,7 @@ async fn main() -> ExitCode {
     let outcome = match Arguments::parse().benchmark {
         Benchmark::Orchestration(options) => capataz_bench::orchestration(&options).await,
         Benchmark::Router(options) => capataz_bench::router(&options).await,
+        Benchmark::Pipelines(options) => capataz_bench::pipelines(&options).await,
         Benchmark::Executor(options) => Box::pin(capataz_bench::executor(&options)).await,
         Benchmark::Abuse(options) => capataz_bench::abused(&options).await,
         Benchmark::Abuser { daemon, kind } => abuse(kind, daemon).await,

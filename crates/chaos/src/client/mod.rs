@@ -316,6 +316,10 @@ impl Context {
                 tokio::time::sleep(pause(milliseconds)).await;
                 self.command(&Command::TakeBack, piece.index, run, id("take back"), known).await?;
             }
+            Steering::GoBack(milliseconds) => {
+                tokio::time::sleep(pause(milliseconds)).await;
+                self.command(&Command::GoBack, piece.index, run, id("go back"), known).await?;
+            }
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! requests to the letter. Nothing outside of this folder asks for the kind of a run: it asks the kind's workload.
 
 mod asks;
+mod pipelines;
 mod plans;
 mod scripts;
 
@@ -79,16 +80,19 @@ pub enum Kind {
     Asks,
     /// Actions of a browser.
     Scripts,
+    /// Phases for workers, whose outputs are judged.
+    Pipelines,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 3] = [Self::Plans, Self::Asks, Self::Scripts];
+    pub(crate) const ALL: [Self; 4] = [Self::Plans, Self::Asks, Self::Scripts, Self::Pipelines];
 
     pub(crate) fn workload(self) -> &'static dyn Workload {
         match self {
             Self::Plans => &plans::Plans,
             Self::Asks => &asks::Asks,
             Self::Scripts => &scripts::Scripts,
+            Self::Pipelines => &pipelines::Pipelines,
         }
     }
 
@@ -97,6 +101,7 @@ impl Kind {
             v1::run_accepted::Work::Plan(_) => Some(Self::Plans),
             v1::run_accepted::Work::Ask(_) => Some(Self::Asks),
             v1::run_accepted::Work::Script(_) => Some(Self::Scripts),
+            v1::run_accepted::Work::Pipeline(_) => Some(Self::Pipelines),
         }
     }
 }
@@ -107,6 +112,7 @@ impl fmt::Display for Kind {
             Self::Plans => "plans",
             Self::Asks => "asks",
             Self::Scripts => "scripts",
+            Self::Pipelines => "pipelines",
         })
     }
 }
@@ -116,7 +122,7 @@ impl FromStr for Kind {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|kind| kind.to_string() == text);
-        found.ok_or_else(|| format!("{text} is none of plans, asks, scripts"))
+        found.ok_or_else(|| format!("{text} is none of plans, asks, scripts, pipelines"))
     }
 }
 
@@ -135,6 +141,8 @@ pub(crate) enum Steering {
     Extend(u64),
     /// Take the first task back after so many milliseconds.
     TakeBack(u64),
+    /// Go back to the checkpoint before the phase in work after so many milliseconds.
+    GoBack(u64),
 }
 
 /// One client's run.
@@ -211,6 +219,7 @@ impl Mix {
             10..=16 => Steering::Cancel(rng.u64(0..1_500)),
             17..=22 if has_tasks => Steering::Extend(rng.u64(0..400)),
             23..=32 if has_tasks => Steering::TakeBack(rng.u64(0..1_500)),
+            17..=40 if kind == Kind::Pipelines => Steering::GoBack(rng.u64(0..1_500)),
             _ => Steering::None,
         };
         Ok(Piece { index, key, request, steering, executes })

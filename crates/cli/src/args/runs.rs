@@ -17,7 +17,7 @@ pub struct Moment {
 }
 
 /// Reads `RUN` or `RUN@SEQ`.
-fn moment(text: &str) -> Result<Moment, String> {
+pub(super) fn moment(text: &str) -> Result<Moment, String> {
     let Some((run, at)) = text.rsplit_once('@') else {
         return Ok(Moment { run: text.to_owned(), at: None });
     };
@@ -92,6 +92,16 @@ Exit code 0 if what is stored is what the events say, 1 if it differs.")]
     ///
     /// On a terminal, the key `e` gives the task that is next to time out 15 minutes more.
     Watch(WatchArgs),
+    /// Print the answer of an ask that has ended, as `ask` does
+    #[command(after_help = "\
+Examples:
+  capataz runs answer latest
+  capataz runs answer 7f3a --json | jq -r .response.response.text")]
+    Answer {
+        /// Id of the run, the beginning or end of it, or `latest`
+        #[arg(value_name = "RUN")]
+        run: String,
+    },
     /// Stop a run; running tasks get their grace period
     Cancel(CancelArgs),
     /// Pause a run: start no new attempts; running tasks go on
@@ -269,6 +279,9 @@ pub struct WatchArgs {
     /// Id of the run, the beginning or end of it, or `latest`
     #[arg(value_name = "RUN")]
     pub run: String,
+    /// With `--json`: also a line for each progress frame, with what running tasks say and put out
+    #[arg(long)]
+    pub progress: bool,
     #[command(flatten)]
     pub patience: Patience,
 }

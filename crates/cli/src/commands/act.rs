@@ -6,7 +6,7 @@ use capataz_contracts::v1;
 use serde_json::json;
 
 use super::{Daemon, Outcome, ending, run, script_report};
-use crate::args::{ActArgs, ActCommand, Global};
+use crate::args::{ActArgs, ActCommand, Global, Patience};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -72,8 +72,8 @@ pub async fn act(args: ActArgs, global: &Global, out: &mut Output) -> Outcome {
         (false, false) => Style::Lines(Detail::Results),
         (true, false) => Style::Lines(Detail::Steps),
     };
-    let options =
-        Options { style, timeout: args.patience.timeout, exit_on_question: args.patience.exit_on_question };
+    let Patience { timeout, exit_on_question } = args.patience;
+    let options = Options { style, timeout, exit_on_question, progress: false };
     let run_id = &started.run_id;
     let (model, end) =
         follow::follow(&daemon.client, run_id, options, out).await.map_err(|error| daemon.failure(error))?;

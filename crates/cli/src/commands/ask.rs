@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use capataz_client::ClientError;
 use capataz_contracts::{duration, json, v1};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use super::{Daemon, Outcome};
+use super::{Daemon, Outcome, fetch};
 use crate::args::{AskArgs, Global};
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, in_short};
 use crate::output::Output;
 use capataz_display::answer as display;
 use capataz_display::words::{fill, words};
@@ -34,6 +35,14 @@ struct Asking<'a> {
 struct Asked {
     run_id: String,
     result: Option<v1::RunResult>,
+    /// Set where the result has only the excerpt of a large answer.
+    missing: Option<Missing>,
+}
+
+/// The rest of a large answer, which could not be fetched.
+struct Missing {
+    blob: v1::BlobRef,
+    error: ClientError,
 }
 
 impl Asking<'_> {
@@ -59,21 +68,9 @@ impl Asking<'_> {
         };
         let executed = self.daemon.client.execute_run(request, Some(self.args.timeout)).await;
         let executed = executed.map_err(|error| self.daemon.failure(error))?;
-        let mut asked = Asked { run_id: executed.run_id, result: executed.result };
-        if let Some(response) = asked.result.as_mut().and_then(|result| result.ask_mut()?.response.as_mut()) {
-            self.fetch(response).await?;
-        }
-        Ok(asked)
-    }
-
-    /// A large answer is a blob, which is put in its place.
-    async fn fetch(&self, response: &mut v1::Payload) -> Result<(), Failure> {
-        if let Some(v1::payload::Data::Blob(blob)) = &response.data {
-            let content = self.daemon.client.get_blob(&blob.blake3).await;
-            let content = content.map_err(|error| self.daemon.failure(error))?;
-            response.data = Some(v1::payload::Data::Inline(content));
-        }
-        Ok(())
+        let mut asked = Asked { run_id: executed.run_id, result: executed.result, missing: None };
+        asked.missing = complete(self.daemon, &mut asked.result).await;
+        asked.with_something().map_err(|error| self.daemon.failure(error))
     }
 
     async fn explain(&self, text: &str) -> Result<v1::ExplainResponse, Failure> {
@@ -91,6 +88,54 @@ impl Asking<'_> {
         let session = self.session.as_deref().unwrap_or_default();
         fill(words().ask.accept_with, &[session, &result.request_id])
     }
+}
+
+impl Asked {
+    /// # Errors
+    /// Why the answer could not be fetched, where there is no excerpt of it either.
+    fn with_something(self) -> Result<Self, ClientError> {
+        let shown = self.result.as_ref().and_then(|result| display::response(result.ask()?));
+        match self.missing {
+            Some(missing) if shown.is_none() => Err(missing.error),
+            _ => Ok(self),
+        }
+    }
+}
+
+/// Puts a large answer, which is a blob, in its place. Returns what could not be fetched.
+async fn complete(daemon: &Daemon, result: &mut Option<v1::RunResult>) -> Option<Missing> {
+    let response = result.as_mut()?.ask_mut()?.response.as_mut()?;
+    let Some(v1::payload::Data::Blob(blob)) = &response.data else { return None };
+    match daemon.client.get_blob(&blob.blake3).await {
+        Ok(content) => response.data = Some(v1::payload::Data::Inline(content)),
+        Err(error) => return Some(Missing { blob: blob.clone(), error }),
+    }
+    None
+}
+
+/// `runs answer`: the answer of an ask that was asked before, as `ask` prints it.
+pub async fn again(daemon: &Daemon, run: &str, out: &mut Output) -> Outcome {
+    let run_id = fetch::run_id(daemon, run).await?;
+    let run = fetch::run_at(daemon, &run_id, None, false).await?;
+    if run.status() != v1::RunStatus::Finished {
+        out.note(&fill(words().ask.not_answered, &[&run_id]));
+        return Ok(Exit::StillRunning);
+    }
+    let result = daemon.client.wait_run(&run_id, None).await.map_err(|error| daemon.failure(error))?;
+    let mut asked = Asked { run_id, result, missing: None };
+    // Here a part of the answer is none: it was to be fetched.
+    if let Some(missing) = complete(daemon, &mut asked.result).await {
+        return Err(daemon.failure(missing.error).about(&asked.run_id));
+    }
+    let Some(result) = asked.result.as_ref().and_then(v1::RunResult::ask).cloned() else {
+        return Err(Failure::invalid(fill(words().ask.is_no_ask, &[&asked.run_id])));
+    };
+    if out.json {
+        out.document(&document(&asked));
+    } else {
+        show(&asked, &result, out);
+    }
+    Ok(exit_of(&asked))
 }
 
 async fn once(daemon: &Daemon, args: &AskArgs, text: String, out: &mut Output) -> Outcome {
@@ -137,6 +182,9 @@ fn show(asked: &Asked, result: &v1::AskResult, out: &mut Output) {
     let error = asked.result.as_ref().and_then(|result| result.error.as_ref());
     out.line(&display::head(result, out.paint));
     out.line(&display::answer(result, error, out.paint));
+    if let Some(Missing { blob, error }) = &asked.missing {
+        out.line(&display::not_fetched(&asked.run_id, blob.size, &in_short(error), out.paint));
+    }
     if let Some(warning) = display::left_out(result, out.paint) {
         out.line(&warning);
     }
@@ -161,6 +209,16 @@ fn document(asked: &Asked) -> Value {
         Some(response) => object.insert("response".to_owned(), response),
         None => object.remove("response"),
     };
+    if let Some(Missing { blob, error }) = &asked.missing {
+        // What `response` is then: an excerpt.
+        let missing = json!({
+            "blob": blob.blake3,
+            "size": blob.size,
+            "error": { "code": error.code(), "message": error.message() },
+            "fetch_with": format!("capataz runs answer {}", asked.run_id),
+        });
+        object.insert("not_fetched".to_owned(), missing);
+    }
     if let Some(error) = &result.error {
         object.insert("error".to_owned(), json::print("capataz.v1.Error", error));
     }

@@ -88,7 +88,7 @@ async fn run(addr: &str, plan: v1::Plan, data_dir: &Path, out: &mut Output) -> O
     let started = daemon.client.start_run(request).await.map_err(|error| daemon.failure(error))?;
     let run_id = started.run_id;
     let style = if out.json { Style::Json } else { style_for_people(out) };
-    let options = Options { style, timeout: None, exit_on_question: false };
+    let options = Options { style, timeout: None, exit_on_question: false, progress: false };
     let (model, end) =
         follow::follow(&daemon.client, &run_id, options, out).await.map_err(|error| daemon.failure(error))?;
     let data_dir = data_dir.display().to_string();
@@ -181,7 +181,7 @@ async fn register(address: &str, data_dir: &Path, out: &mut Output) -> Outcome {
     let request = v1::StartRunRequest::of_script(script);
     let started = daemon.client.start_run(request).await.map_err(|error| daemon.failure(error))?;
     let style = if out.json { Style::Json } else { Style::Lines(Detail::Results) };
-    let options = Options { style, timeout: None, exit_on_question: false };
+    let options = Options { style, timeout: None, exit_on_question: false, progress: false };
     let followed = follow::follow(&daemon.client, &started.run_id, options, out).await;
     let (model, end) = followed.map_err(|error| daemon.failure(error))?;
     if end != End::Finished || !model.is_finished() {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::state_sync::StateSync;
 use super::{Daemon, Outcome, ending, fetch};
-use crate::args::{ContinueArgs, Following, Global, RunArgs};
+use crate::args::{ContinueArgs, Following, Global, Patience, RunArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -64,14 +64,14 @@ pub async fn continued(daemon: &Daemon, args: ContinueArgs, out: &mut Output) ->
 }
 
 /// Follows a run that was just started, as far as that is wanted.
-async fn follow_started(
+pub async fn follow_started(
     daemon: &Daemon,
     started: v1::StartRunResponse,
     following: Following,
     state: Option<&StateSync>,
     out: &mut Output,
 ) -> Outcome {
-    let Following { watch, detach, patience, .. } = following;
+    let Following { watch, detach, patience, progress, .. } = following;
     let run_id = started.run_id.clone();
     if detach {
         detached(&started, out);
@@ -83,7 +83,8 @@ async fn follow_started(
         (true, true) => Style::Json,
         (true, false) => style_for_people(out),
     };
-    let options = Options { style, timeout: patience.timeout, exit_on_question: patience.exit_on_question };
+    let Patience { timeout, exit_on_question } = patience;
+    let options = Options { style, timeout, exit_on_question, progress };
     let followed = follow_both(daemon, &run_id, options, state, out).await;
     let (model, end) = followed.map_err(|error| daemon.failure(error))?;
     let finished = end == End::Finished && model.is_finished();

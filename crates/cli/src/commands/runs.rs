@@ -5,7 +5,7 @@ use capataz_policy::lifecycle::TaskState;
 use serde_json::{Value, json};
 
 use super::{Daemon, Outcome, ending, fetch, script_report, time_travel};
-use crate::args::{Global, ListArgs, RunsCommand, WatchArgs};
+use crate::args::{Global, ListArgs, Patience, RunsCommand, WatchArgs};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::watch::follow::{self, End, Options, Style, now_ms, record};
@@ -31,6 +31,7 @@ pub async fn runs(command: RunsCommand, global: &Global, out: &mut Output) -> Ou
         RunsCommand::Replay { run } => time_travel::replay(daemon, &run, out).await,
         RunsCommand::Continue(args) => super::run::continued(daemon, args, out).await,
         RunsCommand::Watch(args) => watch(daemon, args, out).await,
+        RunsCommand::Answer { run } => super::ask::again(daemon, &run, out).await,
         RunsCommand::Logs { run, follow } => logs(daemon, &run, follow, out).await,
         RunsCommand::Report(args) => script_report::report(daemon, args, out).await,
         RunsCommand::Explain { run } => explained(daemon, &run, out).await,
@@ -138,8 +139,8 @@ async fn show_script(daemon: &Daemon, run: &v1::Run, at: Option<u64>, now: i64, 
 async fn watch(daemon: &Daemon, args: WatchArgs, out: &mut Output) -> Outcome {
     let run_id = fetch::run_id(daemon, &args.run).await?;
     let style = if out.json { Style::Json } else { super::run::style_for_people(out) };
-    let options =
-        Options { style, timeout: args.patience.timeout, exit_on_question: args.patience.exit_on_question };
+    let Patience { timeout, exit_on_question } = args.patience;
+    let options = Options { style, timeout, exit_on_question, progress: args.progress };
     let (model, end) =
         follow::follow(&daemon.client, &run_id, options, out).await.map_err(|error| daemon.failure(error))?;
     if end != End::Finished || !model.is_finished() {
@@ -155,7 +156,7 @@ async fn logs(daemon: &Daemon, run: &str, follow: bool, out: &mut Output) -> Out
     let run_id = fetch::run_id(daemon, run).await?;
     if follow {
         let style = if out.json { Style::Json } else { Style::Lines(Detail::Everything) };
-        let options = Options { style, timeout: None, exit_on_question: false };
+        let options = Options { style, timeout: None, exit_on_question: false, progress: false };
         let (_, end) = follow::follow(&daemon.client, &run_id, options, out)
             .await
             .map_err(|error| daemon.failure(error))?;

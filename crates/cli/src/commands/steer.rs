@@ -137,6 +137,7 @@ pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> O
         | RunsCommand::Logs { .. }
         | RunsCommand::Report(_)
         | RunsCommand::Explain { .. }
+        | RunsCommand::Answer { .. }
         | RunsCommand::Export { .. } => return Ok(Exit::Ok),
     };
     if out.json {

@@ -80,6 +80,31 @@ pub async fn diff(daemon: &Daemon, before: &Moment, after: &Moment, all: bool, o
     Ok(exit)
 }
 
+/// Tells in what two values differ. Exit code 0 where they do not.
+pub fn tell(left: &Value, right: &Value, out: &mut Output) -> Outcome {
+    let mut found = differences(left, right, MAX_SHOWN + 1);
+    let more = found.len() > MAX_SHOWN;
+    found.truncate(MAX_SHOWN);
+    let exit = if found.is_empty() { Exit::Ok } else { Exit::Failed };
+    if out.json {
+        let told = |at: &Difference<'_>| json!({ "path": at.path, "before": at.left, "after": at.right });
+        let found: Vec<Value> = found.iter().map(told).collect();
+        out.document(&json!({ "differences": found, "more": more }));
+        return Ok(exit);
+    }
+    let words = &words().time_travel;
+    if found.is_empty() {
+        out.line(words.same);
+    }
+    for Difference { path, left, right } in found {
+        show(&path, left.map(Value::to_string), right.map(Value::to_string), out);
+    }
+    if more {
+        out.note(&fill(words.more, &[&MAX_SHOWN.to_string()]));
+    }
+    Ok(exit)
+}
+
 pub async fn replay(daemon: &Daemon, run: &str, out: &mut Output) -> Outcome {
     let run_id = fetch::run_id(daemon, run).await?;
     let request = v1::ReplayRunRequest { run_id: run_id.clone() };

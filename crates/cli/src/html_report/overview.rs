@@ -8,7 +8,7 @@ use super::markup::Markup;
 use capataz_display::actions::state_name;
 use capataz_display::format::{took, utc};
 use capataz_display::frame::truncated;
-use capataz_display::run::outcome_name;
+use capataz_display::run::{how_to_answer, outcome_name};
 use capataz_display::script::describe;
 use capataz_display::script::fold::{Activity, Ending, State, step_of};
 use capataz_display::words::{Language, fill, words};
@@ -128,9 +128,7 @@ fn questions(page: &mut Markup, report: &Report) {
     for question in &report.questions {
         page.open("li");
         page.text(&format!("{}: {} ", question.question_id, question.text));
-        let answers = question.options.join("|");
-        let command = fill(words().watch.answer_with, &[&report.run_id, &question.question_id, &answers]);
-        page.text(&command);
+        page.text(&how_to_answer(&report.run_id, question));
         page.close("li");
     }
     page.close("ul");

@@ -42,6 +42,8 @@ pub struct Options {
     pub style: Style,
     pub timeout: Option<Duration>,
     pub exit_on_question: bool,
+    /// True if JSON has progress frames among the events.
+    pub progress: bool,
 }
 
 /// The reason why the watching ended.
@@ -74,7 +76,7 @@ pub async fn follow(
 ) -> Result<(Run, End), ClientError> {
     let mut stream = client.subscribe(v1::SubscribeRequest {
         filter: Some(v1::EventFilter { run_id: Some(run_id.to_owned()), ..v1::EventFilter::default() }),
-        progress: options.style == Style::Live,
+        progress: options.style == Style::Live || (options.style == Style::Json && options.progress),
         until_finished: true,
         ..v1::SubscribeRequest::default()
     });
@@ -187,7 +189,12 @@ impl<'r> Watcher<'r> {
                     self.tell(told, out);
                 }
             }
-            Delivery::Progress(frame) => self.run.progress(&frame),
+            Delivery::Progress(frame) => {
+                self.run.progress(&frame);
+                if self.style == Style::Json {
+                    out.record(&progress_record(&frame));
+                }
+            }
             Delivery::CaughtUp => self.caught_up(out),
             // The stream of one run has none: it ends with an error.
             Delivery::Reconnecting { .. } | Delivery::Damaged(_) => {}
@@ -300,6 +307,11 @@ pub fn record(run_id: &str, event: &v1::Event, cursor: Option<&Bytes>) -> serde_
         object.insert("cursor".to_owned(), STANDARD.encode(cursor).into());
     }
     record
+}
+
+/// A progress frame as a JSON document. It has no cursor: it is not delivered again.
+fn progress_record(frame: &v1::ProgressFrame) -> serde_json::Value {
+    json!({ "run_id": frame.run_id, "progress": json::print("capataz.v1.ProgressFrame", frame) })
 }
 
 /// The current time in Unix milliseconds, by this machine's clock.

@@ -3,14 +3,14 @@
 use capataz_contracts::v1;
 use capataz_contracts::v1::event::Body;
 
-use super::script_lines;
+use super::{pipeline_lines, script_lines};
 use capataz_display::answer::{self, call_reason};
 use capataz_display::error::{is_told_at_once, one_line, severity, with_cause};
 use capataz_display::format::{exactly, offset, share, took};
 use capataz_display::frame::{visible, visible_block};
 use capataz_display::model::Run;
 use capataz_display::paint::{Paint, Tone};
-use capataz_display::run::{outcome_name, outcome_tone, size_of};
+use capataz_display::run::{how_to_answer, outcome_name, outcome_tone, size_of};
 use capataz_display::wave::policy_name;
 use capataz_display::words::messages::message;
 use capataz_display::words::{counted, fill, routing, words};
@@ -86,18 +86,20 @@ fn line(run: &Run, run_id: &str, event: &v1::Event, detail: Detail) -> Option<Li
     if let Some(line) = run.script.as_ref().and_then(|script| script_lines::line(script, event)) {
         return Some(line);
     }
+    if let Some(line) = event.body.as_ref().and_then(|body| pipeline_lines::line(run, body)) {
+        return Some(line);
+    }
     let texts = &words().watch;
     let of_run = |text: String, tone, needed| Line { task: None, text, tone, needed };
-    let of_task = |wave: u32, task: u32, text: String, tone, needed| {
-        let name = run.task(wave, task).map_or_else(
-            || fill(texts.unknown_task, &[&(wave + 1).to_string(), &(task + 1).to_string()]),
-            |task| task.name.clone(),
-        );
-        Line { task: Some(name), text, tone, needed }
+    let of_task = |wave: u32, task: u32, text: String, tone, needed| Line {
+        task: Some(name_of(run, wave, task)),
+        text,
+        tone,
+        needed,
     };
     use Detail::{Everything, Results, Steps};
     let open_question = |question: &v1::Question| {
-        let answer = fill(texts.answer_with, &[run_id, &question.question_id, &question.options.join("|")]);
+        let answer = how_to_answer(run_id, question);
         let text = fill(texts.question, &[&question.question_id, &message(&question.text)]);
         let task = question.task.clone();
         Line { task, text: format!("{text}; {answer}"), tone: Tone::Warning, needed: Results }
@@ -116,6 +118,13 @@ fn line(run: &Run, run_id: &str, event: &v1::Event, detail: Detail) -> Option<Li
         | Body::BrowserCloseRequested(_)
         | Body::BrowserClosed(_)
         | Body::BrowserLost(_) => return None,
+        // And `pipeline_lines` those of these.
+        Body::PhaseStarted(_)
+        | Body::OutputRejected(_)
+        | Body::PhaseCompleted(_)
+        | Body::PhaseBlocked(_)
+        | Body::PhaseChanged(_)
+        | Body::PipelineRolledBack(_) => return None,
         Body::PlanBegun(_) | Body::AskBegun(_) => of_run(texts.ask_begun.to_owned(), Tone::Faint, Everything),
         Body::AskRouted(routed) => {
             let confidence = routed.routing.as_ref().map_or(0.0, |routing| routing.confidence);
@@ -146,6 +155,7 @@ fn line(run: &Run, run_id: &str, event: &v1::Event, detail: Detail) -> Option<Li
         Body::RunAccepted(accepted) => {
             let text = match accepted.ask() {
                 Some(ask) => fill(texts.ask_accepted, &[&visible(&ask.text)]),
+                None if !run.phases.is_empty() => pipeline_lines::accepted(run),
                 None => {
                     let (waves, tasks) = accepted.plan().map(size_of).unwrap_or_default();
                     fill(texts.accepted, &[&run.name, &waves, &tasks])
@@ -283,6 +293,14 @@ fn line(run: &Run, run_id: &str, event: &v1::Event, detail: Detail) -> Option<Li
     })
 }
 
+/// The name of a task, or its place where the run has no such one.
+pub(super) fn name_of(run: &Run, wave: u32, task: u32) -> String {
+    run.task(wave, task).map_or_else(
+        || fill(words().watch.unknown_task, &[&(wave + 1).to_string(), &(task + 1).to_string()]),
+        |task| task.name.clone(),
+    )
+}
+
 fn wave_started(run: &Run, index: u32) -> String {
     let texts = &words().watch;
     let (name, tasks, policy) = run
@@ -374,6 +392,7 @@ fn cancel_reason(reason: v1::CancelReason) -> &'static str {
         v1::CancelReason::RunCancelled => "run_cancelled",
         v1::CancelReason::Policy => "policy",
         v1::CancelReason::Aborted => "aborted",
+        v1::CancelReason::RolledBack => "rolled_back",
     }
 }
 

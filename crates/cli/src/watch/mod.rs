@@ -8,5 +8,6 @@ mod keys;
 pub mod lines;
 pub mod live;
 mod more_time;
+mod pipeline_lines;
 pub mod screen;
 pub mod script_lines;

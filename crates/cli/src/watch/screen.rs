@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use capataz_contracts::v1;
 use capataz_display::format::{clock, share, took};
-use capataz_display::frame::{padded, truncated, visible, width};
+use capataz_display::frame::{padded, truncated, truncated_front, visible, width};
 use capataz_display::model::{Phase, Run, Step, Task, Wave};
 use capataz_display::paint::{Paint, Tone};
+use capataz_display::run::how_to_answer;
 use capataz_display::script::describe;
 use capataz_display::script::fold::ScriptRun;
 use capataz_display::wave::policy_name;
@@ -27,6 +28,7 @@ pub fn screen(run: &Run, run_id: &str, now_ms: i64, rows: usize, columns: usize,
         return Vec::new();
     }
     // The spinner needs these columns.
+    let room_for_tails = columns.saturating_sub(3 + TAIL_INDENT.len());
     let columns = columns.saturating_sub(3).max(20);
     if let Some(script) = &run.script {
         let notes = notes(run, run_id, columns, paint).into_iter().map(still);
@@ -37,6 +39,7 @@ pub fn screen(run: &Run, run_id: &str, now_ms: i64, rows: usize, columns: usize,
     let mut head = vec![still(header(run, wave, columns, paint))];
     head.extend(notes(run, run_id, columns, paint).into_iter().map(still));
     let mut lines = Vec::new();
+    let mut tails = Vec::new();
     let mut queued = 0_u64;
     let mut absent = BTreeSet::new();
     let width = name_width(wave);
@@ -52,12 +55,15 @@ pub fn screen(run: &Run, run_id: &str, now_ms: i64, rows: usize, columns: usize,
                     spins: !matches!(step, Step::Retrying { .. }),
                     text: paint.text(tone, &truncated(&task_line(task, width, now_ms), columns)),
                 });
+                tails.push(tail_lines(task, room_for_tails, paint));
             }
         }
     }
     let waiting = (queued > 0).then(|| still(queue_line(queued, &absent, columns, paint)));
     let room = rows.saturating_sub(head.len() + usize::from(waiting.is_some())).max(1);
-    if lines.len() > room {
+    if lines.len() <= room {
+        lines = with_tails(lines, tails, room);
+    } else {
         let hidden = lines.len() - (room - 1);
         lines.truncate(room - 1);
         lines.push(still(paint.text(Tone::Faint, &fill(words().watch.more_running, &[&hidden.to_string()]))));
@@ -66,6 +72,30 @@ pub fn screen(run: &Run, run_id: &str, now_ms: i64, rows: usize, columns: usize,
     head.extend(waiting);
     head.truncate(rows.max(1));
     head
+}
+
+/// The lines of tasks, each with the end of its output below it: of each as many lines as there is room for of all.
+fn with_tails(lines: Vec<Line>, mut tails: Vec<Vec<Line>>, room: usize) -> Vec<Line> {
+    let free = room.saturating_sub(lines.len());
+    let most = tails.iter().map(Vec::len).max().unwrap_or(0);
+    let taken = |depth: usize| tails.iter().map(|tail| tail.len().min(depth)).sum::<usize>();
+    let depth = (0..=most).rev().find(|depth| taken(*depth) <= free).unwrap_or(0);
+    tails.iter_mut().for_each(|tail| drop(tail.drain(..tail.len().saturating_sub(depth))));
+    lines.into_iter().zip(tails).flat_map(|(line, tail)| [line].into_iter().chain(tail)).collect()
+}
+
+/// What the lines of a task's output begin with, below its own line.
+const TAIL_INDENT: &str = "  ";
+/// Fewer columns of an output tell nothing.
+const LEAST_TAIL: usize = 10;
+
+/// The end of the task's output so far. Of a line that is too long its end is shown: the newest of it.
+fn tail_lines(task: &Task, columns: usize, paint: Paint) -> Vec<Line> {
+    let Some(tail) = task.progress.partial_tail.as_ref().filter(|_| columns >= LEAST_TAIL) else {
+        return Vec::new();
+    };
+    let shown = |line: &str| format!("{TAIL_INDENT}{}", truncated_front(line, columns));
+    tail.lines().map(|line| still(paint.text(Tone::Faint, &shown(line)))).collect()
 }
 
 /// The lines with one below them that says what the keys do, where there is room for more than the heading and a task.
@@ -156,12 +186,7 @@ fn notes(run: &Run, run_id: &str, columns: usize, paint: Paint) -> Vec<String> {
     let mut notes: Vec<String> = run
         .questions
         .iter()
-        .map(|question| {
-            fill(
-                texts.answer_with,
-                &[run_id, &visible(&question.question_id), &visible(&question.options.join("|"))],
-            )
-        })
+        .map(|question| how_to_answer(run_id, question))
         .map(|command| fill(texts.waiting_answer, &[&command]))
         .collect();
     match run.phase {
@@ -201,10 +226,10 @@ fn task_line(task: &Task, width: usize, now_ms: i64) -> String {
         Step::Retrying { at_ms } => parts.push(fill(texts.retry_in, &[&took(at_ms - now_ms)])),
         Step::Planned | Step::Queued | Step::Settled { .. } => {}
     }
-    if let Some(fraction) = task.progress.0 {
+    if let Some(fraction) = task.progress.fraction {
         parts.push(format!("{:.0}%", fraction.clamp(0.0, 1.0) * 100.0));
     }
-    if let Some(message) = &task.progress.1 {
+    if let Some(message) = &task.progress.message {
         parts.push(visible(message));
     }
     parts.join("  ")
@@ -255,6 +280,63 @@ mod tests {
                 "1 queued",
             ],
         );
+    }
+
+    /// A task with half an hour that has put three lines out, and one that has put out nothing.
+    fn with_output(tail: &str) -> Run {
+        let Body::TaskLeased(mut first) = leased(0, 1) else { panic!("a lease") };
+        first.deadline_in_ms = Some(30 * 60_000);
+        let mut run = fold([accepted(&["write", "wait"]), started(), Body::TaskLeased(first), leased(1, 1)]);
+        run.progress(&v1::ProgressFrame {
+            at_ms: 10_500,
+            remaining_ms: 29 * 60_000,
+            partial_tail: Some(tail.to_owned()),
+            ..v1::ProgressFrame::default()
+        });
+        run
+    }
+
+    #[test]
+    fn the_end_of_what_a_task_has_put_out_stands_below_its_countdown() {
+        let run = with_output("one\n  two\nthree");
+        let [head, write, wait] = [
+            "checks (quorum): 0 of 2 settled, 0 succeeded, needs 1/2 (50%)",
+            "* write  agent-write  attempt 1/3  7.5s  29:00 left",
+            "* wait   agent-wait  attempt 1/3  6.5s",
+        ];
+        check(&run, 20, &[head, write, "  one", "    two", "  three", wait]);
+        // Where rows are scarce, the newest lines stay, and every task before any of them.
+        check(&run, 5, &[head, write, "    two", "  three", wait]);
+        check(&run, 4, &[head, write, "  three", wait]);
+        check(&run, 3, &[head, write, wait]);
+        check(&run, 2, &[head, "… and 2 more"]);
+    }
+
+    #[test]
+    fn a_task_that_is_begun_anew_shows_nothing_of_what_it_had_put_out() {
+        let mut run = with_output("one");
+        let event = v1::Event { at_ms: 10_500, body: Some(leased(0, 2)), ..v1::Event::default() };
+        run.apply(&event);
+        let lines = screen(&run, "0199", 10_500, 20, 80, Paint::OFF);
+        assert!(!lines.iter().any(|line| line.text.contains("one")), "{lines:?}");
+    }
+
+    #[test]
+    fn no_line_of_an_output_is_wider_than_the_terminal_and_nothing_in_it_acts_on_it() {
+        let tail = "日本語".repeat(60);
+        for columns in 0..=400 {
+            let lines = screen(&with_output(&tail), "0199", 10_500, 20, columns, Paint::OFF);
+            let tails: Vec<&Line> = lines.iter().filter(|line| line.text.starts_with(TAIL_INDENT)).collect();
+            // Two columns are the spinner's, and one stays free.
+            assert!(tails.iter().all(|line| width(&line.text) + 3 <= columns), "{columns}: {tails:?}");
+            assert_eq!(tails.len(), usize::from(columns >= 15), "{columns}");
+        }
+        let shown =
+            |tail: &str| screen(&with_output(tail), "0199", 10_500, 20, 25, Paint::OFF)[2].text.clone();
+        assert_eq!(shown("the beginning and the end of it"), "  …g and the end of it");
+        // The daemon removes such; an older or another one might not.
+        assert_eq!(shown("a\u{1b}[2Jb"), "  a\\u{1b}[2Jb");
+        assert_eq!(shown("e\u{301}".repeat(21).as_str()), format!("  …{}", "e\u{301}".repeat(19)));
     }
 
     #[test]

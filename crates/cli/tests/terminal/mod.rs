@@ -1,5 +1,7 @@
 //! A terminal with a person at it: what the program shows there, the keys that are pressed, and the terminal's mode.
 
+#![allow(dead_code, reason = "each of the test binaries uses its part of it")]
+
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -23,12 +25,18 @@ pub struct Terminal {
 
 impl Terminal {
     pub fn new() -> Self {
+        Self::of(40, 120)
+    }
+
+    /// A terminal with so many rows and columns.
+    pub fn of(rows: u16, columns: u16) -> Self {
         let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&controller).unwrap();
         unlockpt(&controller).unwrap();
         let path = ptsname(&controller, Vec::new()).unwrap();
         let program = File::from(open(path, OFlags::RDWR | OFlags::NOCTTY, FileMode::empty()).unwrap());
-        tcsetwinsize(&program, Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        tcsetwinsize(&program, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 })
+            .unwrap();
         let person = File::from(controller);
         let shown = Arc::new((Mutex::new(String::new()), Condvar::new()));
         let (mut reads, into) = (person.try_clone().unwrap(), shown.clone());

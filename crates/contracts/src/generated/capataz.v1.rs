@@ -1229,8 +1229,9 @@ pub struct Agent {
     /// JSON Schema of the inputs, at most 64 KiB; empty where anything is taken. Kept and listed, not enforced.
     #[prost(string, tag = "5")]
     pub input_schema: ::prost::alloc::string::String,
-    /// JSON Schema of the outputs, at most 64 KiB; empty where anything is given back. What a worker gives back is not held
-    /// to it; what a person says that a task has given back is.
+    /// JSON Schema of the outputs, at most 64 KiB; empty where anything is given back. An output of a task of a plan or of a
+    /// pipeline that breaks it is a failed attempt (VALIDATION_ERROR, PARSE_ERROR); what a person says that a task has given back
+    /// is refused.
     #[prost(string, tag = "6")]
     pub output_schema: ::prost::alloc::string::String,
     /// Tasks at once for each worker that serves the agent; 0 counts as 1, which is the default.
@@ -4126,7 +4127,7 @@ pub struct ErrorSummary {
 /// What a question is about.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct QuestionSubject {
-    #[prost(oneof = "question_subject::About", tags = "1")]
+    #[prost(oneof = "question_subject::About", tags = "1, 2")]
     pub about: ::core::option::Option<question_subject::About>,
 }
 /// Nested message and enum types in `QuestionSubject`.
@@ -4136,7 +4137,23 @@ pub mod question_subject {
         /// One life of a task.
         #[prost(message, tag = "1")]
         Task(super::TaskSubject),
+        /// One phase of a pipeline.
+        #[prost(message, tag = "2")]
+        Phase(super::PhaseSubject),
     }
+}
+/// A phase of a pipeline, as the subject of a question.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PhaseSubject {
+    /// Place of the phase, from 0.
+    #[prost(uint32, tag = "1")]
+    pub phase: u32,
+    /// Its name.
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    /// Items without an output that counts, by their places.
+    #[prost(uint32, repeated, tag = "3")]
+    pub items: ::prost::alloc::vec::Vec<u32>,
 }
 /// One life of a task, as the subject of a question.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4246,6 +4263,8 @@ pub enum RunKind {
     Ask = 2,
     /// Actions in a browser (seed 002).
     Script = 3,
+    /// Phases with outputs that are judged (seed 003).
+    Pipeline = 4,
     /// Not a run: the stream of a session's events.
     Session = 100,
 }
@@ -4260,6 +4279,7 @@ impl RunKind {
             Self::Plan => "RUN_KIND_PLAN",
             Self::Ask => "RUN_KIND_ASK",
             Self::Script => "RUN_KIND_SCRIPT",
+            Self::Pipeline => "RUN_KIND_PIPELINE",
             Self::Session => "RUN_KIND_SESSION",
         }
     }
@@ -4270,6 +4290,7 @@ impl RunKind {
             "RUN_KIND_PLAN" => Some(Self::Plan),
             "RUN_KIND_ASK" => Some(Self::Ask),
             "RUN_KIND_SCRIPT" => Some(Self::Script),
+            "RUN_KIND_PIPELINE" => Some(Self::Pipeline),
             "RUN_KIND_SESSION" => Some(Self::Session),
             _ => None,
         }
@@ -4558,6 +4579,8 @@ pub enum QuestionPurpose {
     /// The time of a task is over, and it was told to end: until its grace is over it may get more time, be ended with what it
     /// has, begin again, or end the run. Without an answer it ends as timed out, and the question is withdrawn.
     Timeout = 3,
+    /// A phase of a pipeline is blocked: it may begin again, perhaps with another agent or input, be rolled back, or end the run.
+    Phase = 4,
 }
 impl QuestionPurpose {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -4570,6 +4593,7 @@ impl QuestionPurpose {
             Self::Failure => "QUESTION_PURPOSE_FAILURE",
             Self::Outcome => "QUESTION_PURPOSE_OUTCOME",
             Self::Timeout => "QUESTION_PURPOSE_TIMEOUT",
+            Self::Phase => "QUESTION_PURPOSE_PHASE",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -4579,6 +4603,7 @@ impl QuestionPurpose {
             "QUESTION_PURPOSE_FAILURE" => Some(Self::Failure),
             "QUESTION_PURPOSE_OUTCOME" => Some(Self::Outcome),
             "QUESTION_PURPOSE_TIMEOUT" => Some(Self::Timeout),
+            "QUESTION_PURPOSE_PHASE" => Some(Self::Phase),
             _ => None,
         }
     }
@@ -4620,6 +4645,302 @@ impl QuestionHold {
         }
     }
 }
+/// Ordered phases whose outputs are judged before they count (seed 003). Guide: docs/pipelines.md.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Pipeline {
+    /// 1 to 128 characters.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// What the checkpoints are of; default: the name of the pipeline. 1 to 128 bytes.
+    #[prost(string, optional, tag = "2")]
+    pub product_id: ::core::option::Option<::prost::alloc::string::String>,
+    /// In their order: a phase begins when the one before it is completed. 1 to 64.
+    #[prost(message, repeated, tag = "3")]
+    pub phases: ::prost::alloc::vec::Vec<Phase>,
+    /// What the run is given; default null. A text of JSON, or a blob of it.
+    #[prost(message, optional, tag = "4")]
+    pub input: ::core::option::Option<Payload>,
+    /// Version of the checkpoints; default `v1.0`.
+    #[prost(string, optional, tag = "5")]
+    pub checkpoint_version: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// One step of a pipeline.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Phase {
+    /// Unique in the pipeline; letters, digits, `_` and `-`; 1 to 64 characters.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Name of the agent that does the work.
+    #[prost(string, tag = "2")]
+    pub agent: ::prost::alloc::string::String,
+    /// What the agent is given: JSON in which `${input}`, `${item}`, `${phases.NAME.summary}` and `${phases.NAME.output}`, each
+    /// with a path such as `.a.0` behind it, stand for values. Default: the input of the run, or the item, and the summaries of the
+    /// phases before.
+    #[prost(string, optional, tag = "3")]
+    pub input: ::core::option::Option<::prost::alloc::string::String>,
+    /// A reference to a list: the phase has one task for each item of it.
+    #[prost(string, optional, tag = "4")]
+    pub for_each: ::core::option::Option<::prost::alloc::string::String>,
+    /// What the output has to be.
+    #[prost(message, optional, tag = "5")]
+    pub output: ::core::option::Option<OutputRule>,
+    /// What of the output goes on to the phases after, and into the checkpoint: names of keys at its top, at most 32.
+    #[prost(string, repeated, tag = "6")]
+    pub summary: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// A rule by which the summary is made of all outputs of the phase, instead of `summary`.
+    #[prost(enumeration = "SummaryRule", optional, tag = "7")]
+    pub summarize: ::core::option::Option<i32>,
+    /// Limits of time of each task.
+    #[prost(message, optional, tag = "8")]
+    pub timeouts: ::core::option::Option<TimeoutPolicy>,
+    /// Default: 4 attempts, after 500, 1,500 and 3,000 ms. An output that breaks its rule is tried again whatever its code is.
+    #[prost(message, optional, tag = "9")]
+    pub retry: ::core::option::Option<RetryPolicy>,
+    /// What may be repeated; default: at least once.
+    #[prost(enumeration = "Effect", optional, tag = "10")]
+    pub effect: ::core::option::Option<i32>,
+}
+/// What the output of a phase has to be before it counts.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OutputRule {
+    /// JSON Schema, at most 64 KiB; a file of a pipeline may name a file instead. Absent: anything that is JSON.
+    #[prost(string, optional, tag = "1")]
+    pub schema: ::core::option::Option<::prost::alloc::string::String>,
+    /// What a schema cannot say.
+    #[prost(enumeration = "OutputCheck", repeated, tag = "2")]
+    pub checks: ::prost::alloc::vec::Vec<i32>,
+}
+/// Where a phase of a run stands, and what is needed to go back to it: one for each product, phase and run.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Checkpoint {
+    /// What the pipeline is about.
+    #[prost(string, tag = "1")]
+    pub product_id: ::prost::alloc::string::String,
+    /// Name of the phase.
+    #[prost(string, tag = "2")]
+    pub phase: ::prost::alloc::string::String,
+    /// Where it stands.
+    #[prost(enumeration = "CheckpointStatus", tag = "3")]
+    pub status: i32,
+    /// Version of the shape of its payload.
+    #[prost(string, tag = "4")]
+    pub checkpoint_version: ::prost::alloc::string::String,
+    /// The summary of a completed phase; the attempts of a blocked one. At most 32 KiB of JSON. Absent before.
+    #[prost(message, optional, tag = "5")]
+    pub payload: ::core::option::Option<Payload>,
+    /// When the phase began first, in Unix milliseconds; absent before.
+    #[prost(int64, optional, tag = "6")]
+    pub created_at_ms: ::core::option::Option<i64>,
+    /// When it changed last, in Unix milliseconds; absent before.
+    #[prost(int64, optional, tag = "7")]
+    pub updated_at_ms: ::core::option::Option<i64>,
+    /// Id of the run.
+    #[prost(string, tag = "8")]
+    pub run_id: ::prost::alloc::string::String,
+    /// Why it is blocked.
+    #[prost(string, optional, tag = "9")]
+    pub error_message: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// What only runs of pipelines have: their checkpoints.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PipelineResult {
+    /// One for each phase, in their order.
+    #[prost(message, repeated, tag = "1")]
+    pub checkpoints: ::prost::alloc::vec::Vec<Checkpoint>,
+}
+/// A phase begins, or goes on with the items that have no output that counts. The event brings its wave.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PhaseStarted {
+    /// Place of the phase, from 0.
+    #[prost(uint32, tag = "1")]
+    pub phase: u32,
+    /// Place of the wave in the run, from 0.
+    #[prost(uint32, tag = "2")]
+    pub wave: u32,
+    /// Its tasks, each with its input.
+    #[prost(message, optional, tag = "3")]
+    pub tasks: ::core::option::Option<Wave>,
+    /// The items that the tasks are for, by their places; one task without `for_each`.
+    #[prost(uint32, repeated, tag = "4")]
+    pub items: ::prost::alloc::vec::Vec<u32>,
+    /// Items of the phase in all.
+    #[prost(uint32, tag = "5")]
+    pub of: u32,
+}
+/// An output breaks the rule of its phase. The next attempt gets its violations.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OutputRejected {
+    /// Place of the wave in the run, from 0.
+    #[prost(uint32, tag = "1")]
+    pub wave: u32,
+    /// Place of the task in the wave, from 0.
+    #[prost(uint32, tag = "2")]
+    pub task: u32,
+    /// Number of the attempt, from 1.
+    #[prost(uint32, tag = "3")]
+    pub attempt: u32,
+    /// Where and how it breaks the rule; at most 64.
+    #[prost(message, repeated, tag = "4")]
+    pub violations: ::prost::alloc::vec::Vec<SchemaViolation>,
+    /// What the next attempt is given: the input, with the violations in `correction`. Absent where none follows.
+    #[prost(message, optional, tag = "5")]
+    pub input: ::core::option::Option<Payload>,
+}
+/// All outputs of a phase count.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PhaseCompleted {
+    /// Place of the phase, from 0.
+    #[prost(uint32, tag = "1")]
+    pub phase: u32,
+    /// What goes on to the phases after; the payload of the checkpoint.
+    #[prost(message, optional, tag = "2")]
+    pub summary: ::core::option::Option<Payload>,
+}
+/// A phase has used its attempts up, or cannot begin.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PhaseBlocked {
+    /// Place of the phase, from 0.
+    #[prost(uint32, tag = "1")]
+    pub phase: u32,
+    /// Why.
+    #[prost(message, optional, tag = "2")]
+    pub error: ::core::option::Option<Error>,
+    /// What is known of the attempts; the payload of the checkpoint.
+    #[prost(message, optional, tag = "3")]
+    pub payload: ::core::option::Option<Payload>,
+    /// Tasks of the newest wave whose outputs count, by their places in it. They are not done again.
+    #[prost(uint32, repeated, tag = "4")]
+    pub accepted: ::prost::alloc::vec::Vec<u32>,
+}
+/// A person lets a blocked phase go on.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PhaseChanged {
+    /// Place of the phase, from 0.
+    #[prost(uint32, tag = "1")]
+    pub phase: u32,
+    /// The agent that does the work from now on; absent where it stays.
+    #[prost(string, optional, tag = "2")]
+    pub agent: ::core::option::Option<::prost::alloc::string::String>,
+    /// What the items without an output are given from now on; absent where it stays. Where nobody knows the items yet, it is a
+    /// list with what each of them is given.
+    #[prost(message, optional, tag = "3")]
+    pub input: ::core::option::Option<Payload>,
+    /// All items are worked on again, for nothing else was missing than the summary.
+    #[prost(bool, tag = "4")]
+    pub anew: bool,
+}
+/// A person goes back to the newest completed checkpoint before a phase: this phase and all after it begin anew.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PipelineRolledBack {
+    /// Place of the first phase that begins anew, from 0.
+    #[prost(uint32, tag = "1")]
+    pub phase: u32,
+    /// Id of the request; empty where it was the answer to a question.
+    #[prost(string, tag = "2")]
+    pub request_id: ::prost::alloc::string::String,
+    /// The phase as the request has named it.
+    #[prost(string, tag = "3")]
+    pub requested: ::prost::alloc::string::String,
+}
+/// A check that a schema cannot say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum OutputCheck {
+    /// No value was given.
+    Unspecified = 0,
+    /// Surfaces of a source (seed 003): the dominant one is the classification, and several of them are in buckets.
+    SourceContext = 1,
+}
+impl OutputCheck {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "OUTPUT_CHECK_UNSPECIFIED",
+            Self::SourceContext => "OUTPUT_CHECK_SOURCE_CONTEXT",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "OUTPUT_CHECK_UNSPECIFIED" => Some(Self::Unspecified),
+            "OUTPUT_CHECK_SOURCE_CONTEXT" => Some(Self::SourceContext),
+            _ => None,
+        }
+    }
+}
+/// How the summary of a phase is made of its outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum SummaryRule {
+    /// No value was given.
+    Unspecified = 0,
+    /// `summarizeSurfaces` of seed 003.
+    Surfaces = 1,
+}
+impl SummaryRule {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "SUMMARY_RULE_UNSPECIFIED",
+            Self::Surfaces => "SUMMARY_RULE_SURFACES",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "SUMMARY_RULE_UNSPECIFIED" => Some(Self::Unspecified),
+            "SUMMARY_RULE_SURFACES" => Some(Self::Surfaces),
+            _ => None,
+        }
+    }
+}
+/// Where a phase stands (seed 003).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum CheckpointStatus {
+    /// No value was given.
+    Unspecified = 0,
+    /// It has not begun, or was rolled back.
+    Pending = 1,
+    /// Its tasks are at work.
+    InProgress = 2,
+    /// All of its outputs count.
+    Completed = 3,
+    /// It has used its attempts up, and a person decides.
+    Blocked = 4,
+}
+impl CheckpointStatus {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "CHECKPOINT_STATUS_UNSPECIFIED",
+            Self::Pending => "CHECKPOINT_STATUS_PENDING",
+            Self::InProgress => "CHECKPOINT_STATUS_IN_PROGRESS",
+            Self::Completed => "CHECKPOINT_STATUS_COMPLETED",
+            Self::Blocked => "CHECKPOINT_STATUS_BLOCKED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "CHECKPOINT_STATUS_UNSPECIFIED" => Some(Self::Unspecified),
+            "CHECKPOINT_STATUS_PENDING" => Some(Self::Pending),
+            "CHECKPOINT_STATUS_IN_PROGRESS" => Some(Self::InProgress),
+            "CHECKPOINT_STATUS_COMPLETED" => Some(Self::Completed),
+            "CHECKPOINT_STATUS_BLOCKED" => Some(Self::Blocked),
+            _ => None,
+        }
+    }
+}
 /// One durable fact of a run. Stored, streamed and exported as the same bytes.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Event {
@@ -4641,7 +4962,7 @@ pub struct Event {
     pub elapsed_ms: i64,
     #[prost(
         oneof = "event::Body",
-        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 44, 21, 22, 23, 24, 31, 32, 33, 34, 35, 25, 26, 27, 28, 29, 30, 40, 41, 42, 43, 50, 51, 52, 53, 60, 61, 62, 63, 64, 65, 66, 67, 68"
+        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 44, 21, 22, 23, 24, 31, 32, 33, 34, 35, 25, 26, 27, 28, 29, 30, 40, 41, 42, 43, 50, 51, 52, 53, 60, 61, 62, 63, 64, 65, 66, 67, 68, 70, 71, 72, 73, 74, 75"
     )]
     pub body: ::core::option::Option<event::Body>,
 }
@@ -4783,6 +5104,24 @@ pub mod event {
         /// The browser is lost.
         #[prost(message, tag = "68")]
         BrowserLost(super::BrowserLost),
+        /// A phase of a pipeline begins.
+        #[prost(message, tag = "70")]
+        PhaseStarted(super::PhaseStarted),
+        /// An output breaks the rule of its phase.
+        #[prost(message, tag = "71")]
+        OutputRejected(super::OutputRejected),
+        /// A phase is completed.
+        #[prost(message, tag = "72")]
+        PhaseCompleted(super::PhaseCompleted),
+        /// A phase is blocked.
+        #[prost(message, tag = "73")]
+        PhaseBlocked(super::PhaseBlocked),
+        /// A blocked phase goes on.
+        #[prost(message, tag = "74")]
+        PhaseChanged(super::PhaseChanged),
+        /// Phases were rolled back.
+        #[prost(message, tag = "75")]
+        PipelineRolledBack(super::PipelineRolledBack),
     }
 }
 /// The run begins. The first event of every run.
@@ -4804,7 +5143,7 @@ pub struct RunAccepted {
     #[prost(message, optional, tag = "7")]
     pub lineage: ::core::option::Option<Lineage>,
     /// What the run is to do.
-    #[prost(oneof = "run_accepted::Work", tags = "2, 5, 6")]
+    #[prost(oneof = "run_accepted::Work", tags = "2, 5, 6, 8")]
     pub work: ::core::option::Option<run_accepted::Work>,
 }
 /// Nested message and enum types in `RunAccepted`.
@@ -4821,6 +5160,9 @@ pub mod run_accepted {
         /// With every default filled in: each activity of the script's browser is a wave of one task.
         #[prost(message, tag = "6")]
         Script(super::Script),
+        /// With every default filled in: each time that a phase begins it is a wave.
+        #[prost(message, tag = "8")]
+        Pipeline(super::Pipeline),
     }
 }
 /// What a run has of its ancestors.
@@ -5687,6 +6029,8 @@ pub enum CancelReason {
     Policy = 4,
     /// A CRITICAL failure aborted the run.
     Aborted = 5,
+    /// The phase that the task belongs to was rolled back.
+    RolledBack = 6,
 }
 impl CancelReason {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -5701,6 +6045,7 @@ impl CancelReason {
             Self::RunCancelled => "CANCEL_REASON_RUN_CANCELLED",
             Self::Policy => "CANCEL_REASON_POLICY",
             Self::Aborted => "CANCEL_REASON_ABORTED",
+            Self::RolledBack => "CANCEL_REASON_ROLLED_BACK",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -5712,6 +6057,7 @@ impl CancelReason {
             "CANCEL_REASON_RUN_CANCELLED" => Some(Self::RunCancelled),
             "CANCEL_REASON_POLICY" => Some(Self::Policy),
             "CANCEL_REASON_ABORTED" => Some(Self::Aborted),
+            "CANCEL_REASON_ROLLED_BACK" => Some(Self::RolledBack),
             _ => None,
         }
     }
@@ -6022,6 +6368,10 @@ pub struct ProgressFrame {
     /// Share of the task's time that is over: 0 to 1, and more after the deadline.
     #[prost(double, tag = "11")]
     pub time_used: f64,
+    /// The end of what the task has put out so far: its last lines, three and 200 characters at most, without control
+    /// characters and terminal sequences. Absent where nothing is known of it, or where it is neither text nor JSON.
+    #[prost(string, optional, tag = "12")]
+    pub partial_tail: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// What a cursor is made of. Clients treat it as opaque.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -7552,6 +7902,440 @@ pub mod executor_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// The run whose checkpoints are wanted, or the product.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListCheckpointsRequest {
+    /// Id of the run; empty where a product is named.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    /// As they were after this event; 0 for now.
+    #[prost(uint64, tag = "2")]
+    pub at_seq: u64,
+    /// The product whose checkpoints are wanted, of all of its runs; empty where a run is named.
+    #[prost(string, tag = "3")]
+    pub product_id: ::prost::alloc::string::String,
+    /// Runs of the product on one page; default and most 20.
+    #[prost(uint32, tag = "4")]
+    pub page_size: u32,
+    /// `next_page_token` of the page before; empty for the first page.
+    #[prost(string, tag = "5")]
+    pub page_token: ::prost::alloc::string::String,
+}
+/// The checkpoints of a run.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListCheckpointsResponse {
+    /// One for each phase, in their order; of a product those of its newest run first.
+    #[prost(message, repeated, tag = "1")]
+    pub checkpoints: ::prost::alloc::vec::Vec<Checkpoint>,
+    /// Number of the event after which those of a run were so; 0 for a product.
+    #[prost(uint64, tag = "2")]
+    pub seq: u64,
+    /// Names the next page of a product's runs; empty after the last one.
+    #[prost(string, tag = "3")]
+    pub next_page_token: ::prost::alloc::string::String,
+}
+/// How far a run goes back.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RollbackPipelineRequest {
+    /// Id of the run, which must be unfinished.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    /// Name of the phase that begins anew, and with it all after it; empty for the one that is at work or blocked. The phase
+    /// before it must be completed.
+    #[prost(string, tag = "2")]
+    pub phase: ::prost::alloc::string::String,
+    /// Names this call: a repeated one changes nothing. 1 to 256 bytes.
+    #[prost(string, tag = "3")]
+    pub request_id: ::prost::alloc::string::String,
+    /// The number of the newest event that the caller knows; the call is refused where there is a newer one.
+    #[prost(uint64, optional, tag = "4")]
+    pub if_seq: ::core::option::Option<u64>,
+}
+/// The run as it is then.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RollbackPipelineResponse {
+    /// Number of the event that records it.
+    #[prost(uint64, tag = "1")]
+    pub seq: u64,
+}
+/// Generated client implementations.
+#[cfg(feature = "client")]
+pub mod pipeline_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Checkpoints of pipelines. Pipelines are started with RunService.StartRun.
+    #[derive(Debug, Clone)]
+    pub struct PipelineServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl<T> PipelineServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> PipelineServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            PipelineServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// The checkpoints of a run, in the order of its phases.
+        pub async fn list_checkpoints(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListCheckpointsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListCheckpointsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SmallCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.PipelineService/ListCheckpoints",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("capataz.v1.PipelineService", "ListCheckpoints"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Goes back to the newest completed checkpoint before a phase: the phase and all after it begin anew.
+        pub async fn rollback_pipeline(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RollbackPipelineRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RollbackPipelineResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SmallCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.PipelineService/RollbackPipeline",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("capataz.v1.PipelineService", "RollbackPipeline"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+#[cfg(feature = "server")]
+pub mod pipeline_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with PipelineServiceServer.
+    #[async_trait]
+    pub trait PipelineService: std::marker::Send + std::marker::Sync + 'static {
+        /// The checkpoints of a run, in the order of its phases.
+        async fn list_checkpoints(
+            &self,
+            request: tonic::Request<super::ListCheckpointsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListCheckpointsResponse>,
+            tonic::Status,
+        >;
+        /// Goes back to the newest completed checkpoint before a phase: the phase and all after it begin anew.
+        async fn rollback_pipeline(
+            &self,
+            request: tonic::Request<super::RollbackPipelineRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RollbackPipelineResponse>,
+            tonic::Status,
+        >;
+    }
+    /// Checkpoints of pipelines. Pipelines are started with RunService.StartRun.
+    #[derive(Debug)]
+    pub struct PipelineServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> PipelineServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for PipelineServiceServer<T>
+    where
+        T: PipelineService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/capataz.v1.PipelineService/ListCheckpoints" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListCheckpointsSvc<T: PipelineService>(pub Arc<T>);
+                    impl<
+                        T: PipelineService,
+                    > tonic::server::UnaryService<super::ListCheckpointsRequest>
+                    for ListCheckpointsSvc<T> {
+                        type Response = super::ListCheckpointsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListCheckpointsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as PipelineService>::list_checkpoints(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListCheckpointsSvc(inner);
+                        let codec = crate::codec::SmallCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.PipelineService/RollbackPipeline" => {
+                    #[allow(non_camel_case_types)]
+                    struct RollbackPipelineSvc<T: PipelineService>(pub Arc<T>);
+                    impl<
+                        T: PipelineService,
+                    > tonic::server::UnaryService<super::RollbackPipelineRequest>
+                    for RollbackPipelineSvc<T> {
+                        type Response = super::RollbackPipelineResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RollbackPipelineRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as PipelineService>::rollback_pipeline(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RollbackPipelineSvc(inner);
+                        let codec = crate::codec::SmallCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for PipelineServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "capataz.v1.PipelineService";
+    impl<T> tonic::server::NamedService for PipelineServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
 /// The text that is to be routed.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RouteRequest {
@@ -8928,7 +9712,7 @@ pub mod session_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
-/// The run that is to be started: exactly one of plan, ask and script.
+/// The run that is to be started: exactly one of plan, ask, script and pipeline.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StartRunRequest {
     /// At most 32; keys of 1 to 63 characters of `a-z 0-9 . _ / -`, values of at most 256 bytes.
@@ -8945,7 +9729,7 @@ pub struct StartRunRequest {
     #[prost(message, optional, tag = "4")]
     pub parent: ::core::option::Option<ParentRef>,
     /// What the run is to do. Exactly one of them is given; it decides the kind of the run.
-    #[prost(oneof = "start_run_request::Work", tags = "1, 5, 6")]
+    #[prost(oneof = "start_run_request::Work", tags = "1, 5, 6, 8")]
     pub work: ::core::option::Option<start_run_request::Work>,
 }
 /// Nested message and enum types in `StartRunRequest`.
@@ -8962,6 +9746,9 @@ pub mod start_run_request {
         /// Actions of a browser.
         #[prost(message, tag = "6")]
         Script(::prost::alloc::boxed::Box<super::Script>),
+        /// Phases with outputs that are judged.
+        #[prost(message, tag = "8")]
+        Pipeline(super::Pipeline),
     }
 }
 /// The run that was started.
@@ -9042,7 +9829,7 @@ pub struct RunResult {
     #[prost(int64, tag = "5")]
     pub duration_ms: i64,
     /// What only runs of one kind have; the result of a plan is that of its tasks.
-    #[prost(oneof = "run_result::Work", tags = "6, 7")]
+    #[prost(oneof = "run_result::Work", tags = "6, 7, 8")]
     pub work: ::core::option::Option<run_result::Work>,
 }
 /// Nested message and enum types in `RunResult`.
@@ -9056,6 +9843,9 @@ pub mod run_result {
         /// The outputs of a script, and what it failed with.
         #[prost(message, tag = "7")]
         Script(::prost::alloc::boxed::Box<super::ScriptResult>),
+        /// The checkpoints of a pipeline.
+        #[prost(message, tag = "8")]
+        Pipeline(super::PipelineResult),
     }
 }
 /// How a task ended.
@@ -11640,6 +12430,10 @@ pub struct Progress {
     /// out.
     #[prost(message, optional, tag = "4")]
     pub partial_output: ::core::option::Option<Payload>,
+    /// The end of what is done so far, for people who watch: 1 KiB of it is kept. Only for work whose partial output is too
+    /// large for a frame, or is no output yet: else the daemon takes the end of `partial_output`.
+    #[prost(string, optional, tag = "5")]
+    pub partial_tail: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// The assignment is done. Sent again after each reconnect until `ResultAccepted` or `ResultRefused` names the lease.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -9,6 +9,7 @@ mod browser;
 mod executor_error;
 mod hello;
 mod payload;
+mod pipeline;
 mod plan;
 mod references;
 mod request;
@@ -21,6 +22,10 @@ pub use browser::{open_browser, propose, storage_state};
 pub use executor_error::executor_error;
 pub use hello::{AGENTS_BYTES_MAX, PROTOCOL, SLOTS_MAX, hello};
 pub use payload::{INLINE_MAX, payload};
+pub use pipeline::{
+    PHASE_INPUT_MAX, PHASE_ITEMS_MAX, PHASES_MAX, PIPELINE_BYTES_MAX, PIPELINE_INPUT_MAX, SUMMARY_KEYS_MAX,
+    pipeline,
+};
 pub use plan::{PlanLimits, plan};
 pub use request::{RESERVED_LABELS, ask, continue_run, labels, session, start_run};
 pub use script::{

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::pipeline::check as check_pipeline;
 use super::{PlanLimits, ask as asks, name, plan, script};
 use crate::path::Path;
 use crate::v1;
@@ -16,7 +17,7 @@ const LABEL_VALUE_MAX_BYTES: usize = 256;
 pub const RESERVED_LABELS: &str = "capataz.";
 const IDEMPOTENCY_KEY_MAX_BYTES: usize = 256;
 
-/// Checks a request that starts a run, with the plan, ask or script that it holds.
+/// Checks a request that starts a run, with the work that it holds.
 pub fn start_run(request: &v1::StartRunRequest, limits: &PlanLimits) -> Vec<Violation> {
     let mut violations = Violations::default();
     let root = &Path::Root;
@@ -30,6 +31,7 @@ pub fn start_run(request: &v1::StartRunRequest, limits: &PlanLimits) -> Vec<Viol
         Some(Work::Plan(plan)) => plan::check(plan, limits, &root.key("plan"), &mut violations),
         Some(Work::Ask(ask)) => asks::check(ask, &root.key("ask"), &mut violations),
         Some(Work::Script(script)) => script::check(script, &root.key("script"), &mut violations),
+        Some(Work::Pipeline(of)) => check_pipeline(of, &root.key("pipeline"), &mut violations),
         None => violations.push(&root.key("plan"), "required", "the plan is missing"),
     }
     violations.into_vec()

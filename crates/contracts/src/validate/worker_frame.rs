@@ -16,7 +16,7 @@ const PARTIAL_MAX: usize = 64 * 1024;
 /// Bytes of an error's message, and of its reason.
 const MESSAGE_MAX: usize = 16 * 1024;
 const CODE_MAX: usize = 128;
-/// Bytes of a progress message, and of what an error suggests.
+/// Bytes of a progress message, of the end of an output that a worker shows, and of what an error suggests.
 const LINE_MAX: usize = 1024;
 
 /// A worker's frame, made such that it can be stored.
@@ -29,7 +29,7 @@ const LINE_MAX: usize = 1024;
 pub fn worker_frame(frame: Frame, inline_max: usize) -> Frame {
     match frame {
         Frame::Completed(v1::Completed { lease, output, log, usage }) => {
-            let log = log_end(log);
+            let log = end(log, LOG_MAX);
             match output.as_ref().and_then(|output| broken(output, inline_max)) {
                 Some(error) => Frame::Failed(v1::Failed { lease, error: Some(error), log }),
                 None => Frame::Completed(v1::Completed { lease, output, log, usage: usage.map(counted) }),
@@ -37,18 +37,19 @@ pub fn worker_frame(frame: Frame, inline_max: usize) -> Frame {
         }
         Frame::Cancelled(v1::Cancelled { lease, partial_output, log }) => {
             let partial_output = partial_output.filter(|output| broken(output, inline_max).is_none());
-            Frame::Cancelled(v1::Cancelled { lease, partial_output, log: log_end(log) })
+            Frame::Cancelled(v1::Cancelled { lease, partial_output, log: end(log, LOG_MAX) })
         }
         Frame::Progress(mut progress) => {
             progress.fraction = progress.fraction.filter(|fraction| (0.0..=1.0).contains(fraction));
             progress.message = progress.message.map(|message| cut(message, LINE_MAX));
             progress.partial_output =
                 progress.partial_output.filter(|output| broken(output, PARTIAL_MAX).is_none());
+            progress.partial_tail = progress.partial_tail.map(|tail| end(tail, LINE_MAX));
             Frame::Progress(progress)
         }
         Frame::Failed(v1::Failed { lease, error, log }) => {
             let error = Some(reported(error.unwrap_or_default()));
-            Frame::Failed(v1::Failed { lease, error, log: log_end(log) })
+            Frame::Failed(v1::Failed { lease, error, log: end(log, LOG_MAX) })
         }
         frame @ (Frame::Hello(_)
         | Frame::Ack(_)
@@ -103,12 +104,12 @@ fn inline_size(output: &v1::Payload) -> usize {
     }
 }
 
-fn log_end(log: String) -> String {
-    if log.len() <= LOG_MAX {
-        return log;
+fn end(text: String, bytes: usize) -> String {
+    if text.len() <= bytes {
+        return text;
     }
-    let start = log.ceil_char_boundary(log.len() - LOG_MAX);
-    log.get(start..).unwrap_or_default().to_owned()
+    let start = text.ceil_char_boundary(text.len() - bytes);
+    text.get(start..).unwrap_or_default().to_owned()
 }
 
 fn cut(mut text: String, bytes: usize) -> String {
@@ -169,6 +170,12 @@ mod tests {
         assert_eq!(worker_frame(progress(None, broken), INLINE_MAX), progress(None, None));
         let large = inline("text/plain", vec![b'x'; PARTIAL_MAX + 1]);
         assert_eq!(worker_frame(progress(Some(1.5), large), INLINE_MAX), progress(None, None));
+        let shown =
+            |tail| Frame::Progress(v1::Progress { partial_tail: Some(tail), ..v1::Progress::default() });
+        let long = format!("{}end", "ñ".repeat(LINE_MAX));
+        // 510 of two bytes and the end: one more would not fit.
+        let kept = format!("{}end", "ñ".repeat(510));
+        assert_eq!(worker_frame(shown(long), INLINE_MAX), shown(kept));
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod family;
 mod follow;
 mod health_checks;
 pub(crate) mod named;
+mod pipelines;
 mod reports;
 mod router;
 mod runs;
@@ -29,6 +30,7 @@ use capataz_contracts::v1::agent_service_server::AgentServiceServer;
 use capataz_contracts::v1::blob_service_server::BlobServiceServer;
 use capataz_contracts::v1::event_service_server::EventServiceServer;
 use capataz_contracts::v1::executor_service_server::ExecutorServiceServer;
+use capataz_contracts::v1::pipeline_service_server::PipelineServiceServer;
 use capataz_contracts::v1::router_service_server::RouterServiceServer;
 use capataz_contracts::v1::run_service_server::RunServiceServer;
 use capataz_contracts::v1::session_service_server::SessionServiceServer;
@@ -53,7 +55,7 @@ use crate::specs::Specs;
 use crate::unread::CountingLayer;
 use crate::{DaemonError, guard};
 
-pub(crate) use starts::check_plan;
+pub(crate) use starts::{check_pipeline, check_plan};
 
 /// An answer of many pages, each of which is made when the reader takes it: nothing waits for one that does not read.
 type Pages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -129,6 +131,7 @@ pub(crate) async fn serve(
     let mut routes = RoutesBuilder::default();
     routes
         .add_service(RunServiceServer::from_arc(Arc::clone(&runs)))
+        .add_service(PipelineServiceServer::new(pipelines::Pipelines::new(Arc::clone(&runs))))
         .add_service(ExecutorServiceServer::new(executor::Executor::new(runtime.clone(), runs, browsers)))
         .add_service(RouterServiceServer::new(router::Routing::new(runtime.clone(), specs)))
         .add_service(SessionServiceServer::new(sessions::Sessions::new(runtime.clone())))

@@ -14,9 +14,9 @@ use capataz_shard::{CommandReply, Declined, StartReply, StartRequest, WaitReply}
 use capataz_shard::{Damage, LoadError};
 use capataz_store::{IdempotencyKey, QuarantineReason, Removal, RunId, RunQuery, RunRow, Store, StoreError};
 use prost::Message;
-use tonic::{Request, Response, Status};
+use tonic::{Code, Request, Response, Status};
 
-use super::{Pages, export, family, health_checks, named, reports, session_repairs, starts};
+use super::{Pages, export, family, health_checks, named, pipelines, reports, session_repairs, starts};
 use crate::SHARD;
 use crate::folds::{Folds, Held, Unread};
 use crate::specs::Specs;
@@ -148,7 +148,8 @@ impl Runs {
         if row.summary.finished_at.is_none() {
             return Ok(None);
         }
-        Ok(self.fold(&row).await?.result(1024 * 1024))
+        let result = self.fold(&row).await?.result(1024 * 1024);
+        Ok(result.map(|result| result.of(&row.run.to_string())))
     }
 
     pub(super) async fn row(&self, run: RunId) -> Result<RunRow, Status> {
@@ -176,6 +177,29 @@ impl Runs {
             return Ok(held.clone());
         }
         self.unless_unread(run, read).await
+    }
+
+    /// The agent with which a blocked phase is to go on has to be known, as every agent at a start.
+    async fn check_agent(&self, run_id: &str, value: &v1::Payload) -> Result<(), Status> {
+        let Some(agent) = pipelines::named_agent(value) else { return Ok(()) };
+        if self.row(parse_run(run_id)?).await?.kind != v1::RunKind::Pipeline as i32 {
+            return Ok(());
+        }
+        let checked = self.runtime.check_agents(vec![agent], Vec::new(), Vec::new()).await;
+        let batch = checked.map_err(|declined| status::declined(&declined))?;
+        match batch.details.first() {
+            Some(error) => Err(status::contract(Code::NotFound, error)),
+            None => Ok(()),
+        }
+    }
+
+    /// The state of a run, as it is now or as it was after an event.
+    pub(super) async fn state_at(&self, run_id: &str, at: Option<u64>) -> Result<Held, Status> {
+        let row = self.whole(parse_run(run_id)?).await?;
+        match at {
+            Some(at) => self.fold_at(&row, at).await,
+            None => self.fold(&row).await,
+        }
     }
 
     /// The state as it was after event `at`.
@@ -666,6 +690,7 @@ impl RunService for Runs {
             request.into_inner();
         if let Some(value) = &value {
             self.judge(value).await?;
+            self.check_agent(&run_id, value).await?;
         }
         let answer = Answer { option: answer, value, revision, ..Answer::default() };
         let input = Input::Resolve { question_id, answer, request_id: request_id.clone() };

@@ -7,7 +7,9 @@ use capataz_contracts::v1::run_accepted::Work as Accepted;
 use capataz_contracts::v1::start_run_request::Work as Asked;
 use capataz_contracts::validate::{self, PlanLimits};
 use capataz_contracts::{Violation, canonical, free, json, reference, v1};
-use capataz_engine::{BROWSER_AGENT, MAX_DEPTH, MAX_PLAN_BYTES, Plan, RunState, StartRun, Work};
+use capataz_engine::{
+    BROWSER_AGENT, MAX_DEPTH, MAX_PLAN_BYTES, Plan, RunState, StartRun, Work, materialise_pipeline,
+};
 use capataz_hosts::browsers::Browsers;
 use capataz_policy::codes;
 use capataz_shard::{StartRequest, place, run_id, session_stream};
@@ -18,6 +20,9 @@ use tonic::{Code, Status};
 use super::executor;
 use crate::specs::Specs;
 use crate::status;
+
+/// The label by which the runs of a product are found.
+pub(super) const PRODUCT_LABEL: &str = "capataz.product";
 
 /// Violations of policies in one answer, beside those of the structure.
 const MAX_POLICY_VIOLATIONS: usize = 100;
@@ -63,7 +68,7 @@ fn asks_of(work: &Work) -> Vec<&v1::Ask> {
     match work {
         Work::Ask(ask) => asks.push(ask),
         Work::Plan(plan) => asks_of_plan(plan, &mut asks),
-        Work::Script(_) => {}
+        Work::Script(_) | Work::Pipeline(_) => {}
     }
     asks
 }
@@ -111,10 +116,38 @@ pub(super) fn parse(mut request: v1::StartRunRequest, wait: bool) -> Result<Star
             script.run_id = run.to_string();
             (run, Work::Script(script))
         }
+        Some(Asked::Pipeline(mut pipeline)) => {
+            let mut of_pipeline = materialise_pipeline(&mut pipeline).err().unwrap_or_default();
+            of_pipeline.extend(schemas_of(&pipeline));
+            let under = of_pipeline.into_iter().map(|violation| violation.under("pipeline"));
+            add(&mut violations, under.collect());
+            refuse(&violations)?;
+            (drawn(None), Work::Pipeline(pipeline))
+        }
         None => return Err(status::invalid(&violations)),
     };
-    let start = StartRun { work, labels: request.labels, parent: request.parent, lineage: None };
+    let mut labels = request.labels;
+    if let Work::Pipeline(v1::Pipeline { product_id: Some(product), .. }) = &work {
+        labels.insert(PRODUCT_LABEL.to_owned(), product.clone());
+    }
+    let start = StartRun { work, labels, parent: request.parent, lineage: None };
     Ok(StartRequest { key, wait, ..StartRequest::new(run, start) })
+}
+
+/// What is wrong with the schemas of a pipeline's phases.
+fn schemas_of(pipeline: &v1::Pipeline) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for (place, phase) in pipeline.phases.iter().enumerate() {
+        let Some(schema) = phase.output.as_ref().and_then(|output| output.schema.as_ref()) else { continue };
+        for violation in capataz_judge::Schema::compile(schema).err().unwrap_or_default() {
+            let path = format!("phases[{place}].output.schema{}", violation.path);
+            found.push(Violation::new(path, "schema", capataz_judge::shown(&violation)));
+            if found.len() >= MAX_POLICY_VIOLATIONS {
+                return found;
+            }
+        }
+    }
+    found
 }
 
 /// The work of a run that takes over what succeeded in this one, which was accepted so.
@@ -232,6 +265,16 @@ fn key_of(key: Option<String>, canonical: Option<&[u8]>) -> Option<IdempotencyKe
 pub(crate) fn check_plan(plan: &v1::Plan) -> Vec<Violation> {
     let mut violations = validate::plan(plan, &PlanLimits::default());
     add(&mut violations, materialise(&mut plan.clone()));
+    violations
+}
+
+/// Everything that is wrong with a pipeline by itself, with paths from the pipeline.
+pub(crate) fn check_pipeline(pipeline: &v1::Pipeline) -> Vec<Violation> {
+    let mut violations = validate::pipeline(pipeline);
+    let mut pipeline = pipeline.clone();
+    let mut more = materialise_pipeline(&mut pipeline).err().unwrap_or_default();
+    more.extend(schemas_of(&pipeline));
+    add(&mut violations, more);
     violations
 }
 

@@ -9,6 +9,7 @@ use tonic_types::StatusExt;
 use crate::allowlist::{errors_of, is_blocked, probe_all};
 use crate::bench::{Bench, Ended};
 use crate::persons_browser::PersonsBrowser;
+use crate::session::Session;
 use crate::support::details;
 
 const ONE_PAGE: &str =
@@ -207,4 +208,162 @@ async fn what_answers_and_is_no_browser_is_refused() {
     let refused = attached.try_start(attached.script(ONE_PAGE)).await.expect_err("no browser");
     assert_eq!(refused.get_error_details().error_info().unwrap().reason, "BROWSER_NOT_FOUND");
     assert!(refused.message().contains("not the DevTools port of a browser"), "{}", refused.message());
+}
+
+/// A sign-in, as far as the page for who is signed in.
+const SIGN_IN: &str = r#"
+    name = "sign-in"
+    [browser]
+    storage_state = "account"
+    [[actions]]
+    id = "open"
+    kind = "navigate"
+    url = "http://{site}/sign-in"
+    [[actions]]
+    id = "user"
+    kind = "fill"
+    target = { label = "User" }
+    value = "ana"
+    [[actions]]
+    id = "password"
+    kind = "fill"
+    target = { label = "Password" }
+    value = "correct horse"
+    [[actions]]
+    id = "send"
+    kind = "submit"
+    target = { testid = "sign-in" }
+    [[actions.post]]
+    kind = "title_equals"
+    value = "Account"
+"#;
+
+/// Who opens `/account` without a sign-in is led to another page.
+fn account(browser: &str) -> String {
+    let action = "id = \"account\"\nkind = \"navigate\"\nurl = \"http://{site}/account\"";
+    format!("name = \"account\"\n{browser}\n[[actions]]\n{action}\n")
+}
+
+fn title(ended: &Ended) -> String {
+    let last = ended.finished().pop().and_then(|finished| finished.state_after);
+    last.expect("the action has led to a page").title
+}
+
+#[tokio::test]
+async fn a_sign_in_that_was_kept_is_there_again_and_the_person_has_nothing_of_it() {
+    let browser = PersonsBrowser::start().await;
+    let bench = attached_to(&browser).await;
+    bench.run(SIGN_IN).await.expect_success();
+    let again = bench.run(&account("[browser]\nstorage_state = \"account\"")).await.expect_success();
+    assert_eq!(title(&again), "Account");
+    let without = bench.run(&account("")).await.expect_success();
+    assert_eq!(title(&without), "Log in again");
+    browser.open(&bench.site.url("/account?mine"), "Log in again").await;
+}
+
+#[tokio::test]
+async fn a_run_has_the_language_and_the_time_zone_of_its_script_and_the_person_their_own() {
+    let browser = PersonsBrowser::start().await;
+    let bench = attached_to(&browser).await;
+    let script = r#"
+        name = "languages"
+        [browser]
+        locale = "es-ES"
+        timezone = "America/Bogota"
+        [[actions]]
+        id = "open"
+        kind = "navigate"
+        url = "http://{site}/locale"
+        [[actions]]
+        id = "read"
+        kind = "extract"
+        target = { testid = "said" }
+        extract = "text"
+        output = "said"
+    "#;
+    let ended = bench.run(script).await.expect_success();
+    // Bogotá is five hours behind all the year.
+    assert_eq!(ended.output("said"), "es-ES es-ES America/Bogota 7");
+    browser.open(&bench.site.url("/locale?mine"), "Languages").await;
+    let language = |query: Option<&str>| {
+        let requests = bench.site.requests();
+        let asked = requests.iter().find(|asked| asked.path == "/locale" && asked.query.as_deref() == query);
+        asked.and_then(|asked| asked.header("accept-language")).expect("it says its language").to_owned()
+    };
+    assert!(language(None).starts_with("es-ES"), "{}", language(None));
+    assert!(!language(Some("mine")).contains("es"), "{}", language(Some("mine")));
+}
+
+#[tokio::test]
+async fn a_download_is_whole_and_is_the_runs() {
+    let browser = PersonsBrowser::start().await;
+    let bench = attached_to(&browser).await;
+    let script = r#"
+        name = "download"
+        [[actions]]
+        id = "open"
+        kind = "navigate"
+        url = "http://{site}/downloads"
+        [[actions]]
+        id = "report"
+        kind = "download"
+        target = { testid = "ok" }
+        output = "report"
+        [[actions.post]]
+        kind = "download_completed"
+        value = "report.csv"
+    "#;
+    let ended = bench.run(script).await.expect_success();
+    let report = ended.output("report");
+    assert_eq!(report["file_name"], "report.csv");
+    let content = bench.blob(report["blake3"].as_str().unwrap()).await;
+    assert_eq!(content, b"number,customer\n17,Ana\n18,Berta\n");
+}
+
+#[tokio::test]
+async fn back_and_forward_lead_through_the_pages_of_the_run() {
+    let browser = PersonsBrowser::start().await;
+    let bench = attached_to(&browser).await;
+    let script = r#"
+        name = "back"
+        [[actions]]
+        id = "first"
+        kind = "navigate"
+        url = "http://{site}/plain"
+        [[actions]]
+        id = "second"
+        kind = "navigate"
+        url = "http://{site}/text"
+        [[actions]]
+        id = "back"
+        kind = "back"
+        [[actions.post]]
+        kind = "title_equals"
+        value = "Plain page"
+        [[actions]]
+        id = "forward"
+        kind = "forward"
+        [[actions.post]]
+        kind = "title_equals"
+        value = "Texts"
+    "#;
+    bench.run(script).await.expect_success();
+}
+
+#[tokio::test]
+async fn a_session_that_nobody_uses_is_closed_with_its_tabs_and_no_others() {
+    let mut browser = PersonsBrowser::start().await;
+    let bench = attached_to(&browser).await;
+    browser.open(&bench.site.url("/plain?mine"), "Plain page").await;
+    let before = browser.tabs().await;
+    let session = Session::open(&bench, "idle_timeout_ms = 10000").await;
+    session.succeeds("kind = \"navigate\"\nurl = \"http://{site}/plain\"").await;
+    assert_eq!(browser.tabs().await.len(), before.len() + 1, "one is the session's");
+    let ended = bench.ended(session.run_id.clone()).await.expect_success();
+    let is_idle =
+        |event: &v1::Event| matches!(&event.body, Some(Body::BrowserCloseRequested(closing)) if closing.idle);
+    assert!(ended.events.iter().any(is_idle), "it was closed because nobody used it");
+    browser.until_tabs(&before).await;
+    assert_eq!(bench.browsers().await, []);
+    assert!(browser.is_alive());
 }

@@ -12,4 +12,7 @@ mod bench;
 mod persons_browser;
 mod races;
 mod secrets;
+#[allow(dead_code, reason = "each of the binaries uses its part of it")]
+#[path = "../chromium_scripts/session.rs"]
+mod session;
 mod support;

@@ -6,7 +6,7 @@ use capataz_contracts::v1::event::Body;
 use capataz_contracts::v1::propose_response::Outcome;
 
 use crate::bench::Bench;
-use crate::sessions::Session;
+use crate::session::Session;
 
 #[tokio::test]
 async fn the_browser_of_a_paused_run_is_put_away_and_is_signed_in_on_its_page_when_it_goes_on() {

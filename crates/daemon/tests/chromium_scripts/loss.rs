@@ -9,7 +9,7 @@ use capataz_contracts::v1::BrowserLossReason;
 use capataz_contracts::v1::event::Body;
 
 use crate::bench::Bench;
-use crate::sessions::Session;
+use crate::session::Session;
 
 /// Waits for what never comes, so that something can happen meanwhile.
 const WAITS: &str = r#"

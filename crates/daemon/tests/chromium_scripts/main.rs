@@ -11,4 +11,5 @@ mod loss;
 mod proof;
 mod repeatable;
 mod rules;
+mod session;
 mod sessions;

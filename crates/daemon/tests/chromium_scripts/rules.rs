@@ -7,7 +7,7 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 use crate::bench::Bench;
-use crate::sessions::Session;
+use crate::session::Session;
 
 /// An action for each kind that acts on one element, without its target.
 const ACTING: &[(&str, &str)] = &[

@@ -97,6 +97,56 @@ async fn checks_are_counted_over_attempts_and_heartbeats_are_what_they_find() {
     assert_eq!(harness.get(&run).await.waves[0].tasks[0].health_checks, None);
 }
 
+#[tokio::test]
+async fn the_end_of_what_a_task_has_put_out_is_in_its_frames_until_an_attempt_begins_anew() {
+    let interval = Duration::from_millis(500);
+    let harness =
+        Harness::start_with(|config| config.health_checks = HealthChecks { interval, missed: 60 }).await;
+    let mut worker = harness.worker("w", &["a"]).await;
+    let run = harness.start_run(one_wave(&["a"])).await;
+    let mut frames = Frames::of(&harness, &run).await;
+    let first = worker.assignment().await;
+    let progress = |lease: &v1::LeaseRef, output: Option<v1::Payload>, tail: Option<&str>| {
+        Say::Progress(v1::Progress {
+            lease: Some(lease.clone()),
+            partial_output: output,
+            partial_tail: tail.map(str::to_owned),
+            ..Default::default()
+        })
+    };
+    worker.say(progress(&first.lease, Some(json(value!({ "found": ["one", "two"] }))), None)).await;
+    let tail = r#"{"found":["one","two"]}"#;
+    let shown = frames.until(|frame| frame.partial_tail.is_some()).await;
+    assert_eq!(shown.partial_tail.as_deref(), Some(tail));
+    // A health check tells what is known, too.
+    let checks = shown.health_checks;
+    let checked = frames.until(|frame| frame.health_checks > checks).await;
+    assert_eq!(checked.partial_tail.as_deref(), Some(tail));
+    // Of a long output only the end, without what would act on a terminal.
+    let long = format!("{}\u{1b}[2Jthe end", "line\n".repeat(5_000));
+    let data = Some(v1::payload::Data::Inline(long.into()));
+    let text = v1::Payload { media_type: "text/plain".to_owned(), data };
+    worker.say(progress(&first.lease, Some(text), None)).await;
+    let shown = frames.until(|frame| frame.partial_tail.as_deref() != Some(tail)).await;
+    assert_eq!(shown.partial_tail.as_deref(), Some("line\nline\nthe end"));
+    // What is too large for a frame is shown by the worker itself.
+    worker.say(progress(&first.lease, None, Some("99,999 of 100,000"))).await;
+    frames.until(|frame| frame.partial_tail.as_deref() == Some("99,999 of 100,000")).await;
+
+    worker
+        .say(Say::Failed(v1::Failed {
+            lease: Some(first.lease),
+            error: Some(error("NETWORK_ERROR", "down")),
+            ..Default::default()
+        }))
+        .await;
+    let second = worker.assignment().await;
+    let anew = frames.until(|frame| frame.partial_tail.is_none()).await;
+    assert_eq!((anew.wave, anew.task), (0, 0));
+    worker.complete(&second.lease, json(value!(1))).await;
+    harness.wait(&run).await;
+}
+
 // S000-C3-15
 #[tokio::test]
 async fn what_a_command_has_written_is_kept_when_it_is_ended_by_force() {

@@ -17,6 +17,7 @@ mod health;
 mod judged;
 mod leases;
 mod named;
+mod pipelines;
 mod profiles;
 #[path = "../../../client/tests/it/proxy.rs"]
 mod proxy;

@@ -97,6 +97,13 @@ const SPANISH: &[(&str, &str)] = &[
     ("SESSION_HELD", "Pregunte fuera de la sesión, o en otra."),
     ("TASK_CANCELLED", "Reintente la tarea si todavía se quiere su resultado."),
     ("RUN_LIMIT_EXCEEDED", "Reparta el trabajo en varias ejecuciones."),
+    (
+        "PHASE_BLOCKED",
+        "Corrija aquello con lo que fallaron sus intentos y reintente, vuelva a un punto de control, o aborte.",
+    ),
+    ("PHASE_NOT_FOUND", "Nombre una fase del proceso."),
+    ("CHECKPOINT_NOT_FOUND", "Vuelva a una fase que tenga antes otra completa."),
+    ("CHECKPOINT_TOO_LARGE", "Haga que el resumen nombre menos claves, o más pequeñas."),
     ("OUTPUT_TOO_LARGE", "Haga que el agente devuelva las salidas grandes como blobs."),
     ("INVALID_OUTPUT", "Corrija el agente: su salida no tiene la forma declarada."),
     ("AGENT_COMMAND_FAILED", "Examine el código de salida y el log de la tarea."),

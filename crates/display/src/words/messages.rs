@@ -219,6 +219,7 @@ const PATTERNS: &[(&str, &str)] = &[
         "ningún worker toma la tarea; el worker \"{0}\" fue el último que la devolvió",
     ),
     ("a CRITICAL failure aborts the run", "un fallo CRITICAL aborta la ejecución"),
+    ("its phase was rolled back", "su fase se revirtió"),
     ("the wave's policy has decided without it", "la política de la ola decidió sin ella"),
     ("the run aborts", "la ejecución aborta"),
     ("task \"{0}\" has no output", "la tarea \"{0}\" no tiene salida"),
@@ -251,6 +252,48 @@ const PATTERNS: &[(&str, &str)] = &[
         "el estado de la ejecución tiene {0} bytes, que son demasiados",
     ),
     ("the run has finished", "la ejecución ha terminado"),
+    // Pipelines (crates/engine/src/machine/pipeline, crates/shard/src/phases).
+    (
+        "the phase \"{0}\" is blocked: {1}; {2} items have failed",
+        "la fase \"{0}\" está bloqueada: {1}; fallaron {2} elementos",
+    ),
+    ("the phase \"{0}\" is blocked: {1}", "la fase \"{0}\" está bloqueada: {1}"),
+    ("The phase \"{0}\" is blocked. What is to be done?", "La fase \"{0}\" está bloqueada. ¿Qué hacer?"),
+    ("the output breaks its schema: {0}", "la salida incumple su esquema: {0}"),
+    (
+        "the summary of the phase has {0} bytes, and a checkpoint at most {1}; its largest keys: {2}",
+        "el resumen de la fase tiene {0} bytes, y un punto de control {1} como máximo; sus claves más grandes: {2}",
+    ),
+    ("the surfaces cannot be summarized: {0}", "las superficies no se pueden resumir: {0}"),
+    (
+        "the input of the phase: {0} has {1} items; at most {2} are allowed",
+        "la entrada de la fase: {0} tiene {1} elementos; se permiten {2} como máximo",
+    ),
+    ("the input of the phase: {0} is no list", "la entrada de la fase: {0} no es una lista"),
+    ("the input of the phase: there is no item {0}", "la entrada de la fase: no hay ningún elemento {0}"),
+    (
+        "the input of the phase: the inputs of its tasks have more than {0} bytes together",
+        "la entrada de la fase: las entradas de sus tareas tienen más de {0} bytes juntas",
+    ),
+    (
+        "the input of the phase: the items are not known yet; a list of at most {0} inputs is needed, one for each item",
+        "la entrada de la fase: los elementos no se conocen todavía; hace falta una lista de {0} entradas como máximo, una para cada elemento",
+    ),
+    ("the input of the phase: {0}", "la entrada de la fase: {0}"),
+    ("a blob is gone that an input is made of", "ya no está un blob del que se hace una entrada"),
+    (
+        "an input is made of a blob of {0} bytes, and of at most {1}",
+        "una entrada se hace de un blob de {0} bytes, y de {1} como máximo",
+    ),
+    (
+        "it is made of more than {0} bytes or {1} values of JSON; refer to less",
+        "se hace de más de {0} bytes o {1} valores de JSON; refiérase a menos",
+    ),
+    ("no JSON: {0}", "no es JSON: {0}"),
+    (
+        "the contents of a blob cannot be read or written now",
+        "el contenido de un blob no se puede leer ni escribir ahora",
+    ),
     // Asks (crates/engine/src/machine/ask).
     ("the answer of \"{0}\" breaks the contract: {1}", "la respuesta de \"{0}\" incumple el contrato: {1}"),
     (

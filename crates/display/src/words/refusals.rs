@@ -6,6 +6,8 @@
 /// Things that rules are about, as values of the patterns below.
 pub(super) const NAMES: &[(&str, &str)] = &[
     ("the plan's name", "el nombre del plan"),
+    ("the pipeline's name", "el nombre del proceso"),
+    ("the check", "la comprobación"),
     ("the command's name", "el nombre del comando"),
     ("the resource's name", "el nombre del recurso"),
     ("the wave's name", "el nombre de la ola"),
@@ -42,6 +44,16 @@ pub(super) const NAMES: &[(&str, &str)] = &[
     ("it does not begin with `tasks.`", "no empieza con `tasks.`"),
     ("the `}` is missing", "falta el `}`"),
     ("`.output` is missing after the task's name", "falta `.output` después del nombre de la tarea"),
+    ("`.summary` or `.output` is missing", "falta `.summary` o `.output`"),
+    (
+        "`.summary` or `.output` is missing after the phase's name",
+        "falta `.summary` o `.output` después del nombre de la fase",
+    ),
+    ("it begins with none of `input`, `item` and `phases.`", "no empieza con `input`, `item` ni `phases.`"),
+    (
+        "the phase's name has other characters than letters, digits, `_` and `-`",
+        "el nombre de la fase tiene caracteres que no son letras, cifras, `_` ni `-`",
+    ),
     (
         "the task's name has other characters than letters, digits, `.`, `_` and `-`",
         "el nombre de la tarea tiene caracteres que no son letras, cifras, `.`, `_` ni `-`",
@@ -49,6 +61,10 @@ pub(super) const NAMES: &[(&str, &str)] = &[
     (
         "${tasks.NAME.output}, or $${ for the characters themselves",
         "${tasks.NAME.output}, o $${ para los caracteres mismos",
+    ),
+    (
+        "${input}, ${item}, ${phases.NAME.summary} or ${phases.NAME.output}, or $${ for the characters themselves",
+        "${input}, ${item}, ${phases.NAME.summary} o ${phases.NAME.output}, o $${ para los caracteres mismos",
     ),
     (
         "${var:NAME}, ${output:NAME} or ${secret:NAME}, or $${ for the characters themselves",
@@ -112,6 +128,80 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
         "el valor de una etiqueta tiene {0} bytes como máximo, no {1}",
     ),
     ("{0} agents; at most {1} are allowed", "{0} agentes; se permiten {1} como máximo"),
+    // Pipelines (crates/contracts/src/validate/pipeline.rs, pipeline_file.rs; crates/engine/src/machine/pipeline).
+    (
+        "the product has 1 to {0} bytes, and is not blank",
+        "el producto tiene de 1 a {0} bytes, y no está en blanco",
+    ),
+    ("a version has 1 to {0} bytes", "una versión tiene de 1 a {0} bytes"),
+    ("the input is JSON, not {0}", "la entrada es JSON, no {0}"),
+    ("a pipeline has at least one phase", "un proceso tiene al menos una fase"),
+    ("there is another phase `{0}`", "hay otra fase `{0}`"),
+    ("{0} phases; at most {1} are allowed", "{0} fases; se permiten {1} como máximo"),
+    (
+        "the phases have {0} bytes with their schemas; at most {1} are allowed",
+        "las fases tienen {0} bytes con sus esquemas; se permiten {1} como máximo",
+    ),
+    (
+        "the name of a phase has 1 to {0} letters, digits, `_` and `-`; not `{1}`",
+        "el nombre de una fase tiene de 1 a {0} letras, cifras, `_` y `-`; no `{1}`",
+    ),
+    ("a summary has keys or a rule, not both", "un resumen tiene claves o una regla, no ambas"),
+    (
+        "the input has {0} bytes; at most {1} are allowed",
+        "la entrada tiene {0} bytes; se permiten {1} como máximo",
+    ),
+    ("{0} checks; at most {1} are allowed", "{0} comprobaciones; se permiten {1} como máximo"),
+    ("the check is there twice", "la comprobación está dos veces"),
+    (
+        "the run is about to end, and does not go back any more",
+        "la ejecución está por terminar, y ya no vuelve atrás",
+    ),
+    (
+        "the inputs of its tasks have more than {0} bytes together",
+        "las entradas de sus tareas tienen más de {0} bytes juntas",
+    ),
+    ("the items are not known yet; {0}", "los elementos no se conocen todavía; {0}"),
+    (
+        "a list of at most {0} inputs is needed, one for each item",
+        "hace falta una lista de {0} entradas como máximo, una para cada elemento",
+    ),
+    ("{0} keys; at most {1} are allowed", "{0} claves; se permiten {1} como máximo"),
+    ("a key has 1 to {0} bytes", "una clave tiene de 1 a {0} bytes"),
+    ("`{0}` is there twice", "`{0}` está dos veces"),
+    ("a list is one reference, such as `{0}`", "una lista es una sola referencia, como `{0}`"),
+    (
+        "there is an item only where the phase has `for_each`",
+        "solo hay un elemento donde la fase tiene `for_each`",
+    ),
+    ("a phase cannot refer to itself", "una fase no puede referirse a sí misma"),
+    ("there is no phase `{0}` before this one", "no hay ninguna fase `{0}` antes de esta"),
+    ("{0} has {1} items; at most {2} are allowed", "{0} tiene {1} elementos; se permiten {2} como máximo"),
+    ("{0} is no list", "{0} no es una lista"),
+    ("there is no item {0}", "no hay ningún elemento {0}"),
+    ("`{0}`: more than {1} bytes", "`{0}`: más de {1} bytes"),
+    ("more than {0} bytes", "más de {0} bytes"),
+    ("there is no phase {0}; the phases are {1}", "no hay ninguna fase {0}; las fases son {1}"),
+    (
+        "the phase {0} has no completed checkpoint to go back to",
+        "la fase {0} no tiene un punto de control completo al que volver",
+    ),
+    (
+        "no phase comes before the first one, so that there is no checkpoint to go back to",
+        "ninguna fase precede a la primera, así que no hay un punto de control al que volver",
+    ),
+    (
+        "only pipelines are rolled back to a phase; tasks of plans are taken back one by one",
+        "solo los procesos vuelven a una fase; las tareas de los planes se retiran una por una",
+    ),
+    (
+        "{0} belongs to a phase: its phase goes on when its question is answered",
+        "{0} pertenece a una fase: su fase continúa cuando se responde su pregunta",
+    ),
+    (
+        "the value of this answer has at most 32 KiB; give a larger input another way",
+        "el valor de esta respuesta tiene 32 KiB como máximo; dé una entrada mayor de otra manera",
+    ),
     // Policies (crates/policy/src/check.rs, retry, aggregation).
     ("must be from 1 ms to 1 h, not {0} ms", "debe ser de 1 ms a 1 h, no {0} ms"),
     ("must be from {0} to {1}, not {2} ms", "debe estar entre {0} y {1}, no {2} ms"),
@@ -193,6 +283,7 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
         "the values of the references are too large together; refer to parts of the outputs",
         "los valores de las referencias son demasiado grandes juntos; refiérase a partes de las salidas",
     ),
+    ("there is no `{0}`", "no hay ningún `{0}`"),
     ("there is no output of the task `{0}`", "no hay ninguna salida de la tarea `{0}`"),
     ("`{0}` is not a placeholder; write {1}", "`{0}` no es un marcador; escriba {1}"),
     ("{0} may stand only in the value of fill", "{0} solo puede estar en el valor de fill"),

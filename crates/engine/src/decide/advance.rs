@@ -4,11 +4,12 @@ use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::ResultStatus;
 
 use super::turn::Turn;
-use super::{Refusal, cancel, child, references, settle, take_over};
+use super::{Refusal, WITHDRAWN, cancel, child, pause, question, references, settle, take_over};
 use crate::effect::Effect;
 use crate::fold::state::Phase;
 use crate::input::TaskRef;
 use crate::machine::Step;
+use crate::planted::{self, Fault};
 
 /// Asks the machine what comes next, and carries its steps out, until something is waited for.
 pub(super) fn advance(turn: &mut Turn<'_>) -> Result<(), Refusal> {
@@ -31,7 +32,10 @@ pub(super) fn advance(turn: &mut Turn<'_>) -> Result<(), Refusal> {
 fn end(turn: &mut Turn<'_>, error: Option<v1::Error>) -> Result<(), Refusal> {
     let wave = turn.state.waves.last();
     if wave.is_none_or(|wave| wave.tally.total() as usize >= wave.tasks.len()) {
-        let outcome = if error.is_some() { v1::RunOutcome::Failed } else { v1::RunOutcome::Cancelled };
+        let outcome = match &error {
+            Some(error) => turn.state.rules().outcome_when_aborted(error),
+            None => v1::RunOutcome::Cancelled,
+        };
         finish(turn, outcome, error);
     }
     Ok(())
@@ -69,6 +73,25 @@ pub(super) fn carry_out(turn: &mut Turn<'_>, steps: Vec<Step>) -> Result<bool, R
                 turn.emit(body);
                 turn.effect(Effect::KeepBrowser { worker });
                 goes_on = false;
+            }
+            Step::Ask(asked) => {
+                question::of_run(turn, *asked);
+                goes_on = false;
+            }
+            Step::Withdraw(question_id) => turn.emit(Body::QuestionAnswered(v1::QuestionAnswered {
+                question_id,
+                answer: WITHDRAWN.to_owned(),
+                ..v1::QuestionAnswered::default()
+            })),
+            Step::EndTasks(tasks, reason) => {
+                for task in tasks {
+                    if planted::is(Fault::RollbackKeepsLease) && turn.state.lease_of(task).is_some() {
+                        continue;
+                    }
+                    let ending = settle::cancelled(turn, task, reason)?;
+                    settle::settle_without_advance(turn, task, ending)?;
+                }
+                pause::release(turn)?;
             }
             Step::Wait => goes_on = false,
             Step::Finish { outcome, error } => {

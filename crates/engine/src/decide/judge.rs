@@ -8,8 +8,9 @@ use capataz_policy::severity::Severity;
 use super::Refusal;
 use crate::fold::state::RunState;
 use crate::input::TaskRef;
+use crate::machine;
 use crate::planted::{self, Fault};
-use crate::query::{Judgement, Purpose, UNJUDGED, Verdict};
+use crate::query::{Judgement, Purpose, Rule, UNJUDGED, Verdict};
 
 /// Violations that an error's message has.
 const SHOWN: usize = 3;
@@ -25,41 +26,75 @@ impl RunState {
         output: &v1::Payload,
     ) -> Option<Judgement> {
         let is_holder = self.lease_of(task) == Some((lease, worker));
-        if !is_holder || self.is_finished() {
+        let skipped = planted::is(Fault::VerdictSkippedAfterRestart) && self.leases_since_load == 0;
+        if !is_holder || self.is_finished() || skipped {
             return None;
         }
         let schemas: Vec<String> = self.rules().schemas_of(self, task).into_iter().cloned().collect();
-        let value = output.clone();
-        (!schemas.is_empty()).then_some(Judgement {
-            purpose: Purpose::Output { task, lease },
-            schemas,
-            value,
-        })
+        let rule = rule_of(self, task);
+        if schemas.is_empty() && rule.is_none() {
+            return None;
+        }
+        Some(Judgement { purpose: Purpose::Output { task, lease }, schemas, rule, value: output.clone() })
     }
 }
 
-/// What breaks the schemas of the output that the holder of a lease has given. Nothing: it counts.
+/// What is wanted of a task's output beside schemas.
+pub(super) fn rule_of(state: &RunState, task: TaskRef) -> Option<Rule> {
+    state.rules().checks_of(task).map(|checks| Rule {
+        checks: checks.into_iter().map(i32::from).collect(),
+        input: state.plan.task(task).and_then(|declared| declared.input.clone()),
+        attempt: state.activity(task).map_or(0, |activity| activity.attempt),
+    })
+}
+
+/// What was found of an output.
+#[derive(Default)]
+pub(super) struct Found {
+    /// None: the output counts.
+    pub(super) violations: Vec<SchemaViolation>,
+    /// The output as it counts, where it is another one than was given.
+    pub(super) value: Option<v1::Payload>,
+    pub(super) corrected: Option<v1::Payload>,
+}
+
+/// What was found of the output that the holder of a lease has given.
 ///
 /// # Errors
 /// [`Refusal::Unjudged`] where nobody has judged this very output.
-pub(super) fn violations(
+pub(super) fn found(
     state: &RunState,
     task: TaskRef,
     lease: u64,
     worker: &str,
     output: &v1::Payload,
     verdict: Option<&Verdict>,
-) -> Result<Vec<SchemaViolation>, Refusal> {
+) -> Result<Found, Refusal> {
     if planted::is(Fault::OutputNotJudged) {
-        return Ok(Vec::new());
+        return Ok(Found::default());
     }
     match state.output_to_judge(task, lease, worker, output) {
-        None => Ok(Vec::new()),
+        None => Ok(Found::default()),
         Some(judgement) => match verdict {
-            Some(verdict) if verdict.judged == judgement => Ok(verdict.violations.clone()),
+            Some(verdict) if verdict.judged == judgement => Ok(Found {
+                violations: verdict.violations.clone(),
+                value: verdict.value.clone(),
+                corrected: verdict.corrected.clone().filter(|_| !planted::is(Fault::CorrectionLost)),
+            }),
             _ => Err(Refusal::Unjudged),
         },
     }
+}
+
+/// Whether nobody could judge the output.
+pub(crate) fn is_unjudged(violations: &[SchemaViolation]) -> bool {
+    violations.iter().any(|violation| violation.rule == UNJUDGED)
+}
+
+/// What it means that nobody could judge an output: the work is done, and done again only where it may be.
+pub(crate) fn unjudged(error: v1::Error, is_once: bool) -> machine::Verdict {
+    let meaning = machine::Meaning::AttemptFailed { error, output: None, may_pass: is_once.then_some(false) };
+    machine::Verdict { record: Vec::new(), meaning }
 }
 
 /// The error of an output that breaks its schema.

@@ -22,7 +22,7 @@ pub(super) fn begin(turn: &mut Turn<'_>, context: v1::SessionContext) -> Result<
 /// Handles the answer to a query. An answer to a query that is not open changes nothing.
 pub(super) fn answered(turn: &mut Turn<'_>, query: QueryId, answer: QueryAnswer) -> Result<(), Refusal> {
     turn.refuse_finished()?;
-    let open = turn.state.open_query().map(|(open, _)| open);
+    let open = turn.state.open_query_id();
     let stale = crate::planted::is(crate::planted::Fault::StaleAnswerAccepted);
     if open != Some(query) && !(stale && open.is_some()) {
         return Err(Refusal::Outdated);

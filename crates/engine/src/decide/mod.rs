@@ -122,6 +122,11 @@ pub(crate) fn not_a_session(command: &Command) -> Refusal {
     let message = match command {
         Command::Propose(_) => "actions are proposed to interactive sessions only",
         Command::CloseBrowser => "only interactive sessions are closed; others are cancelled",
+        Command::RollBack { .. } => {
+            let message =
+                "only pipelines are rolled back to a phase; tasks of plans are taken back one by one";
+            return refuse_with(codes::CHECKPOINT_NOT_FOUND, message);
+        }
     };
     refuse_with(codes::SESSION_NOT_INTERACTIVE, message)
 }
@@ -165,6 +170,9 @@ fn dispatch(turn: &mut Turn<'_>, input: Input) -> Result<(), Refusal> {
             resolve::handle(turn, question_id, answer, request_id)
         }
         Input::Propose { action, request_id } => machine::command(turn, Command::Propose(action), request_id),
+        Input::RollbackPipeline { phase, request_id } => {
+            machine::command(turn, Command::RollBack { phase }, request_id)
+        }
         Input::CloseBrowser { request_id } => machine::command(turn, Command::CloseBrowser, request_id),
     }
 }

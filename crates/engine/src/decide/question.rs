@@ -95,15 +95,34 @@ pub(super) fn outcome(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refusal>
     Ok(())
 }
 
-/// The output that a person may name: what the worker of the lease has declared, else anything.
+/// The output that a person may name: what the kind wants of it or the worker of the lease has declared, else anything.
 fn output_of(state: &RunState, task: TaskRef) -> v1::AnswerType {
     let options = vec![SUCCEEDED.to_owned()];
-    match state.output_schema(task) {
+    match state.rules().schemas_of(state, task).first() {
         Some(schema) => {
-            v1::AnswerType { media_type: JSON_MEDIA_TYPE.to_owned(), options, schema: schema.clone() }
+            v1::AnswerType { media_type: JSON_MEDIA_TYPE.to_owned(), options, schema: (*schema).clone() }
+        }
+        // Only JSON can be judged.
+        None if state.rules().checks_of(task).is_some() => {
+            v1::AnswerType { media_type: JSON_MEDIA_TYPE.to_owned(), options, schema: String::new() }
         }
         None => v1::AnswerType { media_type: "*/*".to_owned(), options, schema: String::new() },
     }
+}
+
+/// Asks something about the run as a whole, which waits for the answer.
+pub(super) fn of_run(turn: &mut Turn<'_>, question: v1::Question) {
+    turn.emit(Body::QuestionAsked(Box::new(v1::QuestionAsked {
+        question: Some(v1::Question {
+            question_id: question_id(turn),
+            revision: FIRST_REVISION,
+            asked_at_ms: turn.now.wall.0,
+            ..question
+        }),
+        wave: None,
+        task: None,
+    })));
+    turn.effect(Effect::Hold);
 }
 
 fn ask(turn: &mut Turn<'_>, task: TaskRef, holder: Option<(u64, String)>, question: v1::Question) {

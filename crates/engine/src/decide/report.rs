@@ -58,12 +58,12 @@ pub(super) fn handle(
         }
         return Ok(());
     };
-    let violations = match &report {
-        Report::Completed(output) => judge::violations(turn.state, task, lease, &worker, output, None)?,
+    let found = match &report {
+        Report::Completed(output) => judge::found(turn.state, task, lease, &worker, output, None)?,
         Report::Judged(output, verdict) => {
-            judge::violations(turn.state, task, lease, &worker, output, Some(&**verdict))?
+            judge::found(turn.state, task, lease, &worker, output, Some(&**verdict))?
         }
-        Report::Failed(_) | Report::Cancelled(_) => Vec::new(),
+        Report::Failed(_) | Report::Cancelled(_) => judge::Found::default(),
     };
     let cancel = held.cancel.filter(|_| !planted::is(Fault::LateResultAfterCancelAccepted));
     turn.effect(Effect::Accept { task, lease });
@@ -74,10 +74,10 @@ pub(super) fn handle(
                 && turn.state.stop_reason().is_none()
                 && turn.declared(task)?.at_most_once =>
         {
-            match violations.is_empty() {
-                true => settle::complete(turn, task, Some(output), Some(lease)),
+            match found.violations.is_empty() {
+                true => settle::complete(turn, task, Some(found.value.unwrap_or(output)), Some(lease)),
                 false => {
-                    let error = judge::broken(&violations);
+                    let error = judge::broken(&found.violations);
                     settle::fail(turn, task, ResultStatus::Error, error, Some(lease))
                 }
             }
@@ -93,9 +93,9 @@ pub(super) fn handle(
         }
         (None, Report::Completed(output) | Report::Judged(output, _)) => {
             let rules = turn.state.rules();
-            let verdict = match violations.is_empty() {
-                true => rules.completed(turn.state, task, output, turn.now),
-                false => rules.rejected(turn.state, task, violations),
+            let verdict = match found.violations.is_empty() {
+                true => rules.completed(turn.state, task, found.value.unwrap_or(output), turn.now),
+                false => rules.rejected(turn.state, task, found.violations, found.corrected),
             };
             judged(turn, task, verdict, lease)
         }

@@ -6,6 +6,7 @@ use capataz_policy::aggregation::ResultStatus;
 use capataz_policy::lifecycle::TaskState;
 
 use super::deadline::{self, TERMINATE};
+use super::judge::rule_of as judge_rule;
 use super::question::{ABORT, FAILED, RETRY, SKIP, SUCCEEDED};
 use super::turn::Turn;
 use super::{Refusal, advance, cancel, pause, report, retry, settle};
@@ -28,7 +29,7 @@ impl RunState {
         match input {
             Input::Resolve { question_id, answer, .. } => open(self, question_id).and_then(|asked| {
                 judge(asked, answer)?;
-                match to_judge(asked, answer) {
+                match to_judge(self, asked, answer) {
                     None => Ok(()),
                     // That nobody has judged it yet is not a reason to refuse it.
                     Some(judgement) => passes(&judgement, answer).or_else(|refusal| match refusal {
@@ -51,23 +52,30 @@ impl RunState {
         }
         let asked = open(self, question_id).ok()?;
         judge(asked, answer).ok()?;
-        let judgement = to_judge(asked, answer)?;
+        let judgement = to_judge(self, asked, answer)?;
         matches!(passes(&judgement, answer), Err(Refusal::Unjudged)).then_some(judgement)
     }
 }
 
 /// The value that counts if this answer does, where the question has a schema: the one that is given, else the one that the
 /// question proposes, else null.
-fn to_judge(asked: &AskedQuestion, answer: &Answer) -> Option<Judgement> {
+fn to_judge(state: &RunState, asked: &AskedQuestion, answer: &Answer) -> Option<Judgement> {
     let question = &asked.question;
-    let takes = question.value.as_ref().filter(|takes| !takes.schema.is_empty())?;
+    let takes = question.value.as_ref()?;
+    // What a person says that a task has given back has to be what its kind wants.
+    let task = asked.task.filter(|_| question.purpose() == v1::QuestionPurpose::Outcome);
+    let rule = task.and_then(|task| judge_rule(state, task));
+    if takes.schema.is_empty() && rule.is_none() {
+        return None;
+    }
     if !takes.options.is_empty() && !takes.options.contains(&answer.option) {
         return None;
     }
     let value = answer.value.clone().or_else(|| question.proposed.clone()).unwrap_or_else(null);
     Some(Judgement {
         purpose: Purpose::Answer { question_id: question.question_id.clone(), revision: question.revision },
-        schemas: vec![takes.schema.clone()],
+        schemas: Some(takes.schema.clone()).filter(|schema| !schema.is_empty()).into_iter().collect(),
+        rule,
         value,
     })
 }
@@ -149,22 +157,26 @@ pub(super) fn handle(
     turn.refuse_finished()?;
     let asked = open(turn.state, &question_id)?;
     judge(asked, &given)?;
-    if let Some(judgement) = to_judge(asked, &given) {
+    let mut counted = None;
+    if let Some(judgement) = to_judge(turn.state, asked, &given) {
         passes(&judgement, &given)?;
+        counted = given.verdict.as_ref().and_then(|verdict| verdict.value.clone());
     }
+    turn.state.rules().judge_answer(&asked.question, &given)?;
     let revision = asked.question.revision;
     let outdated = given.revision.is_some_and(|given| given != revision);
     if outdated && !planted::is(Fault::OldRevisionAnswered) {
         return Err(Refusal::QuestionRevised { question_id, revision });
     }
     let (task, asked_at) = (asked.task, asked.asked_at);
+    let about = asked.question.clone();
     let at_deadline = task.filter(|_| asked.question.purpose() == v1::QuestionPurpose::Timeout);
     if let Some(task) = at_deadline {
         deadline::may(turn, task, &given.option)?;
     }
     let gives_up = answer_gives_up(turn, task, &given.option);
     let error = asked.question.error.clone().unwrap_or_default();
-    let value = given.value.clone().or_else(|| asked.question.proposed.clone());
+    let value = counted.or_else(|| given.value.clone()).or_else(|| asked.question.proposed.clone());
     let Answer { option: answer, value: given, .. } = given;
     turn.emit_request(Body::QuestionAnswered(v1::QuestionAnswered {
         question_id,
@@ -185,7 +197,13 @@ pub(super) fn handle(
     if !matches!(turn.state.phase, Phase::Running) {
         return advance::advance(turn);
     }
-    let Some(task) = task else { return advance::advance(turn) };
+    let Some(task) = task else {
+        let steps = turn.state.rules().person_answered(turn.state, &about, &answer, value.as_ref())?;
+        let request_seq = turn.request_seq();
+        advance::carry_out(turn, steps)?;
+        turn.set_request_seq(request_seq);
+        return advance::advance(turn);
+    };
     let asking =
         turn.state.activity(task).is_some_and(|activity| matches!(activity.step, Step::Asking { .. }));
     if asking {

@@ -23,6 +23,8 @@ pub enum Work {
     Ask(#[serde(with = "as_bytes::one")] v1::Ask),
     /// Validated and materialised, with its run's id filled in.
     Script(#[serde(with = "as_bytes::one")] Box<v1::Script>),
+    /// Validated and materialised ([`materialise_pipeline`](crate::materialise_pipeline)).
+    Pipeline(#[serde(with = "as_bytes::one")] v1::Pipeline),
 }
 
 /// What a run needs that is of a kind.
@@ -72,13 +74,14 @@ impl Work {
             Self::Plan(plan) => plan.encoded_len(),
             Self::Ask(ask) => ask.encoded_len(),
             Self::Script(script) => script.encoded_len(),
+            Self::Pipeline(pipeline) => pipeline.encoded_len(),
         }
     }
 
     /// The work of a run that has another id than was drawn for it: what was filled in with that id has the other one.
     pub fn rename_run(&mut self, drawn: &str, run_id: &str) {
         match self {
-            Self::Plan(_) => {}
+            Self::Plan(_) | Self::Pipeline(_) => {}
             Self::Ask(ask) => {
                 if ask.request_id.as_deref() == Some(drawn) {
                     ask.request_id = Some(run_id.to_owned());
@@ -100,6 +103,13 @@ impl Work {
             // Whether the agent of a spec is known is seen when the spec is called: another spec may answer instead.
             Self::Ask(ask) => needs.session.clone_from(&ask.session),
             Self::Script(_) => needs.add_browser(),
+            Self::Pipeline(pipeline) => {
+                needs.agents.extend(pipeline.phases.iter().map(|phase| phase.agent.clone()));
+                let input = pipeline.input.as_ref().and_then(|input| input.data.as_ref());
+                if let Some(v1::payload::Data::Blob(blob)) = input {
+                    needs.blobs.push(blob.clone());
+                }
+            }
         }
         needs
     }
@@ -184,6 +194,7 @@ pub fn start(seed: u64, request: StartRun, now: Wall) -> Result<(RunState, Decis
         Work::Plan(plan) => (v1::RunKind::Plan, Accepted::Plan(plan)),
         Work::Ask(ask) => (v1::RunKind::Ask, Accepted::Ask(ask)),
         Work::Script(script) => (v1::RunKind::Script, Accepted::Script(*script)),
+        Work::Pipeline(pipeline) => (v1::RunKind::Pipeline, Accepted::Pipeline(pipeline)),
     };
     let accepted = v1::Event {
         seq: 1,

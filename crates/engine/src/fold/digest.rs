@@ -27,6 +27,10 @@ pub(crate) fn rollback(task: TaskRef, cascade: bool) -> String {
     format!("rollback {task}{}", if cascade { " cascade" } else { "" })
 }
 
+pub(crate) fn rollback_pipeline(requested: &str) -> String {
+    format!("rollback to {requested:?}")
+}
+
 pub(crate) fn resolve(question_id: &str, answer: &str, value: Option<&v1::Payload>) -> String {
     match value {
         None => format!("resolve {question_id} {answer}"),

@@ -186,6 +186,11 @@ impl RunState {
             Body::TaskSettled(event) => self.settle(*event, at)?,
             Body::TaskReactivated(event) => self.reactivate(event, at)?,
             Body::TaskRolledBack(event) => self.roll_back(event, at)?,
+            Body::OutputRejected(event) => {
+                self.change(task(event.wave, event.task), |activity| {
+                    activity.input = event.input.or(activity.input.take());
+                })?;
+            }
             Body::PartialOutputKept(event) => {
                 self.change(task(event.wave, event.task), |activity| {
                     let Some(end) = &mut activity.end else { return };
@@ -305,7 +310,12 @@ impl RunState {
             | Body::ActionFailed(_)
             | Body::BrowserCloseRequested(_)
             | Body::BrowserClosed(_)
-            | Body::BrowserLost(_)) => {
+            | Body::BrowserLost(_)
+            | Body::PhaseStarted(_)
+            | Body::PhaseCompleted(_)
+            | Body::PhaseBlocked(_)
+            | Body::PhaseChanged(_)
+            | Body::PipelineRolledBack(_)) => {
                 let before = self.machine.changing_bytes();
                 let applied = self.machine.apply(body, at)?;
                 self.bytes.replace(before, self.machine.changing_bytes());

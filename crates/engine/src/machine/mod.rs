@@ -8,6 +8,7 @@
 //! fold and calls no rule.
 
 pub(crate) mod ask;
+pub(crate) mod pipeline;
 pub(crate) mod plan;
 pub(crate) mod script;
 
@@ -18,11 +19,12 @@ use capataz_policy::session::Progress;
 
 use crate::decide::{Ending, Refusal, judge};
 use crate::fold::state::{Moment, RunState, Timestamp};
-use crate::input::{QueryAnswer, TaskRef};
+use crate::input::{Answer, QueryAnswer, TaskRef};
 use crate::plan::Plan;
 use crate::query::{Query, QueryId};
 
 use ask::state::AskState;
+use pipeline::state::PipelineState;
 use plan::state::PlanState;
 use script::state::ScriptState;
 
@@ -32,6 +34,7 @@ pub(crate) enum Machine {
     Plan(PlanState),
     Ask(Box<AskState>),
     Script(Box<ScriptState>),
+    Pipeline(Box<PipelineState>),
 }
 
 /// What comes next in a run, in the words that the activity machine understands.
@@ -57,6 +60,12 @@ pub(crate) enum Step {
     Query(QueryId, Query),
     /// Record that the browser is closed and its state kept, and tell its worker so.
     KeepBrowser { body: Body, worker: String },
+    /// Ask a person something about the run, which waits for the answer.
+    Ask(Box<v1::Question>),
+    /// A question needs no answer any more.
+    Withdraw(String),
+    /// These tasks of the wave in work are ended at once, for this reason: whatever their workers say later is refused.
+    EndTasks(Vec<TaskRef>, v1::CancelReason),
     /// Something is in work, or somebody is waited for.
     Wait,
     /// The run has ended.
@@ -107,6 +116,10 @@ pub(crate) enum Command {
     /// Propose an action; validated, with every default filled in.
     Propose(Box<v1::Action>),
     CloseBrowser,
+    /// Go back to the newest completed checkpoint before this phase; before the one in work where it is empty.
+    RollBack {
+        phase: String,
+    },
 }
 
 /// The one interface of all kinds. Every answer is bounded, and none of them changes the state.
@@ -126,9 +139,25 @@ pub(crate) trait Kind {
         Vec::new()
     }
 
-    /// The meaning of an output that breaks its schemas.
-    fn rejected(&self, _: &RunState, _: TaskRef, violations: Vec<v1::SchemaViolation>) -> Verdict {
-        Verdict::attempt_failed(judge::broken(&violations))
+    /// What its kind wants to be checked of the output of a task beside schemas; `None` where outputs are neither corrected nor
+    /// changed.
+    fn checks_of(&self, _: TaskRef) -> Option<Vec<v1::OutputCheck>> {
+        None
+    }
+
+    /// The meaning of an output that breaks its schemas. `corrected` is what the next attempt is given then.
+    fn rejected(
+        &self,
+        run: &RunState,
+        task: TaskRef,
+        violations: Vec<v1::SchemaViolation>,
+        _corrected: Option<v1::Payload>,
+    ) -> Verdict {
+        let error = judge::broken(&violations);
+        match judge::is_unjudged(&violations) {
+            true => judge::unjudged(error, run.plan.task(task).is_some_and(|declared| declared.at_most_once)),
+            false => Verdict::attempt_failed(error),
+        }
     }
 
     /// The meaning of an answer by which the holder of the task's lease says that the work has failed.
@@ -177,6 +206,11 @@ pub(crate) trait Kind {
     /// The query that has no answer yet.
     fn open_query(&self, run: &RunState) -> Option<(QueryId, Query)>;
 
+    /// Its number alone, which is asked for more often.
+    fn open_query_id(&self, run: &RunState) -> Option<QueryId> {
+        self.open_query(run).map(|(query, _)| query)
+    }
+
     /// What follows from the answer to the open query.
     ///
     /// # Errors
@@ -191,6 +225,38 @@ pub(crate) trait Kind {
     /// # Errors
     /// The reason why the command cannot be carried out.
     fn command(&self, run: &RunState, command: Command, request_id: String) -> Result<Vec<Step>, Refusal>;
+
+    /// What follows from a person's answer to a question that is about no task.
+    ///
+    /// # Errors
+    /// Why it can be no answer.
+    fn person_answered(
+        &self,
+        _: &RunState,
+        _question: &v1::Question,
+        _answer: &str,
+        _value: Option<&v1::Payload>,
+    ) -> Result<Vec<Step>, Refusal> {
+        Ok(Vec::new())
+    }
+
+    /// What the kind has against an answer.
+    ///
+    /// # Errors
+    /// The reason why it can be none.
+    fn judge_answer(&self, _: &v1::Question, _: &Answer) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    /// The outcome of a run that aborts itself because of this error.
+    fn outcome_when_aborted(&self, _: &v1::Error) -> v1::RunOutcome {
+        v1::RunOutcome::Failed
+    }
+
+    /// Where the phases stand.
+    fn checkpoints(&self, _run_id: &str) -> Vec<v1::Checkpoint> {
+        Vec::new()
+    }
 
     /// The steps that follow when the machine's own deadline has passed.
     fn overdue(&self) -> Vec<Step>;
@@ -265,6 +331,10 @@ impl Machine {
                 let plan = Plan::undeclared(script.name.clone());
                 (Self::Script(Box::new(ScriptState::new(script))), plan)
             }
+            run_accepted::Work::Pipeline(pipeline) => {
+                let plan = Plan::undeclared(pipeline.name.clone());
+                (Self::Pipeline(Box::new(PipelineState::new(pipeline))), plan)
+            }
         })
     }
 
@@ -273,6 +343,7 @@ impl Machine {
             Self::Plan(plan) => plan,
             Self::Ask(ask) => &**ask,
             Self::Script(script) => &**script,
+            Self::Pipeline(pipeline) => &**pipeline,
         }
     }
 
@@ -282,6 +353,7 @@ impl Machine {
             Self::Plan(plan) => plan.apply(body),
             Self::Ask(ask) => ask.apply(body, at),
             Self::Script(script) => script.apply(body, at),
+            Self::Pipeline(pipeline) => pipeline.apply(body, at),
         }
     }
 
@@ -291,6 +363,7 @@ impl Machine {
             Self::Plan(_) => 0,
             Self::Ask(ask) => ask.bytes(),
             Self::Script(script) => script.bytes(),
+            Self::Pipeline(pipeline) => pipeline.bytes(),
         }
     }
 
@@ -300,13 +373,14 @@ impl Machine {
             Self::Plan(_) => 0,
             Self::Ask(ask) => ask.bytes(),
             Self::Script(script) => script.changing_bytes(),
+            Self::Pipeline(pipeline) => pipeline.changing_bytes(),
         }
     }
 
     /// When the machine's own time is over, while no activity is in work.
     pub(crate) fn due_at(&self) -> Option<Timestamp> {
         match self {
-            Self::Plan(_) | Self::Ask(_) => None,
+            Self::Plan(_) | Self::Ask(_) | Self::Pipeline(_) => None,
             Self::Script(script) => script.idle_at,
         }
     }
@@ -314,7 +388,7 @@ impl Machine {
     /// After how long of waiting for a person what the run has in memory elsewhere is put away. Milliseconds.
     pub(crate) fn keep_after(&self) -> Option<i64> {
         match self {
-            Self::Plan(_) | Self::Ask(_) => None,
+            Self::Plan(_) | Self::Ask(_) | Self::Pipeline(_) => None,
             Self::Script(script) => script.keep_after(),
         }
     }
@@ -376,6 +450,12 @@ impl RunState {
         self.rules().binding()
     }
 
+    /// Where the phases of a pipeline stand, for the run of this id; nothing of other kinds.
+    #[must_use]
+    pub fn checkpoints(&self, run_id: &str) -> Vec<v1::Checkpoint> {
+        self.rules().checkpoints(run_id)
+    }
+
     /// Blobs that a worker's answer names, in its payload or beside it.
     #[must_use]
     pub fn blobs_of(&self, output: &v1::Payload) -> Vec<v1::BlobRef> {
@@ -384,6 +464,14 @@ impl RunState {
             named.push(blob.clone());
         }
         named
+    }
+
+    /// The number of the query that waits for its answer.
+    pub(crate) fn open_query_id(&self) -> Option<QueryId> {
+        if !self.goes_on() {
+            return None;
+        }
+        self.rules().open_query_id(self)
     }
 
     /// The query that waits for its answer.
@@ -400,7 +488,7 @@ impl RunState {
     pub fn ask_query(&self) -> Option<(&v1::Ask, &v1::SessionContext)> {
         match &self.machine {
             Machine::Ask(ask) => Some((&ask.ask, &ask.context)),
-            Machine::Plan(_) | Machine::Script(_) => None,
+            Machine::Plan(_) | Machine::Script(_) | Machine::Pipeline(_) => None,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! replaced by a newer one.
 
 mod ask;
+mod pipeline;
 mod plan;
 mod script;
 mod session;
@@ -55,6 +56,7 @@ pub const STORIES: &[(&str, Story)] = &[
     ("session", session::log),
     ("session-of-any-json", session::log_of_any_json),
     ("session-of-plans", session::log_of_plans),
+    ("pipeline", pipeline::log),
     ("script", script::log),
     ("script-halted", script::log_of_a_halted_one),
     ("script-lost", script::log_of_a_lost_one),

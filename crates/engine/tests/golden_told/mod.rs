@@ -185,6 +185,17 @@ fn effect_in_words(effect: &Effect) -> String {
         Effect::Query { asked: Query::Route { spec, reason }, .. } => {
             format!("route to {spec:?}, {reason:?}")
         }
+        Effect::Query { query, asked: Query::Compose(asked) } => {
+            let given = asked.given.as_ref().map(payload);
+            format!(
+                "compose {} for {:?} of {:?}, given {given:?} ({})",
+                asked.template, asked.items, asked.for_each, query.0
+            )
+        }
+        Effect::Query { query, asked: Query::Summarize(asked) } => {
+            let outputs: Vec<Value> = asked.outputs.iter().map(payload).collect();
+            format!("summarize {:?} of {outputs:?} ({})", asked.keys, query.0)
+        }
         Effect::Child { task } => format!("hear of the run of {task}"),
         Effect::Finish => "finish".to_owned(),
         other => panic!("{other:?} is never outstanding"),

@@ -15,7 +15,7 @@ use super::condition::{Condition, Conditions};
 use super::reader::{Form, Reader};
 use super::target::Purpose;
 use crate::keys::{Chord, Modifier};
-use crate::page::{Offset, Query};
+use crate::page::{Offset, PAGE_MASK, Query};
 use crate::redact::MASK;
 
 const OPTIONS_MAX: usize = 256;
@@ -278,8 +278,8 @@ impl Reader<'_> {
         let options = options.map(|(index, option)| (format!("options[{index}]"), option));
         for (field, text) in masked.chain(options) {
             // A mask that was read from a page stands for something else, which nobody can type.
-            if text.contains(MASK) {
-                self.refuse(&field, "mask", format!("has {MASK}, which stands for what was masked"));
+            if let Some(mask) = [MASK, PAGE_MASK].into_iter().find(|mask| text.contains(mask)) {
+                self.refuse(&field, "mask", format!("has {mask}, which stands for what was masked"));
             }
         }
         if let Some(url) = &action.url

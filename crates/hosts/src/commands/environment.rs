@@ -151,7 +151,7 @@ impl fmt::Debug for Redactor {
 
 impl Redactor {
     /// Secrets of several lines are masked line by line as well: a log may show them indented.
-    fn new(secrets: &[String]) -> Self {
+    pub(super) fn new(secrets: &[String]) -> Self {
         let whole = secrets.iter().map(String::as_str);
         let lines = secrets.iter().flat_map(|secret| secret.lines()).map(str::trim);
         let needles = whole.chain(lines).filter(|needle| needle.len() >= SHORTEST_MASKED);
@@ -164,6 +164,15 @@ impl Redactor {
     /// Bytes of the longest secret: how far a cut must stay away from what is shown.
     pub(super) fn longest(&self) -> usize {
         self.needles.iter().map(Vec::len).max().unwrap_or(0)
+    }
+
+    /// How many bytes at the end of `text` may be the beginning of a secret.
+    pub(super) fn begun(&self, text: &[u8]) -> usize {
+        let of = |needle: &Vec<u8>| {
+            let mut lengths = (1..needle.len()).rev();
+            lengths.find(|length| needle.get(..*length).is_some_and(|begun| text.ends_with(begun)))
+        };
+        self.needles.iter().filter_map(of).max().unwrap_or(0)
     }
 
     /// Overwrites every secret with asterisks.

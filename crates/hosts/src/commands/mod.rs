@@ -17,6 +17,7 @@ mod outcome;
 mod run;
 mod serve;
 mod stderr;
+mod tail;
 
 pub use capataz_shim::{
     Abilities, AwaitOrphansError, Given, MAX_INPUT, ShimCommand, await_orphans, shim_main,
@@ -27,3 +28,4 @@ pub use outcome::{Output, ProcessOutcome};
 pub use run::{ProcessContext, ProgressUpdate, run};
 pub use serve::{PROCESS_HOST, ProcessAgents};
 pub use stderr::LOG_LIMIT;
+pub use tail::TAIL_LIMIT;

@@ -19,9 +19,10 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::agent::ProcessAgent;
-use super::environment::Environment;
+use super::environment::{Environment, Redactor};
 use super::outcome::{Ending, Observation, ProcessOutcome};
 use super::stderr::StderrReader;
+use super::tail::tail;
 use crate::port::SecretResolver;
 use crate::serve::Order;
 
@@ -58,14 +59,16 @@ impl fmt::Debug for ProcessContext {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgressUpdate {
     /// The latest line of its stderr, at most 1 KiB.
-    pub line: String,
+    pub line: Option<String>,
+    /// The end of its stdout, at most [`TAIL_LIMIT`](super::TAIL_LIMIT), without secrets.
+    pub tail: Option<String>,
 }
 
 /// Runs the agent's command once, with `input` (JSON) on its stdin, to its end.
 ///
 /// A cancel is SIGTERM to the command's group now, and SIGKILL after its grace. The sender of `orders` may be dropped:
 /// the command then runs to its own end. `progress` is called at most five times a second,
-/// with the latest line. Dropping the future kills the command with everything that it started; it may still be alive
+/// with the latest line and the end of the output. Dropping the future kills the command with everything that it started; it may still be alive
 /// for a moment then. Memory is bounded by the input (the shim holds what the command has not read yet), the agent's
 /// `max_output` and a few hundred KiB.
 pub async fn run(
@@ -103,9 +106,11 @@ pub async fn run(
         killed: false,
         seen: Observation::default(),
         stderr: StderrReader::new(secrets.clone()),
+        secrets: secrets.clone(),
         progress,
         progress_at: Instant::now(),
         line: None,
+        has_news: false,
     };
     watch.follow(shim, &mut orders).await;
     let observation = Observation { log: watch.stderr.into_log(), ..watch.seen };
@@ -140,10 +145,14 @@ struct Watch<'a, P> {
     killed: bool,
     seen: Observation,
     stderr: StderrReader,
+    secrets: Redactor,
     progress: P,
     /// When the next update may be given.
     progress_at: Instant,
+    /// The latest line of stderr.
     line: Option<String>,
+    /// True when something was read that no update has told.
+    has_news: bool,
 }
 
 impl<P: Fn(ProgressUpdate) + Send> Watch<'_, P> {
@@ -192,7 +201,7 @@ impl<P: Fn(ProgressUpdate) + Send> Watch<'_, P> {
                     None => orders_open = false,
                 },
                 () = at(self.kill_at) => self.kill(),
-                () = at(self.line.is_some().then_some(self.progress_at)) => self.give_progress(),
+                () = at(self.has_news.then_some(self.progress_at)) => self.give_progress(),
                 () = at(self.give_up_at) => {
                     tracing::warn!(agent = self.agent.name, "what the command started cannot be ended; going on without");
                     return;
@@ -259,6 +268,11 @@ impl<P: Fn(ProgressUpdate) + Send> Watch<'_, P> {
             return false;
         }
         self.seen.stdout.extend_from_slice(chunk);
+        if !self.has_news {
+            // A command that writes its result and ends gives no update.
+            self.has_news = true;
+            self.progress_at = self.progress_at.max(Instant::now() + PROGRESS_INTERVAL);
+        }
         true
     }
 
@@ -266,6 +280,7 @@ impl<P: Fn(ProgressUpdate) + Send> Watch<'_, P> {
         self.stderr.push(chunk);
         if let Some(line) = self.stderr.take_latest_line() {
             self.line = Some(line);
+            self.has_news = true;
             if Instant::now() >= self.progress_at {
                 self.give_progress();
             }
@@ -273,10 +288,10 @@ impl<P: Fn(ProgressUpdate) + Send> Watch<'_, P> {
     }
 
     fn give_progress(&mut self) {
-        if let Some(line) = self.line.take() {
-            self.progress_at = Instant::now() + PROGRESS_INTERVAL;
-            (self.progress)(ProgressUpdate { line });
-        }
+        self.has_news = false;
+        self.progress_at = Instant::now() + PROGRESS_INTERVAL;
+        let tail = tail(&self.seen.stdout, &self.secrets);
+        (self.progress)(ProgressUpdate { line: self.line.clone(), tail });
     }
 
     fn on_order(&mut self, order: Order) {

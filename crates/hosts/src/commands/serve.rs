@@ -5,16 +5,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use capataz_contracts::v1::{self, payload::Data};
-use capataz_contracts::validate::INLINE_MAX;
-use capataz_policy::codes::{self, Code};
-use capataz_store::{BlobHash, Millis, Store};
+use capataz_contracts::v1;
+use capataz_policy::codes;
+use capataz_store::Store;
 use tokio::sync::mpsc;
 
 use super::{Output, ProcessAgent, ProcessContext, ProcessOutcome, ProgressUpdate, run};
-use crate::patience::patiently;
+use crate::payloads;
 use crate::port::Clock;
-use crate::serve::{Answer, Order, Reporter, Serve};
+use crate::serve::{Answer, Order, Report, Reporter, Serve};
 
 /// Serves the process agents of the configuration.
 pub struct ProcessAgents {
@@ -47,6 +46,10 @@ impl ProcessAgents {
         Arc::new(Self { agents, context, store, clock })
     }
 
+    async fn payload(&self, output: Output) -> Result<v1::Payload, String> {
+        payloads::write(&self.store, output.media_type, output.bytes, (self.clock)()).await
+    }
+
     /// Runs the command of one assignment.
     async fn execute(
         &self,
@@ -58,11 +61,13 @@ impl ProcessAgents {
             let message = format!("agent {:?} is not configured any more", assignment.agent);
             return Answer::failed(codes::AGENT_COMMAND_NOT_STARTED, message);
         };
-        let input = match self.read_input(assignment.input).await {
+        let input = match payloads::read(&self.store, assignment.input, usize::MAX).await {
             Ok(input) => input,
             Err((code, message)) => return Answer::failed(code, message),
         };
-        let report = move |update: ProgressUpdate| reporter.say(update.line);
+        let report = move |ProgressUpdate { line: message, tail: partial_tail }| {
+            reporter.report(Report { message, partial_tail });
+        };
         match run(agent, &self.context, input, orders, report).await {
             ProcessOutcome::Completed { output, log } => match self.payload(output).await {
                 Ok(output) => Answer::Completed { output, log: text(&log) },
@@ -80,42 +85,6 @@ impl ProcessAgents {
                 Answer::Cancelled { partial_output, log: text(&log) }
             }
         }
-    }
-
-    /// # Errors
-    /// The code, and what is wrong. A store that cannot be read now is not a fault of the input.
-    async fn read_input(&self, input: Option<v1::Payload>) -> Result<Bytes, (Code, String)> {
-        match input.and_then(|input| input.data) {
-            None => Ok(Bytes::from_static(b"null")),
-            Some(Data::Inline(bytes)) => Ok(bytes),
-            Some(Data::Blob(blob)) => {
-                let unresolved = |message: String| (codes::INPUT_UNRESOLVED, message);
-                let hash: BlobHash = blob
-                    .blake3
-                    .parse()
-                    .map_err(|_| unresolved("the input's blob reference is not a hash".to_owned()))?;
-                let length = usize::try_from(blob.size).unwrap_or(usize::MAX);
-                match patiently(&self.store, move |store| store.read_blob(hash, 0, length)).await {
-                    Ok(Some(bytes)) => Ok(bytes),
-                    Ok(None) => Err(unresolved(format!("blob {} is gone", blob.blake3))),
-                    Err(error) => Err((codes::SERVICE_UNAVAILABLE, error.to_string())),
-                }
-            }
-        }
-    }
-
-    /// Inline where it is small, else a blob that is durable before anything names it.
-    async fn payload(&self, output: Output) -> Result<v1::Payload, String> {
-        let Output { media_type, bytes } = output;
-        if bytes.len() <= INLINE_MAX {
-            return Ok(v1::Payload { media_type, data: Some(Data::Inline(bytes)) });
-        }
-        let size = bytes.len() as u64;
-        let now = Millis((self.clock)());
-        let put = patiently(&self.store, move |store| store.put_blob(&bytes, now)).await;
-        let hash = put.map_err(|error| error.to_string())?;
-        let blob = v1::BlobRef::new(hash.to_string(), size);
-        Ok(v1::Payload { media_type, data: Some(Data::Blob(blob)) })
     }
 }
 

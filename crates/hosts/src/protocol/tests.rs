@@ -5,7 +5,7 @@ use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_respons
 use capataz_contracts::validate::INLINE_MAX;
 
 use super::{Input, Lease, Output, Protocol};
-use crate::serve::{Answer, Order};
+use crate::serve::{Answer, Order, Report};
 
 fn reference(token: u64) -> v1::LeaseRef {
     v1::LeaseRef { run_id: "run".to_owned(), wave: 1, task: 2, lease: token }
@@ -39,7 +39,7 @@ fn ack(token: u64) -> Output {
 
 fn says_progress(token: u64, message: &str) -> Output {
     let (lease, message) = (Some(reference(token)), Some(message.to_owned()));
-    Output::Say(Say::Progress(v1::Progress { lease, message, fraction: None, partial_output: None }))
+    Output::Say(Say::Progress(v1::Progress { lease, message, ..v1::Progress::default() }))
 }
 
 fn assignment(token: u64) -> v1::Assignment {
@@ -95,7 +95,10 @@ impl Worker {
     }
 
     fn reports(&mut self, token: u64, message: &str) -> Vec<Output> {
-        self.0.handle(Input::Progress(lease(token), message.to_owned()))
+        self.0.handle(Input::Progress(
+            lease(token),
+            Report { message: Some(message.to_owned()), partial_tail: None },
+        ))
     }
 
     fn loses_its_connection(&mut self) {

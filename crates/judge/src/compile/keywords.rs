@@ -11,6 +11,9 @@ use crate::schema::{Count, Kind, Place, Rule, Wanted};
 
 type Object = Map<String, Value>;
 
+/// Our own keyword beside `enum`: texts that are one of its values in lower case may be rewritten to it.
+const LOWERCASE: &str = "x-lowercase";
+
 impl<'s> Compiler<'s> {
     /// The rules of a subschema. Unknown keywords are remarks.
     pub(super) fn rules(&mut self, value: &'s Value, at: &At<'s>) -> Vec<Rule> {
@@ -66,7 +69,17 @@ impl<'s> Compiler<'s> {
         match keyword.name {
             "$ref" | "$dynamicRef" | "$recursiveRef" => self.reference(keyword),
             "type" => self.kinds(keyword).map(Rule::Type),
-            "enum" => self.values(keyword).map(Rule::OneOfValues),
+            "enum" => {
+                let lowers = object.get(LOWERCASE) == Some(&Value::Bool(true));
+                self.lowers |= lowers;
+                self.values(keyword).map(|allowed| Rule::OneOfValues { allowed, lowers })
+            }
+            LOWERCASE => {
+                if !keyword.value.is_boolean() {
+                    self.refuse(keyword, "true or false");
+                }
+                None
+            }
             "const" => Some(Rule::Constant(wanted(keyword.value))),
             "multipleOf" => self.number(keyword, true).map(Rule::MultipleOf),
             "minimum" => self.number(keyword, false).map(Rule::Minimum),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Number, Value};
 
-use super::Evaluation;
+use super::{Evaluation, address};
 use crate::number::{canonical, compare, is_integer, is_multiple, multiple_cost, same};
 use crate::report::{Segment, Sink, text_shown, value_shown};
 use crate::schema::{Kind, Rule, Wanted};
@@ -22,9 +22,11 @@ impl<'s, 'v> Evaluation<'s, 'v> {
                 let named: Vec<&str> = kinds.iter().map(|kind| named(*kind)).collect();
                 self.broken(sink, "type", &named.join(" or "), value);
             }
-            (Rule::OneOfValues(allowed), _) => {
+            (Rule::OneOfValues { allowed, lowers }, _) => {
                 self.spend_on(allowed.len());
-                if !allowed.iter().any(|allowed| self.is_wanted(allowed, value)) {
+                let is_one = allowed.iter().any(|allowed| self.is_wanted(allowed, value))
+                    || (*lowers && self.is_one_in_lower_case(allowed, value));
+                if !is_one {
                     let listed = allowed.iter().take(LISTED).map(|allowed| value_shown(&allowed.value));
                     let mut listed = listed.collect::<Vec<_>>().join(", ");
                     if allowed.len() > LISTED {
@@ -42,6 +44,18 @@ impl<'s, 'v> Evaluation<'s, 'v> {
             (_, Value::Object(_)) => self.assert_object(rule, value, sink),
             _ => {}
         }
+    }
+
+    /// Whether the text is one of these values in lower case, where that is what is asked for; then it is marked.
+    fn is_one_in_lower_case(&mut self, allowed: &[Wanted], value: &Value) -> bool {
+        let (Some(_), Value::String(text)) = (&self.marks, value) else { return false };
+        self.spend_on(allowed.len() + text.len() / 16);
+        let lower = text.to_lowercase();
+        let is_one = allowed.iter().any(|allowed| allowed.value.as_str() == Some(&lower));
+        if let Some(marks) = self.marks.as_mut().filter(|_| is_one) {
+            marks.push(address(value));
+        }
+        is_one
     }
 
     fn broken(&self, sink: &mut Sink, rule: &str, expected: &str, found: &Value) {

@@ -89,6 +89,12 @@ impl Default for AggregationPolicy {
 }
 
 impl AggregationPolicy {
+    /// Every task is worked on, whatever becomes of the others.
+    #[must_use]
+    pub const fn all_of_them() -> Self {
+        Self { kind: AggregationKind::ContinueAll, threshold: DEFAULT_THRESHOLD, stop_when_decided: false }
+    }
+
     /// Reads a policy. An absent or invalid field gets its default; `path` is the policy's place in its document.
     pub fn from_proto(policy: &v1::AggregationPolicy, path: &str, violations: &mut Vec<Violation>) -> Self {
         let fields = &mut Fields::of(path, violations);

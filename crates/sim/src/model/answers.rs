@@ -159,6 +159,7 @@ impl RunModel {
                 input,
                 Input::Retry { .. }
                     | Input::Rollback { .. }
+                    | Input::RollbackPipeline { .. }
                     | Input::Extend { .. }
                     | Input::Resolve { .. }
                     | Input::Propose { .. }
@@ -185,10 +186,12 @@ impl RunModel {
                 _ => false,
             },
             Refusal::BreaksSchema { .. } => match input {
-                Input::Resolve { question_id, answer, .. } => self
-                    .questions
-                    .get(question_id)
-                    .is_some_and(|question| question.is_typed && !passes(answer.value.as_ref())),
+                Input::Resolve { question_id, answer, .. } => {
+                    self.questions.get(question_id).is_some_and(|question| {
+                        question.is_typed && !passes(answer.value.as_ref())
+                            || question.about_phase && answer.value.is_some()
+                    })
+                }
                 _ => false,
             },
             Refusal::RequestReused { request_id } => self.requests.contains_key(request_id),
@@ -206,6 +209,7 @@ pub fn request_id(input: &Input) -> &str {
         | Input::Extend { request_id, .. }
         | Input::Retry { request_id, .. }
         | Input::Rollback { request_id, .. }
+        | Input::RollbackPipeline { request_id, .. }
         | Input::Resolve { request_id, .. }
         | Input::Propose { request_id, .. }
         | Input::CloseBrowser { request_id } => request_id,
@@ -230,6 +234,9 @@ fn carries_out(event: &v1::Event, input: &Input) -> bool {
         }
         (Input::Rollback { request_id, cascade, .. }, Some(Body::TaskRolledBack(body))) => {
             body.request_id == *request_id && body.cascade == *cascade
+        }
+        (Input::RollbackPipeline { request_id, phase }, Some(Body::PipelineRolledBack(body))) => {
+            body.request_id == *request_id && body.requested == *phase
         }
         (Input::Propose { request_id, action }, Some(Body::ActionProposed(body))) => {
             body.request_id == *request_id && body.action.as_ref() == Some(&**action)

@@ -9,6 +9,7 @@ use capataz_store::RunId;
 
 use super::Model;
 use super::log::{LeaseEnd, LeaseModel, RunModel};
+use super::settle::signature;
 use crate::invariant::{Invariant, Violation};
 
 /// Reads a reference; `None` where it names no run.
@@ -60,6 +61,16 @@ impl Model {
             }
             Frame::ResultRefused(refused) => told(self.may_refuse(worker, refused)),
         }
+    }
+
+    /// What subscribers see of a task's output comes from the worker that has its live lease.
+    pub fn check_progress(&self, frame: &v1::ProgressFrame) -> Result<(), Violation> {
+        let Some(tail) = &frame.partial_tail else { return Ok(()) };
+        let task = TaskRef { wave: frame.wave, task: frame.task };
+        let live = frame.run_id.parse().ok().and_then(|run| self.run(run)?.live(task));
+        let is_theirs =
+            live.is_some_and(|(token, lease)| *tail == format!("{{{}}}", signature(token, &lease.worker)));
+        Invariant::NoEffectBeforeCommit.check(is_theirs, || format!("subscribers are shown {frame:?}"))
     }
 
     /// A result is refused for a reason that the log shows.

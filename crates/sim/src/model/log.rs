@@ -1,6 +1,8 @@
 //! One run as its log tells it.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use bytes::Bytes;
 use capataz_contracts::v1::{self, event::Body, run_accepted::Work};
@@ -10,6 +12,7 @@ use capataz_store::RunId;
 use super::ask::AskModel;
 use super::deadline::DeadlineModel;
 use super::family::ChildModel;
+use super::pipeline::PipelineModel;
 use super::script::{Kind, ScriptModel};
 use crate::invariant::{Invariant, Violation};
 use crate::schemas::{declared_by, passes};
@@ -17,6 +20,10 @@ use crate::schemas::{declared_by, passes};
 /// A run, followed event by event.
 #[derive(Clone, Debug)]
 pub struct RunModel {
+    /// Leases under which workers gave what breaks its schema. A machine that is set back to a copy takes nothing of that back.
+    pub(super) broken: Rc<RefCell<BTreeSet<u64>>>,
+    /// Work was ended because the run goes back, which it says next.
+    pub(super) goes_back: bool,
     pub run: RunId,
     pub plan: v1::Plan,
     /// Sessions in which the run, or an ancestor, has its turn.
@@ -76,6 +83,8 @@ pub struct TaskModel {
     pub result: Option<ResultModel>,
     /// In this activation or an earlier one.
     pub was_settled: bool,
+    /// The grade with which a task of a phase has succeeded.
+    pub grade: Option<u64>,
     /// A person said that the work whose outcome was unknown is done.
     pub(super) vouched: bool,
     /// What it has given back, by that person or by the worker that came back too late.
@@ -127,8 +136,6 @@ pub struct LeaseModel {
     pub end: Option<LeaseEnd>,
     /// When it ended, by the run's own clock.
     pub ended_at: i64,
-    /// Its worker has given an output that breaks what the agent declares.
-    pub breaks_schema: bool,
     /// Its worker has said that it has begun.
     pub was_begun: bool,
 }
@@ -162,6 +169,8 @@ pub struct QuestionModel {
     pub proposed: Option<v1::Payload>,
     /// The value of an answer has to pass what the task's agent has declared.
     pub is_typed: bool,
+    /// It asks about a blocked phase.
+    pub about_phase: bool,
 }
 
 impl RunModel {
@@ -175,6 +184,9 @@ impl RunModel {
                 (Kind::Script(Box::new(ScriptModel::new(script))), v1::Plan::default())
             }
             Some(Work::Plan(plan)) => (Kind::Plan { has_turn: false }, plan),
+            Some(Work::Pipeline(pipeline)) => {
+                (Kind::Pipeline(Box::new(PipelineModel::new(pipeline))), v1::Plan::default())
+            }
             None => return Invariant::GaplessSeq.broken(format!("run {run} begins without work")),
         };
         let mut held_sessions = accepted.lineage.map_or_else(Vec::new, |lineage| lineage.sessions);
@@ -203,6 +215,8 @@ impl RunModel {
             last_at: event.at_ms,
             elapsed: 0,
             kind,
+            broken: Rc::default(),
+            goes_back: false,
             removed: false,
         })
     }
@@ -292,6 +306,7 @@ impl RunModel {
 
     fn body(&mut self, body: Body) -> Result<(), Violation> {
         self.aborts(&body)?;
+        self.goes_back_at_once(&body)?;
         match body {
             Body::RunAccepted(_) => Invariant::GaplessSeq.broken(self.at("accepted twice")),
             Body::WaveStarted(event) => self.wave_started(event.wave),
@@ -367,6 +382,12 @@ impl RunModel {
             Body::BrowserCloseRequested(event) => self.close_requested(event),
             Body::BrowserClosed(event) => self.browser_closed(&event),
             Body::BrowserLost(event) => self.browser_lost(event),
+            Body::PhaseStarted(event) => self.phase_started(event),
+            Body::OutputRejected(event) => self.output_rejected(&event),
+            Body::PhaseCompleted(event) => self.phase_completed(&event),
+            Body::PhaseBlocked(event) => self.phase_blocked(&event),
+            Body::PhaseChanged(event) => self.phase_changed(event),
+            Body::PipelineRolledBack(event) => self.pipeline_rolled_back(event),
         }
     }
 
@@ -389,7 +410,7 @@ impl RunModel {
             && self.waves.last().is_none_or(|before| before.finished == Some(true));
         let planned = match self.kind {
             Kind::Plan { has_turn } => has_turn || self.plan.session.is_none(),
-            Kind::Ask(_) | Kind::Script(_) => false,
+            Kind::Ask(_) | Kind::Script(_) | Kind::Pipeline(_) => false,
         };
         Invariant::WavesInOrder.check(in_order && planned, || self.at(format!("wave {wave} begins")))?;
         self.begin_wave();
@@ -439,12 +460,18 @@ impl RunModel {
             self.in_work(task)?.step = Step::Asking;
             self.end_lease(token, LeaseEnd::Asked);
         }
+        let about_phase = question.purpose == v1::QuestionPurpose::Phase as i32;
+        if about_phase {
+            let blocked = matches!(&self.kind, Kind::Pipeline(pipeline) if pipeline.is_blocked());
+            let text = self.at(format!("{} is asked of no blocked phase", question.question_id));
+            Invariant::PhasesInOrder.check(blocked && task.is_none(), || text)?;
+        }
         let schema = question.value.as_ref().map(|value| value.schema.as_str());
         let declared = match schema {
             Some(_) => task.and_then(|task| self.declared(task)).map(|task| declared_by(&task.agent)),
             None => None,
         };
-        Invariant::AnswersPassTheirSchema.check(schema == declared, || {
+        Invariant::AnswersPassTheirSchema.check(about_phase || schema == declared, || {
             format!("a question has the schema {schema:?}, not {declared:?}")
         })?;
         let asked = QuestionModel {
@@ -457,6 +484,7 @@ impl RunModel {
             revision: question.revision,
             proposed: question.proposed,
             is_typed: schema.is_some_and(|schema| !schema.is_empty()),
+            about_phase,
         };
         let text = self.at(format!("question {} at revision {}", question.question_id, asked.revision));
         Invariant::AnswersWhatIsAsked.check(asked.revision == 1, || text)?;

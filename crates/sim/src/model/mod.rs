@@ -13,6 +13,7 @@ mod keys;
 mod lifecycle;
 pub mod log;
 mod page;
+pub mod pipeline;
 mod policy;
 mod rollback;
 pub mod script;

@@ -7,6 +7,7 @@ use capataz_contracts::v1::{self, AfterFailure, BrowserActivity};
 use super::ask::AskModel;
 use super::log::{RunModel, Step, WaveModel, place};
 use super::page::{changes, once_only};
+use super::pipeline::PipelineModel;
 use crate::invariant::{Invariant, Violation};
 
 /// What a script has where it says nothing (CONTRACTS §3, policies).
@@ -25,6 +26,7 @@ pub enum Kind {
     },
     Ask(Box<AskModel>),
     Script(Box<ScriptModel>),
+    Pipeline(Box<PipelineModel>),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -527,7 +529,7 @@ impl RunModel {
         match &self.kind {
             Kind::Ask(ask) => ask.ask.session.as_deref(),
             Kind::Plan { .. } => self.plan.session.as_deref(),
-            Kind::Script(_) => None,
+            Kind::Script(_) | Kind::Pipeline(_) => None,
         }
     }
 

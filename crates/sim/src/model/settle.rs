@@ -5,6 +5,7 @@ use capataz_engine::TaskRef;
 use capataz_policy::aggregation::ResultStatus;
 
 use super::log::{LeaseEnd, LeaseModel, ResultModel, RunModel, Step, TaskModel, place};
+use super::pipeline;
 use super::policy::{Judged, same};
 use super::script::Kind;
 use crate::invariant::{Invariant, Violation};
@@ -43,10 +44,10 @@ impl RunModel {
             Some(token) => {
                 Invariant::SettledByLiveLease
                     .check(step == Step::Leased(token), || format!("{text}, {step:?}"))?;
-                let Some(lease) = self.leases.get(&token) else {
+                if !self.leases.contains_key(&token) {
                     return Invariant::SettledByLiveLease.broken(text);
-                };
-                let broken = lease.breaks_schema;
+                }
+                let broken = self.broken.borrow().contains(&token);
                 self.outputs_are_judged(task, event, broken)?;
                 let Some(lease) = self.leases.get(&token) else { return Ok(()) };
                 if success {
@@ -91,7 +92,14 @@ impl RunModel {
             self.failed(event.severity);
         }
         if event.status == v1::ResultStatus::Cancelled as i32 {
-            let wanted = self.ending.is_some() || self.waves.last().is_some_and(|wave| wave.decided);
+            let goes_back = self.is_pipeline()
+                && event
+                    .error
+                    .as_ref()
+                    .is_some_and(|error| error.message.ends_with("its phase was rolled back"));
+            self.goes_back |= goes_back;
+            let wanted =
+                goes_back || self.ending.is_some() || self.waves.last().is_some_and(|wave| wave.decided);
             Invariant::PolicyOutcome.check(wanted, || format!("{text}, and nothing cancelled it"))?;
         }
         self.enters(task, event.state)?;
@@ -103,6 +111,8 @@ impl RunModel {
         model.step = Step::Settled;
         model.was_settled = true;
         model.begun.clear();
+        self.note_grade(task, event.output.as_ref())?;
+        let model = self.in_work(task)?;
         model.result = Some(ResultModel { status: event.status, severity: event.severity });
         self.call_ended(event.output.as_ref(), event.error.as_ref(), Some(success))?;
         let direct = self.evaluate(event.wave).evaluation;
@@ -118,11 +128,11 @@ impl RunModel {
         event: &v1::TaskSettled,
         broken: bool,
     ) -> Result<(), Violation> {
-        let Some(declared) = self.declared(task).filter(|_| matches!(self.kind, Kind::Plan { .. })) else {
-            return Ok(());
-        };
+        let is_judged = matches!(self.kind, Kind::Plan { .. } | Kind::Pipeline(_));
+        let Some(declared) = self.declared(task).filter(|_| is_judged) else { return Ok(()) };
         let counted = event.status == v1::ResultStatus::Success as i32
-            && breaks(&declared.agent, event.output.as_ref());
+            && (breaks(&declared.agent, event.output.as_ref())
+                || self.is_pipeline() && pipeline::breaks(event.output.as_ref()));
         let refused = event.error.as_ref().is_some_and(is_of_schema) && !broken;
         Invariant::OutputsPassTheirSchema.check(!counted && !refused, || {
             self.at(format!("{task} of {:?} ends with {:?}, {:?}", declared.agent, event.output, event.error))
@@ -204,11 +214,14 @@ impl RunModel {
                 .is_some_and(ResultStatus::is_failure)
         };
         let expected = match (&self.ending, self.waves.last().and_then(|wave| wave.finished)) {
+            (Some(Some(error)), _) if self.is_pipeline() && error.code == "PHASE_BLOCKED" => {
+                v1::RunOutcome::Blocked
+            }
             (Some(Some(_)), _) => v1::RunOutcome::Failed,
             (None, Some(false)) if matches!(self.kind, Kind::Plan { .. }) => v1::RunOutcome::Failed,
             (Some(None), _) => v1::RunOutcome::Cancelled,
             (None, _) if !matches!(self.kind, Kind::Plan { .. }) => {
-                match self.ask_outcome().or(self.script_outcome()) {
+                match self.ask_outcome().or(self.script_outcome()).or(self.pipeline_outcome()) {
                     Some(outcome) => outcome,
                     None => {
                         return Invariant::WavesInOrder

@@ -115,6 +115,8 @@ pub(super) fn of_event(event: &v1::Event) -> i32 {
             _ => 0,
         },
         Some(Body::BrowserLost(_)) => v1::Severity::High as i32,
+        // A person has to decide.
+        Some(Body::PhaseBlocked(_)) => v1::Severity::High as i32,
         _ => 0,
     }
 }

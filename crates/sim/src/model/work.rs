@@ -60,7 +60,6 @@ impl RunModel {
             deadlines,
             end: None,
             ended_at: 0,
-            breaks_schema: false,
             was_begun: false,
         };
         self.leases.insert(event.lease, lease);
@@ -195,9 +194,11 @@ impl Model {
     /// A worker gives this as the output of its lease.
     pub fn gave(&mut self, run: RunId, task: TaskRef, token: u64, output: &v1::Payload) {
         let Some(model) = self.runs.get_mut(&run) else { return };
-        let broken = model.declared(task).is_some_and(|declared| breaks(&declared.agent, Some(output)));
-        if let Some(lease) = model.leases.get_mut(&token) {
-            lease.breaks_schema |= broken;
+        let of_phase = model.is_pipeline() && super::pipeline::breaks(Some(output));
+        let broken =
+            of_phase || model.declared(task).is_some_and(|declared| breaks(&declared.agent, Some(output)));
+        if broken {
+            model.broken.borrow_mut().insert(token);
         }
     }
 

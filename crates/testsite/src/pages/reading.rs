@@ -5,6 +5,16 @@ use super::{Page, page};
 pub(super) const PAGES: &[Page] = &[
     page("/plain", "Plain page", r#"<p>Nothing happens here.</p>"#),
     page(
+        "/locale",
+        "Languages",
+        r#"<p data-testid="said"></p>
+<script>
+const { locale, timeZone } = Intl.DateTimeFormat().resolvedOptions();
+const hour = new Date(Date.UTC(2026, 0, 15, 12)).getHours();
+document.querySelector('[data-testid=said]').textContent = [navigator.language, locale, timeZone, hour].join(' ');
+</script>"#,
+    ),
+    page(
         "/text",
         "Texts",
         "<p data-testid=\"spaced\">  white \n\t space  </p>

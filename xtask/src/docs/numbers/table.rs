@@ -21,6 +21,11 @@ pub(super) const WITHOUT_CONSTANT: &[&str] = &[
     "| calls of one spec for one text |",
 ];
 
+/// Where the limits of pipelines are.
+const PIPELINE: &str = "crates/contracts/src/validate/pipeline.rs";
+const PHASES: &str = "crates/shard/src/phases";
+const BLOCKED: &str = "crates/engine/src/machine/pipeline/blocked.rs";
+
 /// The numbers. A place is as wide as the name is unambiguous, so that code can move.
 pub(super) const NUMBERS: &[Number] = &[
     number(
@@ -94,6 +99,14 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/promises.md", "outputs or {250,000} values", "crates/engine/src/decide", "MAX_VALUES"),
     number("docs/limits.md", "at most 2 s apart | {18}", "crates/hosts/src/patience.rs", "ATTEMPTS"),
     number("docs/limits.md", "in a progress frame | {64 KiB}", "crates/contracts/src", "PARTIAL_MAX"),
+    number(
+        "docs/limits.md",
+        "in a progress frame | {200} characters",
+        "crates/shard/src/tail.rs",
+        "MOST_CHARACTERS",
+    ),
+    number("docs/limits.md", "characters, {3} lines", "crates/shard/src/tail.rs", "MOST_LINES"),
+    number("docs/limits.md", "that a worker shows itself | {1 KiB}", "crates/contracts/src", "LINE_MAX"),
     number("docs/limits.md", "a blob through BlobService | {64 MiB}", "crates", "MAX_BLOB"),
     number("docs/limits.md", "each from its first frame on | {4}", "crates", "UPLOADS"),
     number("docs/limits.md", "next frame of an upload | {30 s}", "crates/daemon/src", "NEXT_FRAME"),
@@ -221,6 +234,51 @@ pub(super) const NUMBERS: &[Number] = &[
         "PATTERNS_COMPILED_MAX",
     ),
     number("docs/limits.md", "has to pass a JSON Schema | {1 MiB},", "crates/judge/src", "JUDGED_MAX"),
+    number("docs/limits.md", "phases of a pipeline | {64} ", PIPELINE, "PHASES_MAX"),
+    number("docs/limits.md", "phases with their schemas | {1 MiB} ", PIPELINE, "PIPELINE_BYTES_MAX"),
+    number(
+        "docs/limits.md",
+        "a schema's file | {64 KiB} ",
+        "crates/contracts/src/pipeline_file.rs",
+        "SCHEMA_FILE_MAX",
+    ),
+    number("docs/limits.md", "input of a phase is made of | {32 KiB} ", PIPELINE, "PHASE_INPUT_MAX"),
+    number("docs/limits.md", "keys in a summary | {32} ", PIPELINE, "SUMMARY_KEYS_MAX"),
+    number("docs/limits.md", "the input of a run | {8 MiB};", PIPELINE, "PIPELINE_INPUT_MAX"),
+    number("docs/limits.md", "items of a phase | {1,000} ", PIPELINE, "PHASE_ITEMS_MAX"),
+    number("docs/limits.md", "tasks of one phase together | {16 MiB} ", PHASES, "INPUTS_MAX"),
+    number("docs/limits.md", "its summary, are made of | {16 MiB} of JSON", PHASES, "READ_MAX"),
+    number("docs/limits.md", "16 MiB of JSON, {1,000,000} values", PHASES, "VALUES_MAX"),
+    number("docs/limits.md", "that are inline, together | {512 KiB} ", PHASES, "INLINE_TOTAL"),
+    number("docs/limits.md", "an output of a phase | {1 MiB};", "crates/judge/src", "JUDGED_MAX"),
+    number("docs/limits.md", "given back with its violations | {16 KiB} ", PHASES, "OUTPUT_MAX"),
+    number("docs/limits.md", "the payload of a checkpoint | {32 KiB} ", PHASES, "CHECKPOINT_MAX"),
+    number("docs/limits.md", "payload of a blocked phase | {16},", BLOCKED, "TASKS_TOLD"),
+    number("docs/limits.md", "each with its newest {8} attempts", BLOCKED, "ATTEMPTS_TOLD"),
+    number(
+        "docs/limits.md",
+        "judged at once in one shard | {64} ",
+        "crates/shard/src/judging.rs",
+        "MAX_OPEN",
+    ),
+    number("docs/pipelines.md", "list of phases | required | 1 to {64} ", PIPELINE, "PHASES_MAX"),
+    number("docs/pipelines.md", "see [below](#references) | {32 KiB} ", PIPELINE, "PHASE_INPUT_MAX"),
+    number("docs/pipelines.md", "none | at most {1,000} items", PIPELINE, "PHASE_ITEMS_MAX"),
+    number("docs/pipelines.md", "none | at most {32} keys", PIPELINE, "SUMMARY_KEYS_MAX"),
+    number("docs/pipelines.md", "of 1 to {128} bytes each", PIPELINE, "KEY_MAX"),
+    number("docs/pipelines.md", "1 to {32} bytes |", PIPELINE, "VERSION_MAX"),
+    number("docs/pipelines.md", "unique; 1 to {64} letters", PIPELINE, "PHASE_NAME_MAX"),
+    number("docs/pipelines.md", "with their schemas | {1 MiB} ", PIPELINE, "PIPELINE_BYTES_MAX"),
+    number("docs/pipelines.md", "the input of the run | {8 MiB};", PIPELINE, "PIPELINE_INPUT_MAX"),
+    number("docs/pipelines.md", "are given together | {16 MiB} ", PHASES, "INPUTS_MAX"),
+    number("docs/pipelines.md", "an output | {1 MiB};", "crates/judge/src", "JUDGED_MAX"),
+    number("docs/pipelines.md", "a summary | {32 KiB} ", PHASES, "CHECKPOINT_MAX"),
+    number("docs/pipelines.md", "items of a phase | {1,000} ", PIPELINE, "PHASE_ITEMS_MAX"),
+    number("docs/pipelines.md", "with all violations, at most {64}.", "crates/judge/src", "REPORTED_MAX"),
+    number("docs/pipelines.md", "if it has more than {16 KiB} or", PHASES, "OUTPUT_MAX"),
+    number("docs/pipelines.md", "at most {16} tasks (`moreFailed`", BLOCKED, "TASKS_TOLD"),
+    number("docs/pipelines.md", "and of each the newest {8} attempts", BLOCKED, "ATTEMPTS_TOLD"),
+    number("docs/errors/CHECKPOINT_TOO_LARGE.md", "has at most {32 KiB} of JSON", PHASES, "CHECKPOINT_MAX"),
     number(
         "docs/limits.md",
         "JSON Schema | 1 MiB, at most {64} levels",
@@ -502,4 +560,74 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/internals/recovery.md", "wait {15 s} for", "crates/shard/src", "reattach_ms"),
     number("docs/internals/streams.md", "({8 MiB})", "crates/runtime/src", "ring_bytes"),
     number("docs/internals/decisions.md", "up to {10,000} times", "crates", "MAX_RECORDED_REFUSALS"),
+    number(
+        "docs/surfaces.md",
+        "where it has at least {5} % of the signals",
+        "crates/policy/src/surfaces/rules.rs",
+        "SIGNIFICANT_PERCENT",
+    ),
+    number(
+        "docs/surfaces.md",
+        "are the first {5} different paths",
+        "crates/policy/src/surfaces/summary.rs",
+        "SAMPLE_PATHS",
+    ),
+    number(
+        "docs/surfaces.md",
+        "where it has at least {1} % of the signals",
+        "crates/hosts/src/analysis/tree.rs",
+        "LEAST_PERCENT",
+    ),
+    number("docs/surfaces.md", "them, if it has at most {16}.", "crates/hosts/src/analysis/tree.rs", "SPLIT"),
+    number("docs/surfaces.md", "files as buckets, {8} at most", "crates/hosts/src/analysis/tree.rs", "FILES"),
+    number(
+        "docs/surfaces.md",
+        "There are at most {64} buckets",
+        "crates/hosts/src/analysis/tree.rs",
+        "BUCKETS_MAX",
+    ),
+    number(
+        "docs/surfaces.md",
+        "The {64} largest ones",
+        "crates/hosts/src/analysis/domains.rs",
+        "DOMAINS_MAX",
+    ),
+    number(
+        "docs/surfaces.md",
+        "At most {256} are given",
+        "crates/hosts/src/analysis/features.rs",
+        "FEATURES_MAX",
+    ),
+    number(
+        "docs/surfaces.md",
+        "each with at most {5} paths",
+        "crates/hosts/src/analysis/features.rs",
+        "EVIDENCE_MAX",
+    ),
+    number(
+        "docs/surfaces.md",
+        "each of the {5} largest domains",
+        "crates/hosts/src/analysis/narrative.rs",
+        "DOMAINS",
+    ),
+    number("docs/surfaces.md", "The first {100,000} are kept", "crates/cli/src/sources/mod.rs", "MAX_PATHS"),
+    number(
+        "docs/surfaces.md",
+        "that have {1 MiB} together",
+        "crates/cli/src/sources/mod.rs",
+        "MAX_PATH_BYTES",
+    ),
+    number("docs/surfaces.md", "{64} of them are read", "crates/cli/src/sources/mod.rs", "MAX_MANIFESTS"),
+    number(
+        "docs/surfaces.md",
+        "are read, {16 KiB} of each",
+        "crates/cli/src/sources/mod.rs",
+        "MAX_MANIFEST_BYTES",
+    ),
+    number(
+        "docs/surfaces.md",
+        "of each, {4 KiB} of a readme",
+        "crates/cli/src/sources/manifests.rs",
+        "MAX_README_BYTES",
+    ),
 ];

@@ -44,7 +44,7 @@ fn with(input: &Input, judged: Judgement, violations: &[&str]) -> Input {
     let violations = violations.iter().map(violation).collect();
     let mut input = input.clone();
     let Input::Resolve { answer, .. } = &mut input else { panic!() };
-    answer.verdict = Some(Box::new(Verdict { judged, violations }));
+    answer.verdict = Some(Box::new(Verdict::on(judged, violations)));
     input
 }
 
@@ -187,7 +187,7 @@ fn result(bench: &Bench, name: &str, output: &str, rules: &[&str]) -> Input {
         expected: "an integer".to_owned(),
         found: "\"x\"".to_owned(),
     };
-    let verdict = Verdict { judged, violations: rules.iter().map(violation).collect() };
+    let verdict = Verdict::on(judged, rules.iter().map(violation).collect());
     reported(task, lease, "w1", Report::Judged(output, Box::new(verdict)))
 }
 

@@ -129,7 +129,12 @@ impl Ledger {
                 self.stopping = true;
                 self.routing = false;
             }
-            Body::AskRouted(_) | Body::TransitionConsidered(_) => self.routing = false,
+            Body::AskRouted(_)
+            | Body::TransitionConsidered(_)
+            | Body::PhaseStarted(_)
+            | Body::PhaseBlocked(_)
+            | Body::PhaseCompleted(_)
+            | Body::PipelineRolledBack(_) => self.routing = false,
             Body::WaveStarted(_) => self.stopping = false,
             Body::TaskLeased(leased) => {
                 let task = TaskRef { wave: leased.wave, task: leased.task };
@@ -276,7 +281,7 @@ impl Ledger {
         assert_eq!(cancelled, self.cancelled, "cancels");
         assert_eq!(children, self.children.keys().copied().collect(), "runs that are waited for");
         assert_eq!(finished, self.finished);
-        assert_eq!(routing, self.routing, "a spec is looked for");
+        assert_eq!(routing, self.routing, "a query waits for its answer");
     }
 }
 

@@ -12,6 +12,7 @@ mod judged;
 mod largest;
 mod leases;
 mod ledger;
+mod pipelines;
 mod properties;
 mod questions;
 mod retries;
@@ -137,6 +138,12 @@ fn kind(event: &v1::Event) -> &'static str {
         Body::BrowserCloseRequested(_) => "browser_close_requested",
         Body::BrowserClosed(_) => "browser_closed",
         Body::BrowserLost(_) => "browser_lost",
+        Body::PhaseStarted(_) => "phase_started",
+        Body::OutputRejected(_) => "output_rejected",
+        Body::PhaseCompleted(_) => "phase_completed",
+        Body::PhaseBlocked(_) => "phase_blocked",
+        Body::PhaseChanged(_) => "phase_changed",
+        Body::PipelineRolledBack(_) => "pipeline_rolled_back",
     }
 }
 

@@ -15,7 +15,7 @@ use capataz_policy::lifecycle::{self, TaskState};
 use capataz_policy::retry;
 
 use super::{Binding, Command, Kind, Step, Verdict};
-use crate::decide::{Refusal, schedule_to_start_error};
+use crate::decide::{Refusal, not_a_session, schedule_to_start_error};
 use crate::fold::activity::End;
 use crate::fold::state::{Moment, RunState};
 use crate::input::{QueryAnswer, TaskRef};
@@ -195,6 +195,7 @@ impl Kind for ScriptState {
         match command {
             Command::Propose(action) => proposal::propose(self, run, *action, request_id),
             Command::CloseBrowser => proposal::close(self, request_id),
+            command @ Command::RollBack { .. } => Err(not_a_session(&command)),
         }
     }
 

@@ -180,12 +180,19 @@ fn a_mask_is_not_typed() {
     let fill = |value: &str| json!({"id": "a", "kind": "fill", "target": {"testid": "t"}, "value": value});
     check(fill("«secret»"), &[("value", "mask")]);
     check(fill("user «secret» 7"), &[("value", "mask")]);
+    // What the page itself has masked by its element.
+    check(fill("[redacted]"), &[("value", "mask")]);
+    check(fill("Card [redacted], and «secret»"), &[("value", "mask")]);
+    check(fill("redacted"), &[]);
     check(fill("${secret:PIN}"), &[]);
     let go = |url: &str| json!({"id": "a", "kind": "navigate", "url": url});
     check(go("https://example.com/?token=«secret»"), &[("url", "mask")]);
     let select =
         json!({"id": "a", "kind": "select", "target": {"testid": "t"}, "options": ["One", "«secret»"]});
     check(select, &[("options[1]", "mask")]);
+    check(go("https://example.com/?card=[redacted]"), &[("url", "mask")]);
+    let select = json!({"id": "a", "kind": "select", "target": {"testid": "t"}, "options": ["[redacted]"]});
+    check(select, &[("options[0]", "mask")]);
 }
 
 #[test]
@@ -341,6 +348,7 @@ fn what_is_typed_and_what_a_prompt_is_answered_with_are_texts_without_secrets() 
     check(with(prompted("Ben"), "dialogs", json!("dismiss")), &[("prompt_text", "fields")]);
     check(with(prompted("${secret:TOKEN}"), "dialogs", json!("accept")), &[("prompt_text", "secret")]);
     check(with(prompted("a «secret»"), "dialogs", json!("accept")), &[("prompt_text", "mask")]);
+    check(with(prompted("a [redacted]"), "dialogs", json!("accept")), &[("prompt_text", "mask")]);
     check(json!({"id": "a", "kind": "forward", "wait_until": "dom"}), &[]);
     check(json!({"id": "a", "kind": "forward", "url": "https://example.com/"}), &[("url", "fields")]);
 }

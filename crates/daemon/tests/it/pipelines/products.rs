@@ -1,0 +1,48 @@
+//! Checkpoints of a product, of all of its runs.
+
+use capataz_contracts::v1::pipeline_service_client::PipelineServiceClient;
+use capataz_contracts::v1::{self, CheckpointStatus};
+
+use super::{REVIEW, pipeline, start, statuses};
+use crate::support::{Harness, code_of};
+
+async fn listed(
+    harness: &Harness,
+    request: v1::ListCheckpointsRequest,
+) -> Result<v1::ListCheckpointsResponse, tonic::Status> {
+    let mut pipelines = PipelineServiceClient::new(harness.channel.clone());
+    Ok(pipelines.list_checkpoints(request).await?.into_inner())
+}
+
+fn of_product(product: &str, page_size: u32, page_token: String) -> v1::ListCheckpointsRequest {
+    let product_id = product.to_owned();
+    v1::ListCheckpointsRequest { product_id, page_size, page_token, ..v1::ListCheckpointsRequest::default() }
+}
+
+// S003-CP-06
+#[tokio::test]
+async fn the_checkpoints_of_a_product_are_those_of_its_runs_the_newest_first() {
+    let harness = Harness::start().await;
+    let _worker = harness.worker("w1", &["reader", "teller"]).await;
+    let of = |product: &str| v1::Pipeline { product_id: Some(product.to_owned()), ..pipeline(REVIEW) };
+    let first = start(&harness, of("shop")).await;
+    let _other = start(&harness, of("another")).await;
+    let second = start(&harness, of("shop")).await;
+
+    let all = listed(&harness, of_product("shop", 0, String::new())).await.unwrap();
+    let runs: Vec<&str> = all.checkpoints.iter().map(|checkpoint| checkpoint.run_id.as_str()).collect();
+    assert_eq!(runs, [&second, &second, &first, &first]);
+    assert!(all.checkpoints.iter().all(|checkpoint| checkpoint.product_id == "shop"));
+    let stand = statuses(&all.checkpoints);
+    assert_eq!((stand[1], stand[3]), (CheckpointStatus::Pending, CheckpointStatus::Pending));
+    assert_eq!((all.seq, all.next_page_token.as_str()), (0, ""));
+
+    let page = listed(&harness, of_product("shop", 1, String::new())).await.unwrap();
+    assert_eq!(page.checkpoints.len(), 2);
+    let rest = listed(&harness, of_product("shop", 1, page.next_page_token)).await.unwrap();
+    assert!(rest.checkpoints.iter().all(|checkpoint| checkpoint.run_id == first));
+
+    assert!(listed(&harness, of_product("nothing", 0, String::new())).await.unwrap().checkpoints.is_empty());
+    let both = v1::ListCheckpointsRequest { run_id: first, ..of_product("shop", 0, String::new()) };
+    assert_eq!(code_of(&listed(&harness, both).await.unwrap_err()), "VALIDATION_ERROR");
+}
