@@ -403,3 +403,13 @@ async fn an_input_that_cannot_be_made_blocks_its_phase_until_another_one_is_give
     worker.complete(&tell.lease, json(of!(1))).await;
     assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
 }
+
+#[tokio::test]
+async fn a_command_that_prints_no_json_is_tried_again_with_its_correction() {
+    let harness = with_reader(&["the sea", r#"{"title": "the sea"}"#]).await;
+    let mut worker = harness.worker("w1", &["teller"]).await;
+    start(&harness, given(REVIEW, of!({ "path": "src" }))).await;
+    worker.assignment().await;
+    let given = stdin(harness.folder.path());
+    assert_eq!(given[1]["correction"]["violations"][0]["rule"], "syntax", "{given:?}");
+}

@@ -518,3 +518,21 @@ fn a_run_that_is_about_to_end_does_not_go_back() {
     let bench = begin("a b").passes("a").given(&["1"]).lease("b", "w").cancel();
     assert_eq!(bench.goes_back("", "r").expect_rule().code, "CHECKPOINT_NOT_FOUND");
 }
+
+#[test]
+fn what_is_no_json_is_rejected_and_corrected_as_any_other_output() {
+    let bench = begin("a").given(&["{\"x\":1}"]).lease("a", "w").fails("a", "INVALID_OUTPUT");
+    let bench = bench.expect_kinds(&["output_rejected", "task_attempt_failed"]);
+    let bench = bench.after(500).tick().lease("a", "w");
+    let given: serde_json::Value = serde_json::from_str(&bench.input_of("a")).unwrap();
+    assert_eq!((&given["x"], &given["correction"]["attempt"]), (&1.into(), &1.into()));
+    assert_eq!(given["correction"]["violations"][0]["rule"], "syntax");
+    // Four attempts, and then it is blocked.
+    let mut bench = bench.fails("a", "INVALID_OUTPUT");
+    for delay in [1_500, 3_000] {
+        bench = bench.after(delay).tick().lease("a", "w").fails("a", "INVALID_OUTPUT");
+    }
+    assert_eq!(bench.statuses(), [Blocked]);
+    let told = bench.checkpoints()[0].error_message.clone().unwrap();
+    assert!(told.contains("expected JSON"), "{told}");
+}

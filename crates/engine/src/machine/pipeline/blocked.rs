@@ -137,8 +137,12 @@ pub(super) fn by(
         }),
         ..v1::Question::default()
     };
-    let blocked =
-        v1::PhaseBlocked { phase: number, error: Some(error), payload: Some(super::json(payload)), accepted };
+    let blocked = v1::PhaseBlocked {
+        phase: number,
+        error: Some(error),
+        payload: Some(super::json_text(payload)),
+        accepted,
+    };
     vec![Step::Record(Body::PhaseBlocked(blocked)), Step::Ask(Box::new(question))]
 }
 
@@ -195,7 +199,7 @@ fn changes(value: Option<&v1::Payload>) -> (Option<String>, Option<v1::Payload>)
     let Some(Data::Inline(bytes)) = value.and_then(|value| value.data.as_ref()) else { return (None, None) };
     let Ok(Value::Object(mut given)) = serde_json::from_slice::<Value>(bytes) else { return (None, None) };
     let agent = given.remove("agent").and_then(|agent| agent.as_str().map(str::to_owned));
-    (agent, given.remove("input").map(|input| super::json(input.to_string())))
+    (agent, given.remove("input").map(|input| super::json_text(input.to_string())))
 }
 
 /// The steps back to the checkpoint before this phase. What is at work or waits is ended first, so that its late results are
