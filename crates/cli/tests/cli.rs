@@ -508,7 +508,7 @@ fn what_the_daemon_refuses_is_told() {
     daemon.check(&["agents", "check", "echo"], 0, "1 of 1 names are known", "");
     daemon.check(&["agents", "check", "echo", "--lang", "es"], 0, "[OK] agente echo (utility)", "");
     daemon.check(&["agents", "check", "ecco", "--json"], 1, "\"can_proceed\":false", "");
-    daemon.check(&["agents", "list"], 0, "echo             utility", "");
+    daemon.check(&["agents", "list"], 0, "echo                            utility", "");
     daemon.check(&["runs", "show", "ffffffff-ffff-7fff-bfff-ffffffffffff"], 1, "", "RUN_NOT_FOUND");
     daemon.check(&["runs", "show", "zzz"], 1, "", "begins or ends with \"zzz\"");
 }
