@@ -191,6 +191,10 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
         "ninguna fase precede a la primera, así que no hay un punto de control al que volver",
     ),
     (
+        "checkpoints are those of a run or of a product, not both",
+        "los puntos de control son de una ejecución o de un producto, no de ambos",
+    ),
+    (
         "only pipelines are rolled back to a phase; tasks of plans are taken back one by one",
         "solo los procesos vuelven a una fase; las tareas de los planes se retiran una por una",
     ),
