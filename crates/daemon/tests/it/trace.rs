@@ -238,11 +238,11 @@ async fn a_daemon_outlives_its_trace() {
     };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trace");
-    let limit = idle + 4_000;
+    let limit = idle + 16_000;
     let trace = Trace { file: file.clone(), limit };
     let harness = Harness::start_in(folder, |config| config.trace = Some(trace)).await;
     let mut worker = harness.worker("w1", &["a"]).await;
-    for _ in 0..10 {
+    for _ in 0..60 {
         let run = harness.start_run(one_wave(&["a"])).await;
         let assigned = worker.assignment().await;
         worker.complete(&assigned.lease, payload(json!(1))).await;
@@ -251,6 +251,7 @@ async fn a_daemon_outlives_its_trace() {
     drop(worker);
     let _folder = harness.stop().await;
     let bytes = std::fs::metadata(&file).unwrap().len();
-    assert!((limit - 2_000..=limit).contains(&bytes), "{bytes} of {limit}");
+    // It holds whole records only: it stops before the first that does not fit.
+    assert!((idle / 2..=limit).contains(&bytes), "{bytes} of {limit}, {idle} of them idle");
     assert_same(&file, 5);
 }
