@@ -178,7 +178,7 @@ async fn diff(daemon: &Daemon, before: &Moment, after: &Moment, out: &mut Output
         Ok::<_, Failure>(printed.get_mut("checkpoints").map(serde_json::Value::take).unwrap_or_default())
     };
     let (left, right) = (read(before).await?, read(after).await?);
-    time_travel::tell(&left, &right, out)
+    time_travel::tell(&left, &right, None, out)
 }
 
 fn checkpoints(run_id: &str, response: &v1::ListCheckpointsResponse, out: &mut Output) -> Outcome {

@@ -46,42 +46,21 @@ pub async fn diff(daemon: &Daemon, before: &Moment, after: &Moment, all: bool, o
         leave_out_own(&mut left);
         leave_out_own(&mut right);
     }
-    // One more than is shown tells that there are more.
-    let mut found = differences(&left, &right, MAX_SHOWN + 1);
-    let more = found.len() > MAX_SHOWN;
-    found.truncate(MAX_SHOWN);
-    let exit = if found.is_empty() { Exit::Ok } else { Exit::Failed };
-    if out.json {
-        let told = |at: &Difference<'_>| json!({ "path": at.path, "before": at.left, "after": at.right });
-        let found: Vec<Value> = found.iter().map(told).collect();
-        out.document(&json!({ "differences": found, "more": more }));
-        return Ok(exit);
-    }
     let named = |id: &str, at: Option<u64>| match at {
         Some(at) => format!("{id}@{at}"),
         None => id.to_owned(),
     };
-    let words = &words().time_travel;
-    if found.is_empty() {
-        out.line(words.same);
-    } else {
-        out.line(&format!("--- {}", named(&before_id, before.at)));
-        out.line(&format!("+++ {}", named(&after_id, after.at)));
-    }
-    for Difference { path, left, right } in found {
-        show(&path, left.map(Value::to_string), right.map(Value::to_string), out);
-    }
-    if more {
-        out.note(&fill(words.more, &[&MAX_SHOWN.to_string()]));
-    }
-    if is_partial {
-        out.note(words.left_aside);
+    let names = [named(&before_id, before.at), named(&after_id, after.at)];
+    let exit = tell(&left, &right, Some(&names), out)?;
+    if is_partial && !out.json {
+        out.note(words().time_travel.left_aside);
     }
     Ok(exit)
 }
 
-/// Tells in what two values differ. Exit code 0 where they do not.
-pub fn tell(left: &Value, right: &Value, out: &mut Output) -> Outcome {
+/// Tells in what two values differ, under the names that they have. Exit code 0 where they do not.
+pub fn tell(left: &Value, right: &Value, names: Option<&[String; 2]>, out: &mut Output) -> Outcome {
+    // One more than is shown tells that there are more.
     let mut found = differences(left, right, MAX_SHOWN + 1);
     let more = found.len() > MAX_SHOWN;
     found.truncate(MAX_SHOWN);
@@ -95,6 +74,9 @@ pub fn tell(left: &Value, right: &Value, out: &mut Output) -> Outcome {
     let words = &words().time_travel;
     if found.is_empty() {
         out.line(words.same);
+    } else if let Some([before, after]) = names {
+        out.line(&format!("--- {before}"));
+        out.line(&format!("+++ {after}"));
     }
     for Difference { path, left, right } in found {
         show(&path, left.map(Value::to_string), right.map(Value::to_string), out);
