@@ -219,10 +219,17 @@ impl Shard {
         }
     }
 
+    /// Where the worker is now: it may have come back over another connection since it said its result.
+    fn connection_of(&self, waiting: &WaitingOutput) -> ConnectionId {
+        let (run, task, token) = waiting.key();
+        self.leases.connection_of(run, task, token).unwrap_or(waiting.connection)
+    }
+
     /// The worker's result needs no verdict any more.
     fn hear_unjudged(&mut self, number: u64) {
         let Some(waiting) = self.judging.take_output(QueryId(number)) else { return };
-        let WaitingOutput { connection, worker, lease, output, log, usage } = waiting;
+        let connection = self.connection_of(&waiting);
+        let WaitingOutput { worker, lease, output, log, usage, .. } = waiting;
         let run = lease.run;
         self.report(connection, &worker, lease, Report::Completed(output), log, usage);
         self.arm(run);
@@ -243,7 +250,8 @@ impl Shard {
         let Some(waiting) = self.judging.take_output(query) else { return };
         self.judging.open_outputs = self.judging.open_outputs.saturating_sub(1);
         self.judge_next();
-        let WaitingOutput { connection, worker, lease, output, log, usage } = waiting;
+        let connection = self.connection_of(&waiting);
+        let WaitingOutput { worker, lease, output, log, usage, .. } = waiting;
         let run = lease.run;
         self.report(connection, &worker, lease, Report::Judged(output, Box::new(verdict)), log, usage);
         // Its deadlines stood still.

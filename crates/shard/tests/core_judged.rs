@@ -35,6 +35,8 @@ struct World {
     touched: Option<Touched>,
     /// What is to be written is lost.
     disk_is_away: bool,
+    /// What is to be written is written, and nobody hears of it.
+    word_is_lost: bool,
 }
 
 impl World {
@@ -69,6 +71,7 @@ impl World {
             frames: Vec::new(),
             touched: None,
             disk_is_away: false,
+            word_is_lost: false,
         };
         world.hears(Input::Recovered { shard: SHARD, recovered });
         world.connects(1, SCHEMA);
@@ -77,10 +80,15 @@ impl World {
     }
 
     fn connects(&mut self, connection: u64, schema: &str) {
+        self.connects_with(connection, schema, Vec::new());
+    }
+
+    /// The worker comes, and says which leases it has.
+    fn connects_with(&mut self, connection: u64, schema: &str, held: Vec<v1::LeaseRef>) {
         let agent =
             v1::Agent { name: "a".to_owned(), output_schema: schema.to_owned(), ..v1::Agent::default() };
-        let hello =
-            v1::Hello { worker_id: "w".to_owned(), agents: vec![agent], slots: 1, ..v1::Hello::default() };
+        let worker_id = "w".to_owned();
+        let hello = v1::Hello { worker_id, agents: vec![agent], slots: 1, held, ..v1::Hello::default() };
         self.hears(Input::Frame { connection: ConnectionId(connection), frame: Say::Hello(hello) });
     }
 
@@ -106,7 +114,11 @@ impl World {
         }
         if !appends.is_empty() && !self.disk_is_away {
             let outcomes = self.writer.commit(&appends).unwrap();
-            self.hears(Input::Committed { shard: SHARD, outcomes });
+            self.hears(if self.word_is_lost {
+                Input::CommitFailed { shard: SHARD }
+            } else {
+                Input::Committed { shard: SHARD, outcomes }
+            });
         }
     }
 
@@ -125,13 +137,18 @@ impl World {
         self.asks(Request::Command { run: self.run, if_seq, input: Box::new(input) })
     }
 
-    /// The worker says that it is done.
-    fn completes(&mut self, connection: u64, output: &str) {
-        let lease = self.frames.iter().rev().find_map(|frame| match frame {
+    /// What the worker was given last.
+    fn lease(&self) -> Option<v1::LeaseRef> {
+        self.frames.iter().rev().find_map(|frame| match frame {
             Frame::Assignment(assignment) => assignment.lease.clone(),
             _ => None,
-        });
-        let completed = v1::Completed { lease, output: Some(json(output)), ..v1::Completed::default() };
+        })
+    }
+
+    /// The worker says that it is done.
+    fn completes(&mut self, connection: u64, output: &str) {
+        let completed =
+            v1::Completed { lease: self.lease(), output: Some(json(output)), ..v1::Completed::default() };
         self.hears(Input::Frame { connection: ConnectionId(connection), frame: Say::Completed(completed) });
     }
 
@@ -350,6 +367,27 @@ fn a_result_whose_verdict_comes_while_the_shard_is_read_again_is_heard_afterward
     assert!(world.touched.as_ref().is_some_and(|touched| touched.runs.contains(&world.run)));
     world.claimed_again();
     assert!(world.was_accepted());
+    assert_eq!(world.outcome(), Some(v1::RunOutcome::Succeeded));
+}
+
+#[test]
+fn a_result_of_a_worker_that_has_come_back_meanwhile_is_answered_where_the_worker_is_now() {
+    let mut world = World::leased();
+    world.completes(1, "7");
+    let (query, judged) = world.asked_for();
+    let held = world.lease().into_iter().collect();
+    world.hears(Input::Disconnected { connection: ConnectionId(1) });
+    world.connects_with(2, SCHEMA, held);
+    // The result is durable, but nobody hears of that: the shard reads what it has.
+    world.word_is_lost = true;
+    world.judged(query, judged, true);
+    assert!(!world.was_accepted());
+    world.word_is_lost = false;
+    world.claimed_again();
+    assert!(!world.frames.iter().any(|frame| matches!(frame, Frame::LeaseRevoked(_))), "{:?}", world.frames);
+    // The run is over by that.
+    let Some(Frame::ResultRefused(refused)) = world.frames.last() else { panic!("{:?}", world.frames) };
+    assert_eq!(refused.reason(), v1::RefusalReason::AlreadySettled);
     assert_eq!(world.outcome(), Some(v1::RunOutcome::Succeeded));
 }
 
