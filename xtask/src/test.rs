@@ -14,6 +14,9 @@ use crate::{Outcome, chromium, codegen, docs, layers};
 /// The number of concurrent browser tests without nextest; with nextest, `.config/nextest.toml` sets it.
 const BROWSERS: &str = "--test-threads=2";
 
+/// Everything is built as tests are, so that nothing is built twice.
+const AS_TESTED: &str = "--profile=test";
+
 /// Runs the checks. `install` installs a missing Chromium; `packages` limits building and testing to these packages, an
 /// empty list means all.
 pub fn run(install: bool, packages: &[String]) -> Outcome {
@@ -44,10 +47,10 @@ pub fn run(install: bool, packages: &[String]) -> Outcome {
         Ok(())
     })?;
     timed("clippy", &mut || {
-        cargo_in_scope(&["clippy"], &["--all-targets", "--locked", "--", "--deny", "warnings"])
+        cargo_in_scope(&["clippy", AS_TESTED], &["--all-targets", "--locked", "--", "--deny", "warnings"])
     })?;
     // Some tests start these programs.
-    timed("programs", &mut || cargo_in_scope(&["build"], &["--bins", "--examples", "--locked"]))?;
+    timed("programs", &mut || cargo_in_scope(&["build", AS_TESTED], &["--bins", "--examples", "--locked"]))?;
     let (mut skipped, mut themselves) = (Vec::new(), Vec::new());
     timed("tests", &mut || {
         if !with_browser {
