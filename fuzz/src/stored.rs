@@ -139,6 +139,7 @@ fn append(run: u128, first_seq: u64) -> Append {
         labels: Default::default(),
         created_at: Millis(0),
         key: None,
+        past: None,
     };
     Append {
         run: RunId(uuid::Uuid::from_u128(run)),

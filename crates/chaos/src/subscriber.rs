@@ -106,7 +106,7 @@ fn take(
     events: &mut Vec<SubscriberRecord>,
 ) -> Outcome<()> {
     match delivery {
-        Some(Ok(Delivery::Event { run_id, event, cursor })) => {
+        Some(Ok(Delivery::Event { run_id, event, cursor, .. })) => {
             let (seq, hash) = (event.seq, hash(&event));
             events.push(SubscriberRecord::Event { run: run_id, seq, hash, cursor: cursor.to_vec() });
             Ok(())

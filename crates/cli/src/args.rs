@@ -22,7 +22,7 @@ pub use errors::ErrorsCommand;
 pub use pipelines::{PipelineCommand, PipelineRunArgs};
 pub use router::{AskArgs, EvalArgs, LintArgs, RouterCommand};
 pub use runs::{
-    AgentsCommand, CancelArgs, ContinueArgs, ExtendArgs, ListArgs, Moment, ReportArgs, ResolveArgs,
+    AgentsCommand, CancelArgs, ContinueArgs, ExtendArgs, ForkArgs, ListArgs, Moment, ReportArgs, ResolveArgs,
     RunsCommand, WatchArgs,
 };
 pub use sessions::{RepairArgs, STATE, SessionsArgs, SessionsCommand, StateArgs};

@@ -5,6 +5,7 @@
 
 mod served;
 
+use std::path::Path;
 use std::process::{Command, Output};
 
 use capataz_contracts::v1;
@@ -37,6 +38,71 @@ fn document(output: &Output) -> Value {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Agents that leave a line in a file of theirs for each task that they do.
+fn agents_that_append(folder: &Path) -> String {
+    let agent = |name: &str| {
+        let file = folder.join(format!("{name}.txt"));
+        format!(
+            "[[agents]]\nname = \"{name}\"\ncommand = [\"tee\", \"-a\", {:?}]\n",
+            file.display().to_string()
+        )
+    };
+    agent("build") + &agent("deploy")
+}
+
+#[tokio::test]
+async fn a_fork_does_what_comes_after_the_event_and_nothing_of_what_came_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let daemon = Served::start(folder.path(), &agents_that_append(folder.path()));
+    let client = daemon.client().await;
+    let task = |name: &str| {
+        let data = v1::payload::Data::Inline(format!("\"{name}\"\n").into());
+        let input = v1::Payload { media_type: "application/json".to_owned(), data: Some(data) };
+        let task = v1::Task {
+            name: name.to_owned(),
+            agent: name.to_owned(),
+            input: Some(input),
+            ..v1::Task::default()
+        };
+        v1::Wave { tasks: vec![task], ..v1::Wave::default() }
+    };
+    let plan = v1::Plan {
+        name: "p".to_owned(),
+        waves: ["build", "deploy"].map(task).to_vec(),
+        ..v1::Plan::default()
+    };
+    let base = client.execute_run(v1::StartRunRequest::of_plan(plan), None).await.unwrap().run_id;
+
+    // The newest event that may be: `deploy` is at work.
+    let forked = runs(&daemon, &["fork", &base]);
+    assert_eq!(forked.status.code(), Some(0), "{}", text(&forked.stderr));
+    let told = text(&forked.stderr);
+    let (_, seq) = told.split_once("Going on from event ").expect("it is told where");
+    let seq: u64 = seq.split(' ').next().unwrap().parse().unwrap();
+    assert!(told.contains(&format!("Going on from event {seq} of {base}.")), "{told}");
+    let lines = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap().lines().count();
+    assert_eq!((lines("build.txt"), lines("deploy.txt")), (1, 2));
+
+    let shown = document(&runs(&daemon, &["show", "latest", "--json"]));
+    assert_eq!(shown["forked_from"], json!({ "run_id": base, "seq": seq }));
+    let fork = shown["run_id"].as_str().unwrap();
+    let page = text(&runs(&daemon, &["show", fork]).stdout);
+    assert!(page.contains(&format!("{base}, event {seq}")), "{page}");
+    let alike = runs(&daemon, &["diff", &format!("{base}@{seq}"), &format!("{fork}@{seq}")]);
+    assert_eq!(alike.status.code(), Some(0), "{}", text(&alike.stdout));
+    assert_eq!(runs(&daemon, &["diff", &base, fork]).status.code(), Some(0));
+    assert_eq!(runs(&daemon, &["replay", fork]).status.code(), Some(0));
+    let log = text(&runs(&daemon, &["logs", fork]).stdout);
+    assert!(log.contains(&format!("forked from run {base} after event {seq}")), "{log}");
+
+    let refused = runs(&daemon, &["fork", &base, "--at", "1"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused.stderr));
+    let message = text(&refused.stderr);
+    assert!(message.contains("FORK_NOT_POSSIBLE"), "{message}");
+    assert_eq!(lines("deploy.txt"), 2);
+    daemon.killed();
 }
 
 #[tokio::test]

@@ -105,6 +105,15 @@ impl Client {
             .await
     }
 
+    /// Starts a run that begins with what another one was after one of its events. Repeated only with an idempotency key.
+    ///
+    /// # Errors
+    /// The run may not be forked there, or the daemon is not reached.
+    pub async fn fork_run(&self, request: v1::ForkRunRequest) -> Result<v1::ForkRunResponse, ClientError> {
+        let keyed = request.idempotency_key.is_some();
+        self.run_call(keyed, request, |mut runs, request| async move { runs.fork_run(request).await }).await
+    }
+
     /// Starts a run and waits for its end, without limit where `timeout` is `None`. The response has no result where the
     /// run has not ended in time; the run goes on.
     ///

@@ -23,6 +23,8 @@ pub enum Delivery {
         event: v1::Event,
         /// Resume after this event.
         cursor: Bytes,
+        /// It is a copy of an event of the run that this one was forked from.
+        inherited: bool,
     },
     /// Events that are damaged in the daemon's log, in their place. A stream of one run ends with an error instead.
     Damaged(v1::DamagedEvents),
@@ -154,7 +156,8 @@ impl EventStream {
             if !delivered.cursor.is_empty() {
                 self.cursor = delivered.cursor.clone();
             }
-            return Some(Ok(Delivery::Event { run_id: delivered.run_id, event, cursor: delivered.cursor }));
+            let v1::DeliveredEvent { run_id, cursor, inherited, .. } = delivered;
+            return Some(Ok(Delivery::Event { run_id, event, cursor, inherited }));
         }
         let damaged = self.batch.damaged.next();
         if self.batch.damaged.len() == 0 {

@@ -33,6 +33,8 @@ pub struct DeliveredEvent {
     pub event: Bytes,
     #[prost(bytes = "bytes", tag = "3")]
     pub cursor: Bytes,
+    #[prost(bool, tag = "4")]
+    pub inherited: bool,
 }
 
 impl DeliveredEvent {

@@ -12,6 +12,7 @@ use capataz_contracts::v1;
 use capataz_engine::RunState;
 use capataz_runtime::{Busy, Reads};
 use capataz_shard::LoadError;
+use capataz_shard::forks::{Together, decided_together, newest_fork};
 use capataz_shard::journal::{go_on, load, load_at, load_within};
 use capataz_shard::replay::replay;
 use capataz_store::{RunId, Store};
@@ -44,6 +45,11 @@ pub(crate) struct Held {
 impl Held {
     fn new(state: RunState, large: Option<Arc<OwnedSemaphorePermit>>) -> Self {
         Self { state: Arc::new(state), large }
+    }
+
+    /// The state, for somebody who bounds what all such states together hold.
+    pub(crate) fn into_state(self) -> RunState {
+        Arc::unwrap_or_clone(self.state)
     }
 }
 
@@ -168,6 +174,29 @@ impl Folds {
             replay(&*store, run)
         });
         Ok(replayed.await??)
+    }
+
+    /// The events of a run that were decided together with event `at`; `None` where a fork may not have so much of it.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub(crate) async fn decided_together(&self, run: RunId, at: u64) -> Result<Option<Together>, Unread> {
+        let store = Arc::clone(&self.store);
+        Ok(self.reads.answer(move || decided_together(&*store, run, at)).await??)
+    }
+
+    /// The newest event at or before `at` after which the run may be forked. As [`Self::replay`], for one run at a time.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub(crate) async fn newest_fork(&self, run: RunId, at: u64) -> Result<Option<u64>, Unread> {
+        let permit = self.right_to_a_large_one().await?;
+        let store = Arc::clone(&self.store);
+        let found = self.reads.answer(move || {
+            let _permit = permit;
+            newest_fork(&*store, run, at)
+        });
+        Ok(found.await??)
     }
 
     /// Waits for the right to read a large run, where not too many wait for it already.

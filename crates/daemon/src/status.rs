@@ -35,6 +35,14 @@ fn with_details(
     because(grpc, code.as_str(), message, details, metadata)
 }
 
+/// The run may not be forked there. The nearest events before and behind it after which it may are in the metadata as well.
+pub(crate) fn not_forked(message: String, before: Option<u64>, behind: Option<u64>) -> Status {
+    let named = [("seq_before", before), ("seq_behind", behind)];
+    let named = named.into_iter().filter_map(|(name, seq)| Some((name.to_owned(), seq?.to_string())));
+    let metadata = named.collect();
+    with_details(Code::FailedPrecondition, codes::FORK_NOT_POSSIBLE, message, ErrorDetails::new(), metadata)
+}
+
 /// A status with the code of an error of a run, which is told as it is.
 pub(crate) fn told(grpc: Code, reason: &str, message: impl Into<String>) -> Status {
     because(grpc, reason, message, ErrorDetails::new(), HashMap::new())
@@ -344,6 +352,10 @@ pub(crate) fn start(reply: &StartReply) -> Status {
         ),
         StartReply::UnknownAgents(error) => contract(Code::NotFound, error),
         StartReply::Refused(refusal) => refused(refusal),
+        StartReply::BaseGone => {
+            let message = "the run is not forked: it was removed meanwhile, or its log is damaged";
+            not_forked(message.to_owned(), None, None)
+        }
         StartReply::Started { .. } | StartReply::Finished { .. } | StartReply::Existing { .. } => {
             unavailable()
         }

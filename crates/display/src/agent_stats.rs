@@ -73,6 +73,15 @@ impl Stats {
     }
 }
 
+/// The tasks of the run, without those that a fork has of another run, where they count.
+pub fn own_tasks(run: v1::Run) -> impl Iterator<Item = v1::TaskView> {
+    let begun_at = run.forked_from.as_ref().map(|_| run.created_at_ms);
+    let is_own = move |task: &v1::TaskView| {
+        task.settled_at_ms.zip(begun_at).is_none_or(|(settled, begun)| settled > begun)
+    };
+    run.waves.into_iter().flat_map(|wave| wave.tasks).filter(is_own)
+}
+
 /// The statistics of each agent, by its name. Tasks that were cancelled or are at work do not count.
 #[must_use]
 pub fn of_tasks<'t>(tasks: impl IntoIterator<Item = &'t v1::TaskView>) -> BTreeMap<String, Stats> {
@@ -152,6 +161,20 @@ mod tests {
         assert_eq!(slow.suggested_timeout_ms(), Some(6 * 60_000));
         let none = &of_tasks(&[task("a", v1::ResultStatus::Error, 1, 700)])["a"];
         assert_eq!((none.percentile(95), none.suggested_timeout_ms()), (None, None));
+    }
+
+    #[test]
+    fn what_a_fork_has_of_another_run_is_counted_there_alone() {
+        let at =
+            |settled| v1::TaskView { settled_at_ms: settled, ..task("a", v1::ResultStatus::Success, 1, 0) };
+        let wave =
+            v1::WaveView { tasks: vec![at(Some(4_999)), at(Some(5_001)), at(None)], ..Default::default() };
+        let run = v1::Run { created_at_ms: 5_000, waves: vec![wave], ..v1::Run::default() };
+        let forked_from = Some(v1::ForkRef { run_id: "other".to_owned(), seq: 7 });
+        let fork = v1::Run { forked_from, ..run.clone() };
+        let settled = |run| own_tasks(run).map(|task| task.settled_at_ms).collect::<Vec<_>>();
+        assert_eq!(settled(fork), [Some(5_001), None]);
+        assert_eq!(settled(run), [Some(4_999), Some(5_001), None]);
     }
 
     #[test]

@@ -182,10 +182,18 @@ impl Fold {
                 let text = texts.turn_over.to_owned();
                 self.tell(Contract::Session, String::new(), "turn_over", Value::Null, text);
             }
+            Body::RunForked(forked) => {
+                let numbers = json!({ "from": forked.run_id, "seq": forked.seq });
+                let text = fill(texts.forked, &[&forked.run_id, &forked.seq.to_string()]);
+                self.tell(Contract::Lifecycle, String::new(), "forked", numbers, text);
+            }
             Body::TaskLeased(leased) => self.leased(leased),
             Body::TaskLeaseLost(lost) => {
                 let subject = self.task(lost.wave, lost.task);
-                let text = fill(texts.lease_lost, &[&lost.losses.to_string()]);
+                let text = match lost.reason() {
+                    v1::LeaseLossReason::Forked => texts.begun_anew.to_owned(),
+                    _ => fill(texts.lease_lost, &[&lost.losses.to_string()]),
+                };
                 self.tell(Contract::Lifecycle, subject, "lease_lost", json!({ "losses": lost.losses }), text);
             }
             Body::TaskAttemptFailed(failed) => self.attempt_failed(failed),

@@ -101,6 +101,8 @@ pub enum Phase {
 pub struct Run {
     pub name: String,
     pub accepted_at_ms: i64,
+    /// What its own clock said then: 0, but for a fork, whose clock goes on.
+    pub began_at_ms: i64,
     /// The time of the newest event.
     pub at_ms: i64,
     pub seq: u64,
@@ -201,6 +203,17 @@ impl Run {
             }
             Body::QuestionAnswered(answered) => {
                 self.questions.retain(|question| question.question_id != answered.question_id);
+            }
+            // What follows is this run's own, from here on.
+            Body::RunForked(forked) => {
+                self.accepted_at_ms = event.at_ms;
+                self.began_at_ms = event.elapsed_ms;
+                for task in self.waves.iter_mut().flat_map(|wave| &mut wave.tasks) {
+                    task.deadline_ms = task.deadline_ms.map(|at| at.saturating_add(forked.shifted_ms));
+                    if let Step::Retrying { at_ms } = &mut task.step {
+                        *at_ms = at_ms.saturating_add(forked.shifted_ms);
+                    }
+                }
             }
             Body::RunPaused(_) => self.phase = Phase::Paused,
             Body::RunResumed(_) => self.phase = Phase::Running,

@@ -168,6 +168,10 @@ fn heading_with(run: &v1::Run, own: (&'static str, &str), now_ms: i64, paint: Pa
     if !run.labels.is_empty() {
         lines.push((texts.labels, labels(&run.labels), Tone::Plain));
     }
+    if let Some(of) = &run.forked_from {
+        let text = fill(texts.forked_at, &[&of.run_id, &of.seq.to_string()]);
+        lines.push((texts.forked_from, text, Tone::Plain));
+    }
     if let Some(parent) = &run.parent {
         lines.push((texts.parent, format!("{} ({})", parent.run_id, parent.task), Tone::Plain));
     }

@@ -402,6 +402,8 @@ texts! {
         child_named: "attempt {0} began as run {1}" / "el intento {0} empezó como la ejecución {1}",
         child_ended: "run {0} ended: {1}" / "la ejecución {0} terminó: {1}",
         lease_lost: "worker lost: {0} ({1} time)" / "worker perdido: {0} ({1} vez)",
+        begun_anew: "is done anew: whoever works on it works for the other run"
+            / "se hace de nuevo: quien trabaja en ella trabaja para la otra ejecución",
         attempt_failed: "attempt {0} failed: {1}; again in {2}"
             / "el intento {0} falló: {1}; otra vez en {2}",
         retry_due: "waits for its next attempt" / "espera su próximo intento",
@@ -433,6 +435,8 @@ texts! {
             / "su valor debe cumplir el JSON Schema que muestra `capataz runs show {0} --json`",
         answered: "question {0} answered: {1}" / "pregunta {0} respondida: {1}",
         question_withdrawn: "question {0} needs no answer any more" / "la pregunta {0} ya no necesita respuesta",
+        forked: "forked from run {0} after event {1}: from here on it goes on by itself"
+            / "bifurcada de la ejecución {0} tras el evento {1}: desde aquí sigue por su cuenta",
         paused: "paused" / "en pausa",
         resumed: "resumed" / "reanudada",
         cancel_run: "cancelled: {0}" / "cancelada: {0}",
@@ -506,6 +510,8 @@ texts! {
         took: "Took" / "Duró",
         tasks: "Tasks" / "Tareas",
         parent: "Parent" / "Madre",
+        forked_from: "Forked from" / "Bifurcada de",
+        forked_at: "{0}, event {1}" / "{0}, evento {1}",
         settled: "{0} of {1} settled" / "{0} de {1} terminadas",
         at_work: "{0} % of its time; health checks {1}, heard {2} ago"
             / "{0} % de su tiempo; health checks {1}, se supo de ella hace {2}",
@@ -535,6 +541,7 @@ texts! {
         no_session: "Run {0} belongs to no session: there is no state that a file could follow."
             / "La ejecución {0} no es de ninguna sesión: no hay estado que un archivo pueda seguir.",
         continued: "Going on with what {0} has left." / "Sigue con lo que {0} ha dejado.",
+        forked: "Going on from event {1} of {0}." / "Sigue desde el evento {1} de {0}.",
         already: "{0} already exists." / "{0} ya existe.",
         critical: "critical" / "crítica",
     }

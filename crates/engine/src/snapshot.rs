@@ -9,7 +9,7 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::fold::activity::Activity;
-use crate::fold::state::{AskedQuestion, Moment, Phase, RunState, Timer, Timestamp, Wall, WaveState};
+use crate::fold::state::{AskedQuestion, Forked, Moment, Phase, RunState, Timer, Timestamp, Wall, WaveState};
 use crate::fold::upcast::Upcaster;
 use crate::input::TaskRef;
 use crate::machine::Machine;
@@ -17,7 +17,7 @@ use crate::plan::Plan;
 use crate::planted::{self, Fault};
 
 /// Grows with every change of the state's encoding; a snapshot of another format is discarded.
-pub const SNAPSHOT_FORMAT: u32 = 17;
+pub const SNAPSHOT_FORMAT: u32 = 18;
 
 /// The bytes are not a snapshot of this format; the caller folds the log instead.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +34,7 @@ struct Encoded {
     labels: BTreeMap<String, String>,
     #[serde(with = "as_bytes::option")]
     parent: Option<v1::ParentRef>,
+    forked: Option<Forked>,
     #[serde(with = "as_bytes::one")]
     lineage: v1::Lineage,
     #[serde(with = "as_bytes::one")]
@@ -72,6 +73,7 @@ impl RunState {
             last: self.last,
             labels: self.labels.clone(),
             parent: self.parent.clone(),
+            forked: self.forked.clone(),
             lineage: self.lineage.clone(),
             plan: self.plan.to_proto(),
             machine: self.machine.clone(),
@@ -118,6 +120,7 @@ impl RunState {
             upcaster: encoded.upcaster,
             labels: encoded.labels,
             parent: encoded.parent,
+            forked: encoded.forked,
             lineage: encoded.lineage,
             phase: encoded.phase,
             paused: encoded.paused,

@@ -138,7 +138,7 @@ impl RunState {
             status: self.status().into(),
             outcome: self.outcome().map(Into::into),
             labels: self.labels.clone(),
-            created_at_ms: self.created_at.0,
+            created_at_ms: self.created_at().0,
             updated_at_ms: self.last.wall.0,
             finished_at_ms: self.finished_at_ms(),
             seq: self.seq,
@@ -160,6 +160,7 @@ impl RunState {
             session_repaired: None,
             continues: self.plan.continues.clone(),
             may_be_continued: self.may_be_continued(),
+            forked_from: self.forked_from().map(|(run, seq)| v1::ForkRef { run_id: run.to_owned(), seq }),
         }
     }
 
@@ -273,7 +274,7 @@ impl RunState {
             summary: Some(self.error_summary()),
             tasks,
             // The end is the newest event, and the run's own clock began with the wall's.
-            duration_ms: self.last.clock.since(Timestamp(self.created_at.0)),
+            duration_ms: self.last.clock.since(self.begun_at()),
             work: self.rules().result(self),
         })
     }

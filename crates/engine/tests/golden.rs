@@ -67,6 +67,7 @@ const KINDS_OF_FORMAT_1: &[&str] = &[
 const STORIES_SINCE_FORMAT_3: &[&str] = &[
     "pipeline",
     "plan-at-its-deadlines",
+    "plan-forked",
     "plan-of-a-session",
     "plan-of-runs",
     "plan-taken-back",

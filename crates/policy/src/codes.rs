@@ -250,6 +250,7 @@ codes! {
     RUN_IN_USE: Medium, FINAL, BY_MESSAGE, "Let the run end first, and every unfinished run that needs it; cancel what is not wanted.";
     RUN_FINISHED: Medium, FINAL, BY_MESSAGE, "Start a new run, or continue this one with `capataz runs continue` if it is that of a plan; a finished run can no longer be changed.";
     RUN_NOT_CONTINUED: Medium, FINAL, BY_MESSAGE, "Wait for the end of the run, or start a new one.";
+    FORK_NOT_POSSIBLE: Medium, FINAL, BY_MESSAGE, "Fork the run at the event that the message names, or start a new one.";
     QUESTION_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the id of an open question; `capataz runs show` lists them.";
     TRANSITION_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the request id of an answer with an open suggestion.";
     QUESTION_ANSWERED: Medium, FINAL, BY_MESSAGE, "Nothing needs to be done; the first answer counts.";

@@ -48,6 +48,8 @@ pub enum Fault {
     VerdictSkippedAfterRestart,
     CorrectionLost,
     RollbackKeepsLease,
+    ForkKeepsLeases,
+    ForkDeliversTwice,
     AssignedWhileDraining,
     HandedBackAtOnce,
     KeptHistorySkipped,
@@ -88,7 +90,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 63] = [
+    pub const ALL: [Fault; 65] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -128,6 +130,8 @@ impl Fault {
         Fault::VerdictSkippedAfterRestart,
         Fault::CorrectionLost,
         Fault::RollbackKeepsLease,
+        Fault::ForkKeepsLeases,
+        Fault::ForkDeliversTwice,
         Fault::AssignedWhileDraining,
         Fault::HandedBackAtOnce,
         Fault::KeptHistorySkipped,

@@ -120,6 +120,8 @@ pub enum StartReply {
         run: RunId,
     },
     Refused(Refusal),
+    /// The run that was to be forked was removed meanwhile, or is damaged.
+    BaseGone,
     /// AGENT_NOT_FOUND or AGENTS_VALIDATION_FAILED.
     UnknownAgents(Box<v1::Error>),
 }

@@ -108,7 +108,14 @@ impl Shard {
                 AppendOutcome::KeyTaken { run, same_request }
                     if pending.creates && self.runs.contains(pending.run) =>
                 {
-                    self.creation_refused(pending, run, same_request);
+                    self.creation_refused(pending, || match same_request {
+                        true => StartReply::Existing { run },
+                        false => StartReply::KeyReused { run },
+                    });
+                }
+                // What a fork was to begin with was removed since its caller has read it.
+                AppendOutcome::PastGone if pending.creates && self.runs.contains(pending.run) => {
+                    self.creation_refused(pending, || StartReply::BaseGone);
                 }
                 AppendOutcome::KeyTaken { .. }
                     if planted::is(Fault::RefusedAskLeavesItsTurn) && self.sessions.is_loaded(stream) =>
@@ -131,13 +138,13 @@ impl Shard {
                 }
                 // The run's creation was refused before, so that nothing of it is there and nobody was told of it; or the
                 // run has gone into quarantine meanwhile.
-                AppendOutcome::Conflict | AppendOutcome::KeyTaken { .. }
+                AppendOutcome::Conflict | AppendOutcome::PastGone | AppendOutcome::KeyTaken { .. }
                     if !self.runs.contains(pending.run) && !self.sessions.contains(pending.run) =>
                 {
                     self.never_was(pending);
                 }
                 // The log is not what this shard believes: believe the log.
-                AppendOutcome::Conflict | AppendOutcome::KeyTaken { .. } => {
+                AppendOutcome::Conflict | AppendOutcome::PastGone | AppendOutcome::KeyTaken { .. } => {
                     if !self.conflicts(stream) {
                         self.conflicted_again(pending);
                         continue;
@@ -181,12 +188,8 @@ impl Shard {
         }
     }
 
-    /// The run was there already: this one never was.
-    fn creation_refused(&mut self, pending: Pending, existing: RunId, same_request: bool) {
-        let answer = || match same_request {
-            true => StartReply::Existing { run: existing },
-            false => StartReply::KeyReused { run: existing },
-        };
+    /// The run was there already, or cannot be: this one never was.
+    fn creation_refused(&mut self, pending: Pending, answer: impl Fn() -> StartReply) {
         for deferred in pending.deferred {
             match deferred {
                 Deferred::Reply(reply, Answer::Start(_)) => self.reply(reply, answer()),

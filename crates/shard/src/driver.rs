@@ -148,6 +148,7 @@ pub enum Input {
 }
 
 /// What is to be done. In order.
+#[expect(clippy::large_enum_variant, reason = "the largest one is the most frequent, and each is moved once")]
 #[derive(Debug)]
 pub enum Output {
     Append {
@@ -282,6 +283,9 @@ pub enum Carried {
 pub trait Wire {
     /// Whether the message arrives now; `None` where the wire keeps it, to let it arrive later, or twice, or never.
     fn carry(&mut self, carried: Carried) -> Option<Carried>;
+
+    /// A message that the wire did not keep reaches its end, after all that set out before it.
+    fn arrives(&mut self, _carried: &Carried) {}
 }
 
 /// The wire within a process.
@@ -629,6 +633,7 @@ impl Turn<'_> {
     fn end(&mut self) {
         loop {
             while let Some(carried) = self.driver.arriving.pop_front() {
+                self.wire.arrives(&carried);
                 self.arrive(carried);
             }
             let Some(id) = self.driver.touched.pop_first() else { return };

@@ -98,6 +98,8 @@ pub struct Delivered {
     pub event: Bytes,
     /// Resume here for what comes after this event.
     pub cursor: Cursor,
+    /// It is a copy of an event of the run that this one was forked from.
+    pub inherited: bool,
 }
 
 /// What stands for a damaged row of the log. What the row says of itself is a hint for people.
@@ -196,7 +198,7 @@ impl Reader {
                 self.cursor.position = entry.position;
                 continue;
             }
-            if !self.take(entry.position, entry.run, &entry.events, &mut bytes, &mut step) {
+            if !self.take(entry.position, entry.run, &entry.events, false, &mut bytes, &mut step) {
                 step.at_end = false;
                 break;
             }
@@ -230,7 +232,7 @@ impl Reader {
         }
         let mut bytes = 0;
         for row in rows {
-            let LogRow { position, run, first_seq, count, ref events } = row;
+            let LogRow { position, run, first_seq, count, ref events, inherited } = row;
             let last_seq = first_seq + u64::from(count).saturating_sub(1);
             if self.has_passed(position) {
                 self.cursor.position = position;
@@ -265,6 +267,11 @@ impl Reader {
                 self.finished |= ends_run(&events);
                 continue;
             }
+            if inherited && self.filter.run.is_none() && !planted::is(Fault::ForkDeliversTwice) {
+                // It has happened once, in the other run.
+                self.cursor = Cursor::behind(position);
+                continue;
+            }
             match self.wants(store, run)? {
                 Some(true) => {}
                 Some(false) => {
@@ -283,7 +290,7 @@ impl Reader {
                     continue;
                 }
             }
-            if !self.take(position, run, &events, &mut bytes, &mut step) {
+            if !self.take(position, run, &events, inherited, &mut bytes, &mut step) {
                 break;
             }
             if self.history_of_run.is_some() {
@@ -339,6 +346,7 @@ impl Reader {
         position: Position,
         run: RunId,
         events: &Bytes,
+        inherited: bool,
         bytes: &mut usize,
         step: &mut Step,
     ) -> bool {
@@ -363,7 +371,7 @@ impl Reader {
                 continue;
             }
             *bytes += event.len();
-            step.events.push(Delivered { run, event, cursor: self.cursor });
+            step.events.push(Delivered { run, event, cursor: self.cursor, inherited });
         }
         self.cursor = Cursor::behind(position);
         if let Some(last) = step.events.last_mut()
@@ -455,6 +463,7 @@ pub fn severity_of(event: &v1::Event) -> i32 {
             | Body::ChildNamed(_)
             | Body::ChildCancelRequested(_)
             | Body::ChildEnded(_)
+            | Body::RunForked(_)
             | Body::RunPaused(_)
             | Body::RunResumed(_)
             | Body::PlanBegun(_)

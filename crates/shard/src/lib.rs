@@ -27,6 +27,7 @@ mod draining;
 pub mod driver;
 mod family;
 pub mod feed;
+pub mod forks;
 mod forms;
 pub mod journal;
 mod judging;

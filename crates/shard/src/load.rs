@@ -248,12 +248,36 @@ pub(crate) fn add_to_session(state: Option<SessionState>, event: v1::Event) -> R
 pub(crate) fn read_on<S>(
     store: &dyn Store,
     run: RunId,
+    state: Option<S>,
+    seq: u64,
+    add: impl FnMut(Option<S>, v1::Event) -> Result<S, String>,
+) -> Result<Option<S>, LoadError> {
+    read_until(store, run, state, seq, u64::MAX, add)
+}
+
+/// As [`read_on`], up to event `until` and the page of the log that it is in.
+pub(crate) fn read_until<S>(
+    store: &dyn Store,
+    run: RunId,
     mut state: Option<S>,
     mut seq: u64,
+    until: u64,
     mut add: impl FnMut(Option<S>, v1::Event) -> Result<S, String>,
 ) -> Result<Option<S>, LoadError> {
-    while read_page(store, run, &mut state, &mut seq, &mut add)? {}
+    while seq < until && read_page(store, run, &mut state, &mut seq, &mut add)? {}
     Ok(state)
+}
+
+/// A page of the log of the run, after event `seq`.
+pub(crate) fn page(store: &dyn Store, run: RunId, seq: u64) -> Result<Vec<LogRow>, LoadError> {
+    match store.read_run(run, seq, PAGE_ROWS, PAGE_BYTES) {
+        // The store has met this while it read the rows of this run.
+        Err(StoreError::Corrupt { detail }) => {
+            let reason = QuarantineReason::Damaged;
+            Err(LoadError::Damaged(Damage { run, reason, seq, position: None, detail }))
+        }
+        rows => Ok(rows?),
+    }
 }
 
 /// Adds a page of the log to the state. Returns whether there was one.
@@ -265,14 +289,7 @@ fn read_page<S>(
     add: &mut impl FnMut(Option<S>, v1::Event) -> Result<S, String>,
 ) -> Result<bool, LoadError> {
     let before = *seq;
-    let rows = match store.read_run(run, before, PAGE_ROWS, PAGE_BYTES) {
-        // The store has met this while it read the rows of this run.
-        Err(StoreError::Corrupt { detail }) => {
-            let reason = QuarantineReason::Damaged;
-            return Err(LoadError::Damaged(Damage { run, reason, seq: before, position: None, detail }));
-        }
-        rows => rows?,
-    };
+    let rows = page(store, run, before)?;
     let Some(last) = rows.last() else { return Ok(false) };
     for row in &rows {
         let damage = |seq, reason, detail| {

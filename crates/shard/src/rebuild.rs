@@ -257,6 +257,9 @@ fn follows(store: &dyn Store, row: &RunRow, rest: Option<Rest>) -> Result<Mended
         add_to_run(run, state, event)
     })?;
     let state = state.ok_or_else(nothing)?;
+    // What follows from inherited events, the other run has.
+    let inherited = state.forked_from().map_or(0, |(_, seq)| seq);
+    derived.retain(|row| row.place.seq > inherited);
     // A run that has something in work, or a deadline that nobody knows, is looked at with the next claim.
     let holds = |rest: &Rest| may_rest(&state) && rest.due_at.is_some() == state.next_deadline().is_some();
     let rest = rest.filter(holds);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use capataz_contracts::v1;
 use capataz_engine::planted::{self, Fault};
 use capataz_engine::{self as engine, Effect, Refusal, RunLimits, RunState, TaskRef};
-use capataz_store::{Create, QuarantineReason, RunId};
+use capataz_store::{Create, Millis, Past, QuarantineReason, RunId};
 
 use crate::api::{Answer, CommandReply, Declined, Request, StartReply, StartRequest, WaitReply};
 use crate::blob_hash;
@@ -176,12 +176,18 @@ impl Shard {
         let run = request.run;
         let labels = request.start.labels.clone();
         let (state, decision) = self.accepted(run, request.start)?;
+        let past = match state.forked_from() {
+            // An id that is none names no run.
+            Some((of, seq)) => Some(Past { of: of.parse().map_err(|_| StartReply::BaseGone)?, seq }),
+            None => None,
+        };
         let create = Create {
             kind: state.kind() as i32,
             name: state.plan().name.clone(),
             labels,
-            created_at: self.now.wall,
+            created_at: Millis(state.created_at().0),
             key: request.key,
+            past,
         };
         let clock = state.last().clock;
         let mut slot = RunSlot::new(state, clock, self.now.mono);

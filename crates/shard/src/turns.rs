@@ -162,6 +162,7 @@ impl Shard {
             labels: BTreeMap::from([(SESSION_LABEL.to_owned(), state.name().to_owned())]),
             created_at: now,
             key: None,
+            past: None,
         });
         let summary = projection::listed_session(state);
         let append = Append {

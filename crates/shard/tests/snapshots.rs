@@ -72,6 +72,7 @@ fn listed_as(run: RunId, events: &[v1::Event], name: &str) -> (TempDir, SqliteSt
         labels: Default::default(),
         created_at: Millis(1_000),
         key: None,
+        past: None,
     };
     let append = Append {
         run,

@@ -9,7 +9,7 @@ use capataz_contracts::v1::{self, connect_request::Frame as Say, event::Body};
 use capataz_crew::link::Packet;
 use capataz_crew::{ConnectionId, Known, KnownAgent, Now, ToShard};
 use capataz_engine::session::SessionState;
-use capataz_engine::{self as engine, Plan, QueryId, StartRun, TaskRef, Wall, Work};
+use capataz_engine::{self as engine, Fork, Plan, QueryId, StartRun, TaskRef, Wall, Work};
 use capataz_shard::driver::Carried;
 use capataz_shard::shard::Config;
 use capataz_shard::trace::{
@@ -193,6 +193,12 @@ fn every_input() -> Vec<Input> {
         batch: 8,
         batch_bytes: 9,
     };
+    let fork = Fork {
+        of: run(1).to_string(),
+        run_id: run(5).to_string(),
+        state: Box::new(state.clone()),
+        input: Some(v1::Payload { media_type: "application/json".to_owned(), data: None }),
+    };
     vec![
         known(),
         recovered(vec![(run(40), state.clone())]),
@@ -204,12 +210,14 @@ fn every_input() -> Vec<Input> {
             "test",
         ),
         start(4, Work::Pipeline(v1::Pipeline { name: "p".to_owned(), ..v1::Pipeline::default() }), "test"),
+        start(5, Work::Fork(Box::new(fork)), "test"),
         Input::Committed {
             shard: SHARD,
             outcomes: vec![
                 AppendOutcome::Committed(Position(1)),
                 AppendOutcome::KeyTaken { run: run(1), same_request: true },
                 AppendOutcome::Conflict,
+                AppendOutcome::PastGone,
                 AppendOutcome::Fenced,
             ],
         },
@@ -289,7 +297,7 @@ fn every_input() -> Vec<Input> {
 }
 
 /// The names of all inputs that can be written down.
-const NAMES: [&str; 43] = [
+const NAMES: [&str; 44] = [
     "accept transition",
     "answered",
     "ask",
@@ -305,6 +313,7 @@ const NAMES: [&str; 43] = [
     "drain",
     "extend",
     "forget",
+    "fork",
     "found damaged",
     "frame",
     "hosted",
@@ -345,6 +354,7 @@ fn name(input: &Input) -> Option<&'static str> {
                 Work::Ask(_) => "ask",
                 Work::Script(_) => "script",
                 Work::Pipeline(_) => "pipeline",
+                Work::Fork(_) => "fork",
             },
             Request::Wait { .. } => "wait",
             Request::Command { input, .. } => match **input {

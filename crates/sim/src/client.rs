@@ -3,8 +3,10 @@
 use std::rc::Rc;
 
 use capataz_engine::{Input as Command, Work};
+use capataz_shard::forks::fork_id;
 use capataz_shard::{
-    Answer, Declined, ImportSession, Input, ReplyId, Request, StartRequest, run_id, session_stream,
+    Answer, Declined, ImportSession, Input, ReplyId, Request, StartReply, StartRequest, run_id,
+    session_stream,
 };
 use capataz_store::{IdempotencyKey, RunId};
 
@@ -120,8 +122,19 @@ impl World {
         let id = self.draw_id();
         let created = match &wish {
             Wish::Start { template, .. } => {
-                Some(self.draw_run_id(id, template.session().as_deref(), template.key.as_deref()))
+                let drawn = self.draw_run_id(id, template.session().as_deref(), template.key.as_deref());
+                Some(template.fork.as_ref().map_or(drawn, |of| fork_id(drawn, of.run)))
             }
+            _ => None,
+        };
+        let start = match (&wish, created) {
+            (Wish::Start { template, .. }, Some(run)) => match &template.fork {
+                None => Some(template.start_of(created)),
+                Some(of) => match self.fork_start(template, of, run) {
+                    Some(start) => Some(start),
+                    None => return self.heard(op, Verdict::Done),
+                },
+            },
             _ => None,
         };
         let reply = ReplyId(id);
@@ -138,7 +151,7 @@ impl World {
         let request = match wish {
             Wish::Start { template, wait } => Request::Start(Box::new(StartRequest {
                 run: created.unwrap_or(RunId::MIN),
-                start: template.start_of(created),
+                start: start.unwrap_or_else(|| template.start_of(created)),
                 session: template.session(),
                 agents: template.agents.clone(),
                 commands: Vec::new(),
@@ -194,7 +207,7 @@ impl World {
                 .check(forgotten, || format!("{reply:?} is answered again: {answer:?}"));
         };
         let Some(op) = self.ops.get(asked.op) else { return Ok(()) };
-        let is_damaged = self.says_damaged(&answer)?;
+        let is_damaged = self.says_damaged(&answer)? || self.has_damaged_base(&op.wish, &answer);
         if !is_damaged {
             self.model.check_answer(&op.wish, &asked, &answer)?;
         }
@@ -223,6 +236,13 @@ impl World {
         let delay = self.rng.delay(self.scenario.network_usual, 2_000);
         self.after(delay, Action::Heard { op: asked.op, verdict });
         Ok(())
+    }
+
+    /// What was to be forked cannot be copied, because its bytes are damaged.
+    fn has_damaged_base(&self, wish: &Wish, answer: &Answer) -> bool {
+        let Wish::Start { template, .. } = wish else { return false };
+        let damaged = template.fork.as_ref().is_some_and(|of| self.damages.was_damaged(of.run));
+        damaged && matches!(answer, Answer::Start(Ok(StartReply::BaseGone)))
     }
 
     /// A client hears of its request, or that its connection is gone.

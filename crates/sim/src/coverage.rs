@@ -36,7 +36,7 @@ crash_points! {
 }
 
 /// The event kinds by their field numbers, in the order of the contract.
-pub const EVENT_KINDS: [(u32, &str); 50] = [
+pub const EVENT_KINDS: [(u32, &str); 51] = [
     (10, "run_accepted"),
     (11, "wave_started"),
     (12, "task_input_resolved"),
@@ -63,6 +63,7 @@ pub const EVENT_KINDS: [(u32, &str); 50] = [
     (33, "child_cancel_requested"),
     (34, "child_ended"),
     (35, "partial_output_kept"),
+    (36, "run_forked"),
     (40, "ask_begun"),
     (41, "ask_routed"),
     (42, "transition_considered"),

@@ -667,6 +667,7 @@ pub(crate) fn answer_number(answer: &Answer) -> u64 {
             StartReply::Finished { .. } => 4,
             StartReply::Refused(_) => 6,
             StartReply::UnknownAgents(_) => 8,
+            StartReply::BaseGone => 21,
         },
         Answer::Wait(Ok(WaitReply::Finished { .. })) => 4,
         Answer::Wait(Ok(WaitReply::NotActive { .. })) => 5,

@@ -28,6 +28,7 @@ mod daemon;
 mod damage;
 mod disk;
 mod faults;
+mod forks;
 mod host;
 mod invariant;
 mod model;

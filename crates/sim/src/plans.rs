@@ -10,6 +10,7 @@ use capataz_engine::{BROWSER_AGENT, Plan, StartRun, Work};
 use capataz_shard::{SESSION_LABEL, StartRequest, place, session_stream};
 use capataz_store::RunId;
 
+use crate::forks::ForkOf;
 use crate::rng::Rng;
 use crate::scenario::{Scenario, agent_name};
 use crate::{asks, pipelines, scripts};
@@ -22,6 +23,8 @@ pub struct Template {
     pub key: Option<Bytes>,
     /// Stands for the hash of the canonical request.
     pub digest: [u8; 32],
+    /// What it begins with of another run, in place of its work.
+    pub fork: Option<ForkOf>,
 }
 
 /// An agent that nobody knows.
@@ -56,7 +59,23 @@ impl Template {
             labels.insert(SESSION_LABEL.to_owned(), session.clone());
         }
         let start = StartRun { work, labels, parent: None, lineage: None };
-        Self { start, agents, key: key.map(Bytes::from), digest: digest(number) }
+        Self { start, agents, key: key.map(Bytes::from), digest: digest(number), fork: None }
+    }
+
+    /// A run that goes on from the middle of another one, whose labels it has.
+    pub fn of_fork(
+        fork: ForkOf,
+        mut labels: BTreeMap<String, String>,
+        key: Option<String>,
+        number: u64,
+    ) -> Self {
+        labels.remove(KEY_LABEL);
+        labels.remove(SESSION_LABEL);
+        labels.extend(key.iter().map(|key| (KEY_LABEL.to_owned(), key.clone())));
+        let work = Work::Plan(v1::Plan::default());
+        let start = StartRun { work, labels, parent: None, lineage: None };
+        let (key, fork) = (key.map(Bytes::from), Some(fork));
+        Self { start, agents: BTreeSet::new(), key, digest: digest(number), fork }
     }
 
     /// The request, for a run of this id.
@@ -75,7 +94,7 @@ impl Template {
         match &self.start.work {
             Work::Ask(ask) => ask.session.clone(),
             Work::Plan(plan) => plan.session.clone(),
-            Work::Script(_) | Work::Pipeline(_) => None,
+            Work::Script(_) | Work::Pipeline(_) | Work::Fork(_) => None,
         }
     }
 
@@ -104,6 +123,7 @@ impl Template {
             }
             Work::Script(script) => script.name.push('x'),
             Work::Pipeline(pipeline) => pipeline.name.push('x'),
+            Work::Fork(_) => {}
         }
         other.digest = digest;
         other

@@ -80,9 +80,9 @@ impl Subscriber {
 
     fn wants(&self, entry: &Entry) -> bool {
         match self.taste {
-            Taste::Everything => entry.shard == self.shard,
-            Taste::Severe(least) => entry.shard == self.shard && entry.severity >= least,
-            Taste::Red => entry.shard == self.shard && entry.team == 1,
+            Taste::Everything => entry.shard == self.shard && !entry.inherited,
+            Taste::Severe(least) => entry.shard == self.shard && entry.severity >= least && !entry.inherited,
+            Taste::Red => entry.shard == self.shard && entry.team == 1 && !entry.inherited,
             Taste::OneRun(run) => run == Some(entry.run),
         }
     }
@@ -230,7 +230,10 @@ impl Subscriber {
         let removals = self.reader.as_ref().map(Reader::removals).unwrap_or_default();
         for delivered in step.events.iter().take(keep) {
             let entries = model.entries();
-            let is_it = |entry: &Entry| entry.run == delivered.run && entry.event == delivered.event;
+            let is_it = |entry: &Entry| {
+                (entry.run, &entry.event, entry.inherited)
+                    == (delivered.run, &delivered.event, delivered.inherited)
+            };
             let has_to_be = |entry: &Entry| entry.removed.is_none_or(|sweep| sweep > self.knows);
             let may_be = |entry: &Entry| self.wants(entry) && (has_to_be(entry) || is_it(entry));
             let skipped = entries.iter().skip(self.next).position(may_be);

@@ -67,7 +67,8 @@ impl World {
     fn check_children(&self) -> Result<(), Violation> {
         let mut families: BTreeMap<RunId, Vec<RunId>> = BTreeMap::new();
         for run in self.model.runs().filter(|run| !run.removed) {
-            let parent = run.events.first().and_then(parent_of);
+            // A fork has no parent, whatever the run that it was forked from has.
+            let parent = run.events.first().filter(|_| !run.is_fork).and_then(parent_of);
             let rows = self.disk.store.derived_of(run.run, None, usize::MAX);
             let rows = rows.map_err(|error| store_failed(&error))?;
             let expected: Vec<Derived> =

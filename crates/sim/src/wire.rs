@@ -29,27 +29,25 @@ pub(crate) struct Unreliable<'a> {
 }
 
 impl Unreliable<'_> {
-    /// What arrives at once is known to both ends.
-    fn look_at_limits(&mut self, carried: &Carried) {
-        match carried {
-            Carried::ToCrew { packet: Packet { body: ToCrew::Limited { agent, for_ms }, .. }, .. } => {
-                let until = self.now.plus((*for_ms).min(HELD_AT_MOST));
-                let held = self.held.entry(Arc::clone(agent)).or_default();
-                *held = until.max(*held);
-            }
-            Carried::ToShard { packet: Packet { body: ToShard::Offered { agent, .. }, .. }, .. } => {
-                let is_held = self.held.get(agent).is_some_and(|until| *until > self.now);
-                self.offered = self.offered.take().or_else(|| is_held.then(|| Arc::clone(agent)));
-            }
-            _ => {}
+    /// Whether messages arrive at once, in the order in which they set out.
+    fn is_direct(&self) -> bool {
+        self.faults == 0 && self.usual == 0
+    }
+
+    /// A slot that is offered after the crew has heard of the limit.
+    fn look_at_offer(&mut self, carried: &Carried) {
+        if let Carried::ToShard { packet: Packet { body: ToShard::Offered { agent, .. }, .. }, .. } = carried
+        {
+            let is_held = self.held.get(agent).is_some_and(|until| *until > self.now);
+            self.offered = self.offered.take().or_else(|| is_held.then(|| Arc::clone(agent)));
         }
     }
 }
 
 impl Wire for Unreliable<'_> {
     fn carry(&mut self, carried: Carried) -> Option<Carried> {
-        if self.faults == 0 && self.usual == 0 {
-            self.look_at_limits(&carried);
+        if self.is_direct() {
+            self.look_at_offer(&carried);
             return Some(carried);
         }
         let session = match &carried {
@@ -83,5 +81,19 @@ impl Wire for Unreliable<'_> {
         }
         self.kept.push((self.rng.delay(self.usual, 400), false, carried));
         None
+    }
+
+    /// The crew hears of a limit; a slot that it offered before, in the same turn, it could not have kept.
+    fn arrives(&mut self, carried: &Carried) {
+        if !self.is_direct() {
+            return;
+        }
+        if let Carried::ToCrew { packet: Packet { body: ToCrew::Limited { agent, for_ms }, .. }, .. } =
+            carried
+        {
+            let until = self.now.plus((*for_ms).min(HELD_AT_MOST));
+            let held = self.held.entry(Arc::clone(agent)).or_default();
+            *held = until.max(*held);
+        }
     }
 }

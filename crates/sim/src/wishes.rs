@@ -43,6 +43,11 @@ impl World {
             self.want_transition();
             return Ok(());
         }
+        let awaits = self.model.unfinished().any(RunModel::awaits_proposal);
+        if awaits && self.rng.percent(15) {
+            self.want_browser();
+            return Ok(());
+        }
         match self.rng.below(100) {
             0 => self.want(Wish::List, false),
             1 | 2 => {
@@ -57,12 +62,13 @@ impl World {
             5..=7 => self.change_specs(),
             8..=13 => self.want_transition(),
             14..=15 => self.want_import(),
-            16..=24 => self.want_browser(),
-            25 => {
+            16..=19 => self.want_fork(),
+            20..=25 => self.want_browser(),
+            26 => {
                 self.retain()?;
                 self.want_start_again();
             }
-            26..=34 => {
+            27..=34 => {
                 if let Some(run) = self.any_run() {
                     self.want(Wish::Wait { run }, false);
                 }

@@ -95,6 +95,7 @@ fn creation(number: u64) -> Append {
         labels: [("team".to_owned(), "core".to_owned())].into(),
         created_at: Millis(1_700_000_000_000 + number as i64),
         key: Some(IdempotencyKey { key, request: [7; 32] }),
+        past: None,
     };
     let summary = Summary { status: 2, updated_at: create.created_at, tasks_total: 1, ..Summary::default() };
     Append {

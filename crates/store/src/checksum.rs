@@ -3,7 +3,7 @@
 
 use crc32fast::Hasher;
 
-use crate::port::{Append, Position, RunId, Snapshot};
+use crate::port::{Position, RunId, Snapshot};
 
 /// The facts of a log row that its checksum covers: the bytes, and what they are taken for.
 #[derive(Clone, Copy, Debug)]
@@ -13,15 +13,10 @@ pub(crate) struct Sealed<'a> {
     pub(crate) first_seq: u64,
     pub(crate) count: u32,
     pub(crate) events: &'a [u8],
+    pub(crate) inherited: bool,
 }
 
-impl<'a> Sealed<'a> {
-    /// The row that an append becomes at a position.
-    pub(crate) fn of(append: &'a Append, position: Position) -> Self {
-        let Append { run, first_seq, count, events, .. } = append;
-        Self { position, run: *run, first_seq: *first_seq, count: *count, events }
-    }
-
+impl Sealed<'_> {
     pub(crate) fn checksum(&self) -> u32 {
         let mut hasher = Hasher::new();
         hasher.update(&self.position.0.to_le_bytes());
@@ -29,6 +24,9 @@ impl<'a> Sealed<'a> {
         hasher.update(&self.first_seq.to_le_bytes());
         hasher.update(&self.count.to_le_bytes());
         hasher.update(self.events);
+        if self.inherited {
+            hasher.update(b"inherited");
+        }
         hasher.finalize()
     }
 }
@@ -46,8 +44,14 @@ pub(crate) fn of_snapshot(run: RunId, snapshot: &Snapshot) -> u32 {
 mod tests {
     use super::*;
 
-    const ROW: Sealed<'_> =
-        Sealed { position: Position(5), run: RunId::MIN, first_seq: 3, count: 2, events: b"events" };
+    const ROW: Sealed<'_> = Sealed {
+        position: Position(5),
+        run: RunId::MIN,
+        first_seq: 3,
+        count: 2,
+        events: b"events",
+        inherited: false,
+    };
 
     /// Computed with another implementation. Stored checksums are compared for ever, so that the sums must never change.
     #[test]
@@ -66,6 +70,7 @@ mod tests {
             Sealed { count: 3, ..ROW },
             Sealed { events: b"Events", ..ROW },
             Sealed { events: b"", ..ROW },
+            Sealed { inherited: true, ..ROW },
         ] {
             assert_ne!(changed.checksum(), ROW.checksum(), "{changed:?}");
         }

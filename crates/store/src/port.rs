@@ -93,7 +93,8 @@ pub struct Millis(pub i64);
 #[derive(Clone, Debug)]
 pub struct Append {
     pub run: RunId,
-    /// The sequence number of the first event. The number 1 creates the run and requires [`Append::create`].
+    /// The sequence number of the first event. The first one of a run's own requires [`Append::create`]: that is number 1,
+    /// or the next one after its [past](Create::past).
     pub first_seq: u64,
     /// The number of events, at least 1.
     pub count: u32,
@@ -202,7 +203,8 @@ impl Append {
         self.count >= 1
             && self.first_seq >= 1
             && self.last_seq() < i64::MAX as u64
-            && self.create.is_some() == (self.first_seq == 1)
+            && self.create.as_ref().map_or(self.first_seq > 1, |create| self.first_seq == create.first_seq())
+            && self.create.as_ref().and_then(|create| create.past).is_none_or(|past| past.of != self.run)
             && derived::are_well_formed(&self.derived, self.first_seq, self.last_seq())
     }
 }
@@ -216,6 +218,26 @@ pub struct Create {
     pub labels: BTreeMap<String, String>,
     pub created_at: Millis,
     pub key: Option<IdempotencyKey>,
+    /// What the run has of another one's log, before its own first event.
+    pub past: Option<Past>,
+}
+
+/// The log of a run up to one of its events, which another run begins with. The store copies its rows when it creates that
+/// run, as [inherited](LogRow::inherited) ones, and the run names the blobs that the other one names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Past {
+    /// Another run of the same shard.
+    pub of: RunId,
+    /// The event, with which a row ends. All rows up to it must be whole.
+    pub seq: u64,
+}
+
+impl Create {
+    /// The number of the first event that is the run's own.
+    #[must_use]
+    pub fn first_seq(&self) -> u64 {
+        self.past.map_or(0, |past| past.seq).saturating_add(1)
+    }
 }
 
 /// A claim on a client's idempotency key. In a shard, a key names one run at most.
@@ -260,8 +282,11 @@ pub enum AppendOutcome {
     Committed(Position),
     /// The run's log does not end at `first_seq - 1`, the run to be created exists, or the append is not well formed.
     Conflict,
+    /// The past of the run to be created is not there: the other run was removed, has no row that ends with that event, or is
+    /// damaged before it.
+    PastGone,
     /// The idempotency key belongs to a run, which retention may have removed since, and nothing was written. This
-    /// outcome takes precedence over [`AppendOutcome::Conflict`], so that a repeated creation finds the run of its key.
+    /// outcome takes precedence over those before, so that a repeated creation finds the run of its key.
     KeyTaken { run: RunId, same_request: bool },
     /// Another epoch owns the shard. All appends of the same commit have this outcome.
     Fenced,
@@ -300,6 +325,9 @@ pub struct LogRow {
     /// were written. The other columns are then what the store has now: they are a hint for people, and nothing may be
     /// computed from them.
     pub events: Option<Bytes>,
+    /// It is a copy of a row of another run, which this one began with; see [`Past`]. The events were readers' before, under
+    /// that run.
+    pub inherited: bool,
 }
 
 /// One row of the run list.

@@ -247,6 +247,7 @@ impl Stream {
                 labels: BTreeMap::new(),
                 created_at: at,
                 key: (!is_session).then_some(IdempotencyKey { key, request: [7; 32] }),
+                past: None,
             }
         });
         let summary = Summary {

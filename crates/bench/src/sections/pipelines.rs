@@ -1,8 +1,8 @@
-//! Pipelines: phases whose outputs are judged, beside waves that are not; a verdict alone; and a run as it was.
+//! Pipelines: phases whose outputs are judged, beside waves that are not; a verdict alone; a run as it was, and forks of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use capataz_client::{Client, v1};
@@ -169,7 +169,7 @@ fn verdicts() -> Outcome<Table> {
     Ok(table)
 }
 
-/// A run of some 10,000 events, read as it was in the middle of them.
+/// A run of some 10,000 events, read as it was in the middle of them, and forked near its end.
 async fn as_it_was(options: &Options) -> Outcome<Table> {
     let folder = Folder::create(options, "as-it-was")?;
     let (daemon, _) = Daemon::start(options, folder.path()).await?;
@@ -183,20 +183,51 @@ async fn as_it_was(options: &Options) -> Outcome<Table> {
         ..v1::GetRunRequest::default()
     };
     let events = client.get_run(get(None)).await?.run.unwrap_or_default().seq;
-    let mut times = Vec::with_capacity(READS);
+    let mut read = Vec::with_capacity(READS);
     for _ in 0..READS {
         let began = Instant::now();
         client.get_run(get(Some(events / 2))).await?;
-        times.push(began.elapsed().as_secs_f64() * 1e3);
+        read.push(began.elapsed());
     }
-    times.sort_by(f64::total_cmp);
-    let mut table = Table::new(["events of the run", "as it was in the middle, p50", "slowest"]);
+    let fork = |at_seq: Option<u64>| v1::ForkRunRequest {
+        run_id: response.run_id.clone(),
+        at_seq,
+        ..v1::ForkRunRequest::default()
+    };
+    // The newest event that may be, near the end of the run.
+    let at = client.fork_run(fork(None)).await?.at_seq;
+    let mut forked = Vec::with_capacity(READS);
+    for _ in 0..READS {
+        let began = Instant::now();
+        client.fork_run(fork(Some(at))).await?;
+        forked.push(began.elapsed());
+    }
+    let mut table = Table::new([
+        "events of the run",
+        "as it was in the middle, p50",
+        "slowest",
+        "events of the fork",
+        "forked, p50",
+        "slowest",
+    ]);
+    let [read, read_slowest] = of_these(read);
+    let [forked, forked_slowest] = of_these(forked);
     table.row([
         Cell::new(events as f64, Unit::Count),
-        Cell::new(times.get(READS / 2).copied().unwrap_or_default(), Unit::Milliseconds).at_most(50.0),
-        Cell::new(times.last().copied().unwrap_or_default(), Unit::Milliseconds),
+        Cell::new(read, Unit::Milliseconds).at_most(50.0),
+        Cell::new(read_slowest, Unit::Milliseconds),
+        Cell::new(at as f64, Unit::Count),
+        Cell::new(forked, Unit::Milliseconds),
+        Cell::new(forked_slowest, Unit::Milliseconds),
     ]);
     Ok(table)
+}
+
+/// The median of these times, and the longest one, in milliseconds.
+fn of_these(mut times: Vec<Duration>) -> [f64; 2] {
+    times.sort_unstable();
+    let of = |time: Option<&Duration>| time.map_or(0.0, Duration::as_secs_f64) * 1e3;
+    [of(times.get(times.len() / 2)), of(times.last())]
 }
 
 async fn execute(daemon: &Daemon, load: Load, runs: Runs) -> Outcome<Measured<Used>> {

@@ -163,6 +163,11 @@ Examples:
     /// A task that succeeded is done again only where its input refers to the output of a task that is done again. Labels
     /// and session are those of the old run, and so are the limits and policies of its plan.
     Continue(ContinueArgs),
+    /// Go on from the middle of a run, as a run of its own
+    ///
+    /// The new run begins with everything that the other one was after the event: what had happened by then is not done
+    /// again, and what was at work is done anew. The other run stays as it is.
+    Fork(ForkArgs),
     /// Remove a run that has finished or is in quarantine, with all that is kept of it
     #[command(after_help = "\
 Examples:
@@ -345,6 +350,39 @@ pub struct ContinueArgs {
     /// State file that follows the plan, where it is work of a session [default: .elsabro/state.json, where the folder is]
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
+    #[command(flatten)]
+    pub following: Following,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  capataz runs logs 7f3a                       shows the numbers of the events
+  capataz runs fork 7f3a --at 12 --watch
+  capataz runs fork 7f3a --at 12 --input 'limit:=20'
+  capataz runs fork latest --detach --json
+
+What was decided together is forked together: where that is not so at the event, the refusal names the nearest one that may
+be. The exit code is that of `capataz run`.")]
+pub struct ForkArgs {
+    /// Id of the run, the beginning or end of it, or `latest`
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// Number of the event after which the fork goes on by itself [default: the newest one that may be]
+    #[arg(long, value_name = "SEQ")]
+    pub at: Option<u64>,
+    /// Of a pipeline: part of the input that later phases have: KEY=TEXT, KEY:=JSON or path=FOLDER; may be repeated
+    #[arg(long = "input", short = 'i', value_name = "KEY=VALUE", conflicts_with = "input_file")]
+    pub inputs: Vec<String>,
+    /// Of a pipeline: file with the whole input that later phases have, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub input_file: Option<PathBuf>,
+    /// Label of the new run, beside those of the old one; may be repeated
+    #[arg(long = "label", short = 'l', value_name = "KEY=VALUE", value_parser = label)]
+    pub labels: Vec<(String, String)>,
+    /// Idempotency key: the same key, run, event, input and labels name the same new run
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
     #[command(flatten)]
     pub following: Following,
 }

@@ -94,7 +94,7 @@ async fn stats(daemon: &Daemon, names: &[String], newest: u32, out: &mut Output)
     // A damaged run is not read, and the others count all the same.
     for run in page.runs.iter().filter(|run| run.quarantine.is_none()) {
         let run = fetch::run(daemon, &run.run_id, false).await?;
-        tasks.extend(run.waves.into_iter().flat_map(|wave| wave.tasks));
+        tasks.extend(agent_stats::own_tasks(run));
     }
     let is_wanted = |task: &&v1::TaskView| names.is_empty() || names.contains(&task.agent);
     let agents = agent_stats::of_tasks(tasks.iter().filter(is_wanted));

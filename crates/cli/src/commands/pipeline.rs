@@ -106,14 +106,7 @@ async fn start(args: PipelineRunArgs, global: &Global, out: &mut Output) -> Outc
     let input = source::input(&args.inputs, args.input_file.as_deref(), out)?;
     let daemon = Daemon::connect(global).await?;
     if let Some(contents) = input {
-        let data = if source::is_inline(&contents) {
-            Data::Inline(contents.into())
-        } else {
-            let put = daemon.client.put_blob(contents.into()).await;
-            Data::Blob(put.map_err(|error| daemon.failure(error))?)
-        };
-        let media_type = json::JSON_MEDIA_TYPE.to_owned();
-        pipeline.input = Some(v1::Payload { media_type, data: Some(data) });
+        pipeline.input = Some(payload(&daemon, contents).await?);
     }
     let request = v1::StartRunRequest {
         labels: args.labels.into_iter().collect(),
@@ -122,6 +115,17 @@ async fn start(args: PipelineRunArgs, global: &Global, out: &mut Output) -> Outc
     };
     let started = daemon.client.start_run(request).await.map_err(|error| daemon.failure(error))?;
     run::follow_started(&daemon, started, args.following, None, out).await
+}
+
+/// The input of a run, stored where it is large.
+pub async fn payload(daemon: &Daemon, contents: Vec<u8>) -> Result<v1::Payload, Failure> {
+    let data = if source::is_inline(&contents) {
+        Data::Inline(contents.into())
+    } else {
+        let put = daemon.client.put_blob(contents.into()).await;
+        Data::Blob(put.map_err(|error| daemon.failure(error))?)
+    };
+    Ok(v1::Payload { media_type: json::JSON_MEDIA_TYPE.to_owned(), data: Some(data) })
 }
 
 /// The open question of a blocked phase.

@@ -7,10 +7,11 @@ use serde_json::Value;
 
 use super::state_sync::StateSync;
 use super::{Daemon, Outcome, ending, fetch};
-use crate::args::{ContinueArgs, Following, Global, Patience, RunArgs};
+use crate::args::{ContinueArgs, Following, ForkArgs, Global, Patience, RunArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::pipeline_source;
 use crate::plan_source;
 use crate::watch::follow::{self, End, Options, Style};
 use crate::watch::lines::Detail;
@@ -61,6 +62,30 @@ pub async fn continued(daemon: &Daemon, args: ContinueArgs, out: &mut Output) ->
     }
     let started = v1::StartRunResponse { run_id: response.run_id, created: response.created };
     follow_started(daemon, started, args.following, state.as_ref(), out).await
+}
+
+/// Starts a run that goes on from the middle of another one.
+pub async fn forked(daemon: &Daemon, args: ForkArgs, out: &mut Output) -> Outcome {
+    let input = pipeline_source::input(&args.inputs, args.input_file.as_deref(), out)?;
+    let run_id = fetch::run_id(daemon, &args.run).await?;
+    let input = match input {
+        Some(contents) => Some(super::pipeline::payload(daemon, contents).await?),
+        None => None,
+    };
+    let request = v1::ForkRunRequest {
+        run_id: run_id.clone(),
+        at_seq: args.at,
+        labels: args.labels.into_iter().collect(),
+        idempotency_key: args.key,
+        input,
+    };
+    let forked = daemon.client.fork_run(request).await;
+    let response = forked.map_err(|error| daemon.failure(error).about(&run_id))?;
+    if !out.json && response.created {
+        out.note(&fill(words().runs.forked, &[&run_id, &response.at_seq.to_string()]));
+    }
+    let started = v1::StartRunResponse { run_id: response.run_id, created: response.created };
+    follow_started(daemon, started, args.following, None, out).await
 }
 
 /// Follows a run that was just started, as far as that is wanted.

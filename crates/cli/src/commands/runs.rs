@@ -30,6 +30,7 @@ pub async fn runs(command: RunsCommand, global: &Global, out: &mut Output) -> Ou
         }
         RunsCommand::Replay { run } => time_travel::replay(daemon, &run, out).await,
         RunsCommand::Continue(args) => super::run::continued(daemon, args, out).await,
+        RunsCommand::Fork(args) => super::run::forked(daemon, args, out).await,
         RunsCommand::Watch(args) => watch(daemon, args, out).await,
         RunsCommand::Answer { run } => super::ask::again(daemon, &run, out).await,
         RunsCommand::Logs { run, follow } => logs(daemon, &run, follow, out).await,

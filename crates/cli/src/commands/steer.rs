@@ -132,6 +132,7 @@ pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> O
         | RunsCommand::Show { .. }
         | RunsCommand::Watch(_)
         | RunsCommand::Continue(_)
+        | RunsCommand::Fork(_)
         | RunsCommand::Diff { .. }
         | RunsCommand::Replay { .. }
         | RunsCommand::Logs { .. }

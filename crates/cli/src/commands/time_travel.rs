@@ -137,9 +137,8 @@ fn show(path: &str, before: Option<String>, after: Option<String>, out: &mut Out
 /// configured or asked for are no times of the run.
 fn is_own(key: &str) -> bool {
     match key {
-        "run_id" | "question_id" | "continues" | "child" | "worker" | "lease" | "seq" | "health_checks" => {
-            true
-        }
+        "run_id" | "question_id" | "continues" | "forked_from" | "child" | "worker" | "lease" | "seq"
+        | "health_checks" => true,
         "configured_timeout_ms" | "retry_after_ms" => false,
         key => key.ends_with("_ms"),
     }

@@ -176,14 +176,20 @@ impl<'r> Watcher<'r> {
     fn take(&mut self, delivery: Delivery, out: &mut Output) {
         self.told_away = false;
         match delivery {
-            Delivery::Event { run_id, event, cursor } => {
+            Delivery::Event { run_id, event, cursor, inherited } => {
                 self.run.apply(&event);
                 self.received = Instant::now();
                 let told = self.told_at_once(&event, out);
                 // The box of a question has its answers.
                 let is_in_box = told.is_some() && matches!(event.body, Some(Body::QuestionAsked(_)));
-                if !is_in_box {
-                    self.show(&run_id, &event, &cursor, out);
+                if self.style == Style::Json {
+                    let mut record = record(&run_id, &event, Some(&cursor));
+                    if let Some(object) = record.as_object_mut().filter(|_| inherited) {
+                        object.insert("inherited".to_owned(), true.into());
+                    }
+                    out.record(&record);
+                } else if !is_in_box {
+                    self.show(&run_id, &event, out);
                 }
                 if let Some(told) = told {
                     self.tell(told, out);
@@ -240,10 +246,9 @@ impl<'r> Watcher<'r> {
         }
     }
 
-    fn show(&mut self, run_id: &str, event: &v1::Event, cursor: &Bytes, out: &mut Output) {
+    fn show(&mut self, run_id: &str, event: &v1::Event, out: &mut Output) {
         match self.style {
-            Style::Silent => {}
-            Style::Json => out.record(&record(run_id, event, Some(cursor))),
+            Style::Silent | Style::Json => {}
             Style::Lines(detail) => {
                 if let Some(line) = lines::render(&self.run, run_id, event, detail, out.paint) {
                     out.line(&line);

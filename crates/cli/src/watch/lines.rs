@@ -187,6 +187,9 @@ fn line(run: &Run, run_id: &str, event: &v1::Event, detail: Detail) -> Option<Li
             of_task(ended.wave, ended.task, text, Tone::Faint, Everything)
         }
         Body::TaskLeaseLost(lost) => {
+            if lost.reason() == v1::LeaseLossReason::Forked {
+                return Some(of_task(lost.wave, lost.task, texts.begun_anew.to_owned(), Tone::Plain, Steps));
+            }
             let text = fill(texts.lease_lost, &[loss(lost.reason()), &(words().ordinal)(lost.losses.into())]);
             of_task(lost.wave, lost.task, text, Tone::Warning, Results)
         }
@@ -266,6 +269,10 @@ fn line(run: &Run, run_id: &str, event: &v1::Event, detail: Detail) -> Option<Li
         }
         Body::QuestionAnswered(answered) => {
             of_run(fill(texts.answered, &[&answered.question_id, &answered.answer]), Tone::Plain, Results)
+        }
+        Body::RunForked(forked) => {
+            let text = fill(texts.forked, &[&forked.run_id, &forked.seq.to_string()]);
+            of_run(text, Tone::Strong, Results)
         }
         Body::RunPaused(_) => of_run(texts.paused.to_owned(), Tone::Warning, Results),
         Body::RunResumed(_) => of_run(texts.resumed.to_owned(), Tone::Plain, Results),
@@ -381,6 +388,7 @@ fn loss(reason: v1::LeaseLossReason) -> &'static str {
         v1::LeaseLossReason::Restarted => "restarted",
         v1::LeaseLossReason::Returned => "returned",
         v1::LeaseLossReason::ReturnedTooOften => "returned_too_often",
+        v1::LeaseLossReason::Forked => "forked",
     }
 }
 
@@ -401,7 +409,7 @@ fn after_start(run: &Run, event: &v1::Event, extended: &v1::TaskExtended) -> i64
     if event.format < 3 {
         return extended.deadline_ms.saturating_sub(run.accepted_at_ms);
     }
-    event.elapsed_ms.saturating_add(extended.deadline_in_ms)
+    event.elapsed_ms.saturating_add(extended.deadline_in_ms).saturating_sub(run.began_at_ms)
 }
 
 fn error_of(event: &v1::Event) -> Option<&v1::Error> {

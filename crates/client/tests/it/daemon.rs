@@ -348,6 +348,13 @@ impl RunService for Fake {
         unreachable!("no test goes on with a run")
     }
 
+    async fn fork_run(
+        &self,
+        _: Request<v1::ForkRunRequest>,
+    ) -> Result<Response<v1::ForkRunResponse>, Status> {
+        unreachable!("no test forks a run")
+    }
+
     async fn rollback_task(
         &self,
         _: Request<v1::RollbackTaskRequest>,

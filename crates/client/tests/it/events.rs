@@ -17,7 +17,12 @@ fn position(cursor: &Bytes) -> u64 {
 }
 
 fn delivered(seq: u64) -> v1::DeliveredEvent {
-    v1::DeliveredEvent { run_id: "run-1".to_owned(), event: encoded_event(seq), cursor: cursor(seq) }
+    v1::DeliveredEvent {
+        run_id: "run-1".to_owned(),
+        event: encoded_event(seq),
+        cursor: cursor(seq),
+        ..Default::default()
+    }
 }
 
 fn events(seqs: impl IntoIterator<Item = u64>) -> v1::SubscribeResponse {
@@ -42,7 +47,7 @@ async fn next(stream: &mut EventStream) -> Delivery {
 
 async fn next_seq(stream: &mut EventStream) -> u64 {
     match next(stream).await {
-        Delivery::Event { run_id, event, cursor: after } => {
+        Delivery::Event { run_id, event, cursor: after, .. } => {
             assert_eq!(run_id, "run-1");
             assert_eq!(after, cursor(event.seq));
             assert_eq!(*stream.cursor(), after);

@@ -3901,6 +3901,19 @@ pub struct Run {
     /// summary.
     #[prost(string, optional, tag = "27")]
     pub session_repaired: ::core::option::Option<::prost::alloc::string::String>,
+    /// The run that this one was forked from; absent where it was not, and in a list of runs.
+    #[prost(message, optional, tag = "28")]
+    pub forked_from: ::core::option::Option<ForkRef>,
+}
+/// Where a run was forked from another one.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ForkRef {
+    /// The other run, a UUID.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    /// Number of the last event that the fork has of it.
+    #[prost(uint64, tag = "2")]
+    pub seq: u64,
 }
 /// The tasks of a run that are in one state.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4955,14 +4968,14 @@ pub struct Event {
     /// format first adds what the newer one states.
     #[prost(uint32, tag = "3")]
     pub format: u32,
-    /// Milliseconds since the run was accepted, by the run's own clock, which nobody can set: while a daemon has the run, it
+    /// Milliseconds since the run was accepted (of a fork: since the first run was whose events it has), by the run's own clock, which nobody can set: while a daemon has the run, it
     /// goes as fast as time does, and never backwards; what passed while no daemon had it is what the wall's clock says.
     /// Every deadline counts from it. Absent in events of formats 1 and 2, whose only time is at_ms, and in a session's.
     #[prost(int64, tag = "4")]
     pub elapsed_ms: i64,
     #[prost(
         oneof = "event::Body",
-        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 44, 21, 22, 23, 24, 31, 32, 33, 34, 35, 25, 26, 27, 28, 29, 30, 40, 41, 42, 43, 50, 51, 52, 53, 60, 61, 62, 63, 64, 65, 66, 67, 68, 70, 71, 72, 73, 74, 75"
+        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 44, 21, 22, 23, 24, 31, 32, 33, 34, 35, 36, 25, 26, 27, 28, 29, 30, 40, 41, 42, 43, 50, 51, 52, 53, 60, 61, 62, 63, 64, 65, 66, 67, 68, 70, 71, 72, 73, 74, 75"
     )]
     pub body: ::core::option::Option<event::Body>,
 }
@@ -5033,6 +5046,9 @@ pub mod event {
         /// What a task had of its output when its time was over is its output.
         #[prost(message, tag = "35")]
         PartialOutputKept(super::PartialOutputKept),
+        /// The run goes on from here by itself: what comes before it was another run's.
+        #[prost(message, tag = "36")]
+        RunForked(super::RunForked),
         /// The run pauses.
         #[prost(message, tag = "25")]
         RunPaused(super::RunPaused),
@@ -5174,6 +5190,34 @@ pub struct Lineage {
     /// Sessions in which one of them has its turn: the run must not wait for a turn there.
     #[prost(string, repeated, tag = "2")]
     pub sessions: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// The run has been forked from another one: the events before this one are copies of that run's, and whatever happened
+/// with them outside has happened for that run. What was promised to others is void here: leases, requests that were carried out
+/// (their ids may be used again), a parent, and a place in a session. Open questions stay open, and deadlines are as far
+/// ahead as they were at the event before.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RunForked {
+    /// The run that it was forked from, a UUID.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    /// Number of the last event that it has of that run: one less than this event's.
+    #[prost(uint64, tag = "2")]
+    pub seq: u64,
+    /// This run, a UUID. What was named after the other run is named after this one.
+    #[prost(string, tag = "3")]
+    pub fork_id: ::prost::alloc::string::String,
+    /// How much later than at the event before the clock on the wall is, in milliseconds.
+    #[prost(int64, tag = "4")]
+    pub shifted_ms: i64,
+    /// What the phases of a pipeline that begin from here on have as its input; absent where that is what it was.
+    #[prost(message, optional, tag = "5")]
+    pub input: ::core::option::Option<Payload>,
+    /// Labels of this run, by their keys.
+    #[prost(btree_map = "string, string", tag = "6")]
+    pub labels: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
 }
 /// A task that is a run has begun: its child has a name, under which it is created after this.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -5982,6 +6026,8 @@ pub enum LeaseLossReason {
     /// The worker gave the task back unbegun, as workers did 16 times before. From then on it counts as a lost lease, so that
     /// a task that no worker takes fails with WORKER_LOST.
     ReturnedTooOften = 6,
+    /// It is a lease of the run that this one was forked from, whose worker works for that run alone. It does not count as lost.
+    Forked = 7,
 }
 impl LeaseLossReason {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -5997,6 +6043,7 @@ impl LeaseLossReason {
             Self::Restarted => "LEASE_LOSS_REASON_RESTARTED",
             Self::Returned => "LEASE_LOSS_REASON_RETURNED",
             Self::ReturnedTooOften => "LEASE_LOSS_REASON_RETURNED_TOO_OFTEN",
+            Self::Forked => "LEASE_LOSS_REASON_FORKED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -6009,6 +6056,7 @@ impl LeaseLossReason {
             "LEASE_LOSS_REASON_RESTARTED" => Some(Self::Restarted),
             "LEASE_LOSS_REASON_RETURNED" => Some(Self::Returned),
             "LEASE_LOSS_REASON_RETURNED_TOO_OFTEN" => Some(Self::ReturnedTooOften),
+            "LEASE_LOSS_REASON_FORKED" => Some(Self::Forked),
             _ => None,
         }
     }
@@ -6486,7 +6534,8 @@ pub mod event_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Every durable event after the cursor exactly once: history first, then live, without a gap between.
+        /// Every durable event after the cursor exactly once: history first, then live, without a gap between. Events that a fork
+        /// has of another run are of these where the filter names the fork, and else only as the other run's.
         pub async fn subscribe(
             &mut self,
             request: impl tonic::IntoRequest<super::SubscribeRequest>,
@@ -6533,7 +6582,8 @@ pub mod event_service_server {
             >
             + std::marker::Send
             + 'static;
-        /// Every durable event after the cursor exactly once: history first, then live, without a gap between.
+        /// Every durable event after the cursor exactly once: history first, then live, without a gap between. Events that a fork
+        /// has of another run are of these where the filter names the fork, and else only as the other run's.
         async fn subscribe(
             &self,
             request: tonic::Request<super::SubscribeRequest>,
@@ -7908,7 +7958,7 @@ pub struct ListCheckpointsRequest {
     /// Id of the run; empty where a product is named.
     #[prost(string, tag = "1")]
     pub run_id: ::prost::alloc::string::String,
-    /// As they were after this event; 0 for now.
+    /// As they were after this event; 0: as they are now.
     #[prost(uint64, tag = "2")]
     pub at_seq: u64,
     /// The product whose checkpoints are wanted, of all of its runs; empty where a run is named.
@@ -9787,6 +9837,43 @@ pub struct ContinueRunResponse {
     #[prost(bool, tag = "2")]
     pub created: bool,
 }
+/// The run that is to be forked, and where.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ForkRunRequest {
+    /// The run, a UUID; finished or not.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    /// Number of the event after which the fork goes on by itself; absent for the newest one that is possible. What was decided
+    /// together is forked together: another number is refused with FORK_NOT_POSSIBLE, which names the newest one before it that
+    /// may be, and the end of its decision where that may be.
+    #[prost(uint64, optional, tag = "2")]
+    pub at_seq: ::core::option::Option<u64>,
+    /// Labels of the new run, beside those of the old one; as in StartRunRequest.
+    #[prost(btree_map = "string, string", tag = "3")]
+    pub labels: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    /// As in StartRunRequest.
+    #[prost(string, optional, tag = "4")]
+    pub idempotency_key: ::core::option::Option<::prost::alloc::string::String>,
+    /// Of a pipeline: what the phases that begin from there on have as its input, in place of what the run was given.
+    #[prost(message, optional, tag = "5")]
+    pub input: ::core::option::Option<Payload>,
+}
+/// The fork.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ForkRunResponse {
+    /// The new run, a UUID.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    /// False where the idempotency key named a run that was there.
+    #[prost(bool, tag = "2")]
+    pub created: bool,
+    /// Number of the last event that it has of the other run; 0 where it was not created.
+    #[prost(uint64, tag = "3")]
+    pub at_seq: u64,
+}
 /// The run that is to be started and waited for.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ExecuteRunRequest {
@@ -10686,6 +10773,33 @@ pub mod run_service_client {
                 .insert(GrpcMethod::new("capataz.v1.RunService", "ContinueRun"));
             self.inner.unary(req, path, codec).await
         }
+        /// Starts a run that begins with what another one was after one of its events, and goes on from there by itself. What had
+        /// happened by then is not done again, and what was at work then is done anew (tasks that may be done once only ask
+        /// first). The other run stays as it is.
+        pub async fn fork_run(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ForkRunRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ForkRunResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SmallCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.RunService/ForkRun",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.RunService", "ForkRun"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Takes a task that is at work, or that has succeeded, back to its beginning, while its run is unfinished (seed 000,
         /// contract 2).
         pub async fn rollback_task(
@@ -10952,6 +11066,13 @@ pub mod run_service_server {
             tonic::Response<super::ContinueRunResponse>,
             tonic::Status,
         >;
+        /// Starts a run that begins with what another one was after one of its events, and goes on from there by itself. What had
+        /// happened by then is not done again, and what was at work then is done anew (tasks that may be done once only ask
+        /// first). The other run stays as it is.
+        async fn fork_run(
+            &self,
+            request: tonic::Request<super::ForkRunRequest>,
+        ) -> std::result::Result<tonic::Response<super::ForkRunResponse>, tonic::Status>;
         /// Takes a task that is at work, or that has succeeded, back to its beginning, while its run is unfinished (seed 000,
         /// contract 2).
         async fn rollback_task(
@@ -11648,6 +11769,51 @@ pub mod run_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ContinueRunSvc(inner);
+                        let codec = crate::codec::SmallCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.RunService/ForkRun" => {
+                    #[allow(non_camel_case_types)]
+                    struct ForkRunSvc<T: RunService>(pub Arc<T>);
+                    impl<
+                        T: RunService,
+                    > tonic::server::UnaryService<super::ForkRunRequest>
+                    for ForkRunSvc<T> {
+                        type Response = super::ForkRunResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ForkRunRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RunService>::fork_run(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ForkRunSvc(inner);
                         let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

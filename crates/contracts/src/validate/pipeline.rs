@@ -60,26 +60,7 @@ pub fn check(pipeline: &v1::Pipeline, path: &Path<'_>, violations: &mut Violatio
         violations.push(&path.key("checkpoint_version"), "length", message);
     }
     if let Some(input) = &pipeline.input {
-        let path = &path.key("input");
-        payload::check(input, super::INLINE_MAX, path, violations);
-        if let Some(Data::Blob(blob)) = &input.data
-            && blob.size > PIPELINE_INPUT_MAX as u64
-        {
-            let message =
-                format!("the input has {} bytes; at most {PIPELINE_INPUT_MAX} are allowed", blob.size);
-            violations.push(path, "size", message);
-        }
-        if !is_json(&input.media_type) {
-            let message = format!("the input is JSON, not {:?}", shown(&input.media_type));
-            violations.push(&path.key("media_type"), "media_type", message);
-        } else if let Some(Data::Inline(bytes)) = &input.data
-            && bytes.len() <= super::INLINE_MAX
-            && json::well_formed(bytes).is_ok()
-            && let Err(violation) = json::from_slice(bytes)
-        {
-            // Such as a key that is there twice.
-            violations.push(path, "syntax", violation.message);
-        }
+        check_input(input, &path.key("input"), violations);
     }
     let path = &path.key("phases");
     if pipeline.phases.is_empty() {
@@ -262,5 +243,27 @@ impl References<'_> {
                 }
             }
         }
+    }
+}
+
+/// What a run of a pipeline works on: JSON.
+pub(super) fn check_input(input: &v1::Payload, path: &Path<'_>, violations: &mut Violations) {
+    payload::check(input, super::INLINE_MAX, path, violations);
+    if let Some(Data::Blob(blob)) = &input.data
+        && blob.size > PIPELINE_INPUT_MAX as u64
+    {
+        let message = format!("the input has {} bytes; at most {PIPELINE_INPUT_MAX} are allowed", blob.size);
+        violations.push(path, "size", message);
+    }
+    if !is_json(&input.media_type) {
+        let message = format!("the input is JSON, not {:?}", shown(&input.media_type));
+        violations.push(&path.key("media_type"), "media_type", message);
+    } else if let Some(Data::Inline(bytes)) = &input.data
+        && bytes.len() <= super::INLINE_MAX
+        && json::well_formed(bytes).is_ok()
+        && let Err(violation) = json::from_slice(bytes)
+    {
+        // Such as a key that is there twice.
+        violations.push(path, "syntax", violation.message);
     }
 }

@@ -45,6 +45,17 @@ pub fn continue_run(request: &v1::ContinueRunRequest) -> Vec<Violation> {
     violations.into_vec()
 }
 
+/// Checks a request to fork a run by itself: labels, idempotency key and input.
+#[must_use]
+pub fn fork_run(request: &v1::ForkRunRequest) -> Vec<Violation> {
+    let mut violations = Violations::default();
+    header(request.idempotency_key.as_deref(), &request.labels, &Path::Root, &mut violations);
+    if let Some(input) = &request.input {
+        super::pipeline::check_input(input, &Path::Root.key("input"), &mut violations);
+    }
+    violations.into_vec()
+}
+
 /// A task that is a run. The plan that it may have is checked as any other, with names and references of its own.
 pub(super) fn child(
     task: &v1::Task,

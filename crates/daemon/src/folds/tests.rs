@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use capataz_contracts::v1;
 use capataz_engine::{Input, Moment, Plan, RunState, StartRun, Wall, Work, decide, start};
+use capataz_shard::forks::MAX_PAST_BYTES;
 use capataz_shard::journal::load;
 use capataz_store::{
     Append, AppendOutcome, Create, Mark, MemoryStore, Millis, RunId, ShardId, ShardWriter, Store,
@@ -45,6 +46,7 @@ impl Log {
             labels: BTreeMap::new(),
             created_at: Millis(1),
             key: None,
+            past: None,
         };
         self.append(run, decision, Some(create));
         (run, state)
@@ -60,7 +62,12 @@ impl Log {
     }
 
     fn pauses(&mut self, run: RunId, state: &mut RunState) {
-        let input = Input::Pause { request_id: format!("r{}", state.seq()) };
+        let request_id = format!("r{}", state.seq());
+        self.pauses_by(run, state, request_id);
+    }
+
+    fn pauses_by(&mut self, run: RunId, state: &mut RunState, request_id: String) {
+        let input = Input::Pause { request_id };
         let decision = decide(state, input, Moment::first(Wall(2))).unwrap();
         self.append(run, decision, None);
     }
@@ -203,4 +210,31 @@ async fn a_run_is_read_as_it_was_and_folded_again_within_the_bounds_of_all_reade
     drop(waiting);
     drop(held);
     assert_eq!(folds.replay(small).await.unwrap().unwrap().events, state.seq());
+}
+
+#[tokio::test]
+async fn a_fork_has_no_more_of_a_run_than_is_copied_at_a_time() {
+    let mut log = Log::new();
+    let (run, mut state) = log.begins(1);
+    let folds = log.folds(1 << 20);
+    let begun = state.seq();
+    let past = folds.decided_together(run, 1).await.unwrap().unwrap();
+    assert_eq!((past.first, past.last), (1, begun), "what a run begins with is decided together");
+    assert_eq!(folds.newest_fork(run, 1).await.unwrap(), None);
+    let mebibyte = 1 << 20;
+    // With the beginning, 32 of these are too much.
+    for number in 0..40 {
+        log.pauses_by(run, &mut state, format!("{number}{}", "a".repeat(mebibyte)));
+    }
+    let newest = begun + 31;
+    let past = folds.decided_together(run, newest).await.unwrap().unwrap();
+    assert_eq!((past.first, past.last), (newest, newest));
+    assert!((31 * mebibyte as u64..MAX_PAST_BYTES).contains(&past.bytes), "{past:?}");
+    assert_eq!(folds.decided_together(run, newest + 1).await.unwrap(), None);
+    assert_eq!(folds.decided_together(run, state.seq()).await.unwrap(), None);
+    for at in [newest, newest + 1, state.seq(), u64::MAX] {
+        assert_eq!(folds.newest_fork(run, at).await.unwrap(), Some(newest));
+    }
+    assert_eq!(folds.newest_fork(run, newest - 1).await.unwrap(), Some(newest - 1));
+    assert_eq!(folds.large.available_permits(), 1);
 }

@@ -150,6 +150,7 @@ impl Delivery {
             run_id: event.run.to_string(),
             event: event.event,
             cursor: placed(event.cursor).encode(SHARD),
+            inherited: event.inherited,
         });
         let response = v1::SubscribeResponse {
             events: events.collect(),

@@ -9,6 +9,7 @@ mod executor;
 mod export;
 mod family;
 mod follow;
+mod forks;
 mod health_checks;
 pub(crate) mod named;
 mod pipelines;

@@ -10,10 +10,12 @@ use capataz_engine::{Answer, Input, TaskRef, ViewOptions, without_values};
 use capataz_hosts::browsers::Browsers;
 use capataz_runtime::Runtime;
 use capataz_shard::blob_hash;
+use capataz_shard::forks::MAX_PAST_BYTES;
 use capataz_shard::{CommandReply, Declined, StartReply, StartRequest, WaitReply};
 use capataz_shard::{Damage, LoadError};
 use capataz_store::{IdempotencyKey, QuarantineReason, Removal, RunId, RunQuery, RunRow, Store, StoreError};
 use prost::Message;
+use tokio::sync::Semaphore;
 use tonic::{Code, Request, Response, Status};
 
 use super::{Pages, export, family, health_checks, named, pipelines, reports, session_repairs, starts};
@@ -43,12 +45,15 @@ pub(super) struct Runs {
     specs: Specs,
     browsers: Arc<Browsers>,
     folds: Arc<Folds>,
+    /// Bytes of other runs' events that are copied at a time.
+    copies: Arc<Semaphore>,
 }
 
 impl Runs {
     pub(super) fn new(runtime: Runtime, specs: Specs, browsers: Arc<Browsers>) -> Self {
         let folds = Arc::new(Folds::new(Arc::clone(runtime.store()), Arc::clone(runtime.reads())));
-        Self { runtime, specs, browsers, folds }
+        let copies = Arc::new(Semaphore::new(usize::try_from(MAX_PAST_BYTES).unwrap_or(usize::MAX)));
+        Self { runtime, specs, browsers, folds, copies }
     }
 
     /// Starts what was asked for. A request whose key names its run already is answered with that run, whatever may have
@@ -106,6 +111,14 @@ impl Runs {
 
     pub(super) fn runtime(&self) -> &Runtime {
         &self.runtime
+    }
+
+    pub(super) fn folds(&self) -> &Folds {
+        &self.folds
+    }
+
+    pub(super) fn copies(&self) -> &Arc<Semaphore> {
+        &self.copies
     }
 
     pub(super) async fn start(&self, request: v1::StartRunRequest) -> Result<(RunId, bool), Status> {
@@ -203,16 +216,13 @@ impl Runs {
     }
 
     /// The state as it was after event `at`.
-    async fn fold_at(&self, row: &RunRow, at: u64) -> Result<Held, Status> {
-        if !(1..=row.last_seq).contains(&at) {
-            let message = format!("the run has the events 1 to {}, and not {at}", row.last_seq);
-            return Err(status::invalid_field("at_seq", "range", &message));
-        }
+    pub(super) async fn fold_at(&self, row: &RunRow, at: u64) -> Result<Held, Status> {
+        row_has(row, at)?;
         self.unless_unread(row.run, self.folds.at(row.run, at).await).await
     }
 
     /// What was read of a run, or why it was not.
-    async fn unless_unread<T: Send + 'static>(
+    pub(super) async fn unless_unread<T: Send + 'static>(
         &self,
         run: RunId,
         read: Result<T, Unread>,
@@ -300,6 +310,15 @@ impl Runs {
 }
 
 /// The row of a run. The stream of a session has one, too, and is not a run.
+/// Refuses an event that the run does not have.
+pub(super) fn row_has(row: &RunRow, at: u64) -> Result<(), Status> {
+    if (1..=row.last_seq).contains(&at) {
+        return Ok(());
+    }
+    let message = format!("the run has the events 1 to {}, and not {at}", row.last_seq);
+    Err(status::invalid_field("at_seq", "range", &message))
+}
+
 fn row_of(store: &dyn Store, run: RunId) -> Result<RunRow, Status> {
     store
         .get_run(run)
@@ -670,6 +689,13 @@ impl RunService for Runs {
         request: Request<v1::ContinueRunRequest>,
     ) -> Result<Response<v1::ContinueRunResponse>, Status> {
         self.go_on(request.into_inner()).await.map(Response::new)
+    }
+
+    async fn fork_run(
+        &self,
+        request: Request<v1::ForkRunRequest>,
+    ) -> Result<Response<v1::ForkRunResponse>, Status> {
+        self.fork(request.into_inner()).await.map(Response::new)
     }
 
     async fn rollback_task(

@@ -68,7 +68,8 @@ fn asks_of(work: &Work) -> Vec<&v1::Ask> {
     match work {
         Work::Ask(ask) => asks.push(ask),
         Work::Plan(plan) => asks_of_plan(plan, &mut asks),
-        Work::Script(_) | Work::Pipeline(_) => {}
+        // The specs of a fork were there when the run that it was began.
+        Work::Script(_) | Work::Pipeline(_) | Work::Fork(_) => {}
     }
     asks
 }
@@ -156,6 +157,8 @@ pub(super) fn going_on(run: RunId, accepted: v1::RunAccepted, before: &RunState)
         return Err(not_continued(format!("run {run} is not continued: it is not the run of a plan")));
     };
     plan.continues = Some(run.to_string());
+    // A fork has left the session of the run that it was.
+    plan.session = before.session().map(str::to_owned);
     // The tasks that are done again. A task refers to tasks of earlier waves only.
     let mut left = BTreeSet::new();
     for task in plan.waves.iter_mut().flat_map(|wave| &mut wave.tasks) {

@@ -12,6 +12,7 @@ mod continued;
 mod copies;
 mod crowd;
 mod damaged;
+mod forks;
 mod half_open;
 mod health;
 mod judged;

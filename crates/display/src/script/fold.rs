@@ -104,6 +104,11 @@ impl ScriptRun {
                 self.labels.clone_from(&accepted.labels);
                 self.script = accepted.script().cloned().unwrap_or_default();
             }
+            // What follows is this run's own, from here on.
+            Body::RunForked(forked) => {
+                self.accepted_at_ms = event.at_ms;
+                self.labels.clone_from(&forked.labels);
+            }
             Body::BrowserActivityStarted(started) => self.activities.push(Activity {
                 kind: started.activity(),
                 step: started.step_index,

@@ -82,6 +82,10 @@ texts! {
         active: "INIT -> ACTIVE, taken by {0}" / "INIT -> ACTIVE, la tomó {0}",
         again: "stays ACTIVE: attempt {0}, taken by {1}" / "sigue ACTIVE: intento {0}, la tomó {1}",
         lease_lost: "its worker was lost ({0} in all)" / "se perdió su worker ({0} en total)",
+        begun_anew: "is done anew: whoever works on it works for the other run"
+            / "se hace de nuevo: quien trabaja en ella trabaja para la otra ejecución",
+        forked: "goes on by itself after event {1} of run {0}"
+            / "sigue por su cuenta tras el evento {1} de la ejecución {0}",
         reactivated: "FAILED -> ACTIVE: activation {0}" / "FAILED -> ACTIVE: activación {0}",
         given_up: "FAILED -> DELETED: given up" / "FAILED -> DELETED: abandonada",
         rolled_back: "{0}: activation {1}" / "{0}: activación {1}",

@@ -467,6 +467,67 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
         "run {0} has not finished, and is not in quarantine",
         "la ejecución {0} no ha terminado, y no está en cuarentena",
     ),
+    (
+        "run {0} is not forked at event {1}: events {2} to {3} were decided together; it may be at {4} or {5}",
+        "la ejecución {0} no se bifurca en el evento {1}: los eventos {2} a {3} se decidieron juntos; puede serlo en {4} o {5}",
+    ),
+    (
+        "run {0} is not forked at event {1}: events {2} to {3} were decided together; it may be at {4}",
+        "la ejecución {0} no se bifurca en el evento {1}: los eventos {2} a {3} se decidieron juntos; puede serlo en {4}",
+    ),
+    (
+        "run {0} is not forked at event {1}: events {2} to {3} were decided together",
+        "la ejecución {0} no se bifurca en el evento {1}: los eventos {2} a {3} se decidieron juntos",
+    ),
+    (
+        "run {0} is not forked at event {1}: it has ended by then; it may be at {2}",
+        "la ejecución {0} no se bifurca en el evento {1}: para entonces ya había terminado; puede serlo en {2}",
+    ),
+    (
+        "run {0} is not forked at event {1}: it has ended by then",
+        "la ejecución {0} no se bifurca en el evento {1}: para entonces ya había terminado",
+    ),
+    (
+        "run {0} is not forked at event {1}: it has been told to end by then; it may be at {2}",
+        "la ejecución {0} no se bifurca en el evento {1}: para entonces ya se le había dicho que terminara; puede serlo en {2}",
+    ),
+    (
+        "run {0} is not forked at event {1}: it has been told to end by then",
+        "la ejecución {0} no se bifurca en el evento {1}: para entonces ya se le había dicho que terminara",
+    ),
+    (
+        "run {0} is not forked at event {1}: one of its tasks is then a run that is at work; it may be at {2}",
+        "la ejecución {0} no se bifurca en el evento {1}: una de sus tareas es entonces una ejecución en curso; puede serlo en {2}",
+    ),
+    (
+        "run {0} is not forked at event {1}: one of its tasks is then a run that is at work",
+        "la ejecución {0} no se bifurca en el evento {1}: una de sus tareas es entonces una ejecución en curso",
+    ),
+    (
+        "run {0} is not forked at event {1}: what it has done by then is in its browser alone; it may be at {2}",
+        "la ejecución {0} no se bifurca en el evento {1}: lo que ha hecho hasta entonces está solo en su navegador; puede serlo en {2}",
+    ),
+    (
+        "run {0} is not forked at event {1}: what it has done by then is in its browser alone",
+        "la ejecución {0} no se bifurca en el evento {1}: lo que ha hecho hasta entonces está solo en su navegador",
+    ),
+    (
+        "run {0} is not forked at event {1}: it has more than {2} MiB of events until then; it may be at {3}",
+        "la ejecución {0} no se bifurca en el evento {1}: tiene más de {2} MiB de eventos hasta entonces; puede serlo en {3}",
+    ),
+    (
+        "run {0} is not forked at event {1}: it has more than {2} MiB of events until then",
+        "la ejecución {0} no se bifurca en el evento {1}: tiene más de {2} MiB de eventos hasta entonces",
+    ),
+    (
+        "run {0} is not forked at event {1}: there is no event after which it may be",
+        "la ejecución {0} no se bifurca en el evento {1}: no hay ningún evento tras el que pueda serlo",
+    ),
+    (
+        "the run is not forked: it was removed meanwhile, or its log is damaged",
+        "la ejecución no se bifurca: fue eliminada entretanto, o su registro está dañado",
+    ),
+    ("only pipelines have an input of their own", "solo los procesos tienen una entrada propia"),
     ("run {0} is not continued: it has not ended", "la ejecución {0} no se continúa: no ha terminado"),
     (
         "run {0} is not continued: it is not the run of a plan",

@@ -27,8 +27,9 @@ pub(super) fn handle(
     let (cancel, worker) = (held.cancel, held.worker.clone());
     // A worker that gives a task back before it has begun is not lost, and the task has had no effect. But a task that
     // nobody takes does not go round for ever.
-    let is_lost = reason != v1::LeaseLossReason::Returned;
-    let unbegun = !is_lost || reason == v1::LeaseLossReason::ReturnedTooOften;
+    let (returned, forked) = (v1::LeaseLossReason::Returned, v1::LeaseLossReason::Forked);
+    let is_lost = reason != returned && reason != forked;
+    let unbegun = reason == returned || reason == v1::LeaseLossReason::ReturnedTooOften;
     let losses = activity.losses.saturating_add(u32::from(is_lost));
     if let Some(cancel) = cancel {
         return report::stopped(turn, task, cancel.reason, Observed::default(), None);

@@ -6,6 +6,7 @@ mod cancel;
 mod child;
 mod deadline;
 mod extend;
+mod fork;
 pub(crate) mod judge;
 mod lease;
 mod lost;
@@ -36,6 +37,7 @@ use crate::machine::Command;
 use turn::Turn;
 
 pub use child::{MAX_DEPTH, MAX_PLAN_BYTES, WantedChild, never_ends};
+pub use fork::{Fork, NotForked};
 pub use lease::mark_of;
 pub(crate) use settle::Ending;
 pub use start::{Needs, StartRun, Work, start};

@@ -8,6 +8,7 @@ use capataz_contracts::v1::{self, event::Body, run_accepted::Work as Accepted};
 use capataz_contracts::{json, reference};
 use prost::Message;
 
+use super::fork::{self, Fork};
 use super::turn::{Turn, encode};
 use super::{Decision, Refusal, advance};
 use crate::fold::EVENT_FORMAT;
@@ -25,6 +26,8 @@ pub enum Work {
     Script(#[serde(with = "as_bytes::one")] Box<v1::Script>),
     /// Validated and materialised ([`materialise_pipeline`](crate::materialise_pipeline)).
     Pipeline(#[serde(with = "as_bytes::one")] v1::Pipeline),
+    /// Another run, as it was.
+    Fork(Box<Fork>),
 }
 
 /// What a run needs that is of a kind.
@@ -75,6 +78,7 @@ impl Work {
             Self::Ask(ask) => ask.encoded_len(),
             Self::Script(script) => script.encoded_len(),
             Self::Pipeline(pipeline) => pipeline.encoded_len(),
+            Self::Fork(fork) => usize::try_from(fork.state.bytes()).unwrap_or(usize::MAX),
         }
     }
 
@@ -88,6 +92,7 @@ impl Work {
                 }
             }
             Self::Script(script) => run_id.clone_into(&mut script.run_id),
+            Self::Fork(fork) => run_id.clone_into(&mut fork.run_id),
         }
     }
 
@@ -102,13 +107,12 @@ impl Work {
             }
             // Whether the agent of a spec is known is seen when the spec is called: another spec may answer instead.
             Self::Ask(ask) => needs.session.clone_from(&ask.session),
+            // Whose agents are gone by now waits for them, as the other run does. Its blobs the fork has with its past.
+            Self::Fork(fork) => needs.add_blob(fork.input.as_ref()),
             Self::Script(_) => needs.add_browser(),
             Self::Pipeline(pipeline) => {
                 needs.agents.extend(pipeline.phases.iter().map(|phase| phase.agent.clone()));
-                let input = pipeline.input.as_ref().and_then(|input| input.data.as_ref());
-                if let Some(v1::payload::Data::Blob(blob)) = input {
-                    needs.blobs.push(blob.clone());
-                }
+                needs.add_blob(pipeline.input.as_ref());
             }
         }
         needs
@@ -136,11 +140,7 @@ impl Needs {
         self.commands.extend(plan.commands.iter().cloned());
         self.resources.extend(plan.resources.iter().cloned());
         for task in plan.waves.iter().flat_map(|wave| &wave.tasks) {
-            if let Some(v1::payload::Data::Blob(blob)) =
-                task.input.as_ref().and_then(|input| input.data.as_ref())
-            {
-                self.blobs.push(blob.clone());
-            }
+            self.add_blob(task.input.as_ref());
             // Nobody is needed for what is taken over.
             if let Some(before) = &task.taken_over {
                 self.blobs.extend(before.blobs.iter().cloned());
@@ -155,6 +155,12 @@ impl Needs {
                 Some(Child::Script(_)) => self.add_browser(),
                 Some(Child::Ask(_)) | None => {}
             }
+        }
+    }
+
+    fn add_blob(&mut self, payload: Option<&v1::Payload>) {
+        if let Some(v1::payload::Data::Blob(blob)) = payload.and_then(|payload| payload.data.as_ref()) {
+            self.blobs.push(blob.clone());
         }
     }
 
@@ -185,16 +191,17 @@ pub struct StartRun {
     pub lineage: Option<v1::Lineage>,
 }
 
-/// Starts a run: accepts it and begins its first wave, asks for its route, or opens its browser.
+/// Starts a run: accepts it and begins its first wave, asks for its route, or opens its browser; or goes on with a fork.
 ///
 /// # Errors
-/// [`Refusal::Corrupt`] only, for a plan that was not materialised.
+/// [`Refusal::Corrupt`] for a plan that was not materialised, [`Refusal::Outdated`] for a fork that may not be.
 pub fn start(seed: u64, request: StartRun, now: Wall) -> Result<(RunState, Decision), Refusal> {
     let (kind, work) = match request.work {
         Work::Plan(plan) => (v1::RunKind::Plan, Accepted::Plan(plan)),
         Work::Ask(ask) => (v1::RunKind::Ask, Accepted::Ask(ask)),
         Work::Script(script) => (v1::RunKind::Script, Accepted::Script(*script)),
         Work::Pipeline(pipeline) => (v1::RunKind::Pipeline, Accepted::Pipeline(pipeline)),
+        Work::Fork(fork) => return fork::start(seed, *fork, request.labels, now),
     };
     let accepted = v1::Event {
         seq: 1,

@@ -105,6 +105,7 @@ impl RunState {
             labels.sum(),
             optional(self.parent.as_ref()),
             message(&self.lineage),
+            self.forked.as_ref().map_or(0, |forked| text(&forked.run)),
             self.plan.bytes(),
             self.machine.bytes(),
             self.phase.bytes(),

@@ -5,6 +5,7 @@
 pub mod activity;
 pub(crate) mod bytes;
 pub(crate) mod digest;
+mod fork;
 mod rollback;
 pub mod session;
 pub(crate) mod state;
@@ -76,6 +77,7 @@ impl RunState {
             upcaster,
             labels: accepted.labels,
             parent: accepted.parent,
+            forked: None,
             lineage: accepted.lineage.unwrap_or_default(),
             phase: Phase::Running,
             paused: false,
@@ -271,6 +273,7 @@ impl RunState {
                     }
                 })?;
             }
+            Body::RunForked(event) => self.fork(event, at)?,
             Body::RunPaused(event) => {
                 self.paused = true;
                 self.remember_request(event.request_id, digest::PAUSE.to_owned());

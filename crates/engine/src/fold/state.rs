@@ -97,6 +97,7 @@ pub struct RunState {
     pub(crate) seed: u64,
     /// Sequence number of the newest event.
     pub(crate) seq: u64,
+    /// When it was accepted, or the run that it was forked from: its own clock begins there.
     pub(crate) created_at: Wall,
     /// The newest event.
     pub(crate) last: Moment,
@@ -111,6 +112,8 @@ pub struct RunState {
     pub(crate) put_away_at: Option<Timestamp>,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) parent: Option<v1::ParentRef>,
+    /// Where it was forked from another run.
+    pub(crate) forked: Option<Forked>,
     /// What it has of its ancestors.
     pub(crate) lineage: v1::Lineage,
     pub(crate) phase: Phase,
@@ -144,6 +147,16 @@ pub struct RunState {
     pub(crate) bytes: Count,
     /// Leases given by this process; only a planted fault reads it.
     pub(crate) leases_since_load: u64,
+}
+
+/// Where a run was forked from another one.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Forked {
+    /// The other run.
+    pub(crate) run: String,
+    /// The last event that it has of that run.
+    pub(crate) seq: u64,
+    pub(crate) at: Moment,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
@@ -217,9 +230,21 @@ impl RunState {
         self.parent.as_ref()
     }
 
+    /// When it was accepted, or forked.
     #[must_use]
     pub fn created_at(&self) -> Wall {
-        self.created_at
+        self.forked.as_ref().map_or(self.created_at, |forked| forked.at.wall)
+    }
+
+    /// The same by the run's own clock.
+    pub(crate) fn begun_at(&self) -> Timestamp {
+        self.forked.as_ref().map_or(Timestamp(self.created_at.0), |forked| forked.at.clock)
+    }
+
+    /// The run that it was forked from, and the last event that it has of that run.
+    #[must_use]
+    pub fn forked_from(&self) -> Option<(&str, u64)> {
+        self.forked.as_ref().map(|forked| (forked.run.as_str(), forked.seq))
     }
 
     /// The newest event.

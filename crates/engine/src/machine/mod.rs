@@ -203,6 +203,11 @@ pub(crate) trait Kind {
         Err(Refusal::Rule(Box::new(error)))
     }
 
+    /// Returns whether another run may go on from here: nothing of this one is anywhere but in its log.
+    fn may_be_forked(&self) -> bool {
+        true
+    }
+
     /// The query that has no answer yet.
     fn open_query(&self, run: &RunState) -> Option<(QueryId, Query)>;
 
@@ -354,6 +359,16 @@ impl Machine {
             Self::Ask(ask) => ask.apply(body, at),
             Self::Script(script) => script.apply(body, at),
             Self::Pipeline(pipeline) => pipeline.apply(body, at),
+        }
+    }
+
+    /// The run is a fork of another one, and belongs to no session.
+    pub(crate) fn forked(&mut self, of: &str, own: &str, input: Option<v1::Payload>) {
+        match self {
+            Self::Plan(plan) => plan.leave_session(),
+            Self::Ask(ask) => ask.leave_session(),
+            Self::Script(script) => script.rename_run(of, own),
+            Self::Pipeline(pipeline) => pipeline.work_on(input),
         }
     }
 

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_engine::{
-    Decision, Input, Moment, Report, RunState, StartRun, TaskRef, Wall, Work, decide, start,
+    Decision, Fork, Input, Moment, Report, RunState, StartRun, TaskRef, Wall, Work, decide, start,
 };
 use prost::Message;
 
@@ -47,6 +47,7 @@ pub const STORIES: &[(&str, Story)] = &[
     ("plan-at-its-deadlines", plan::log_of_one_at_its_deadlines),
     ("plan-taken-back", plan::log_of_one_that_is_taken_back),
     ("plan-that-goes-on", plan::log_of_one_that_goes_on),
+    ("plan-forked", plan::log_of_one_that_is_forked),
     ("plan-of-runs", plan::log_of_runs),
     ("plan-of-a-session", plan::log_of_one_of_a_session),
     ("ask", ask::log),
@@ -154,6 +155,23 @@ impl<'a> Run<'a> {
         let now = Moment::first(Wall(self.now));
         let Decision { events, .. } = decide(&mut self.state, input, now).expect("nothing is refused");
         self.log.add(&events);
+        self.log.seen.push(facts_of_run(&self.state));
+    }
+
+    /// From here on it is a run of its own.
+    #[track_caller]
+    fn forks(&mut self, seed: u64) {
+        let number = self.log.ends.len();
+        if number < self.decisions {
+            return self.does(Input::Tick { observed: BTreeMap::new() });
+        }
+        let (of, run_id) = ("run".to_owned(), "fork".to_owned());
+        let fork = Fork { of, run_id, state: Box::new(self.state.clone()), input: None };
+        let labels = BTreeMap::from([("try".to_owned(), "2".to_owned())]);
+        let request = StartRun { work: Work::Fork(Box::new(fork)), labels, parent: None, lineage: None };
+        let (state, decision) = start(seed, request, Wall(self.now)).expect("it may be forked");
+        self.state = state;
+        self.log.add(&decision.events);
         self.log.seen.push(facts_of_run(&self.state));
     }
 

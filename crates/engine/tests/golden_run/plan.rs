@@ -347,6 +347,38 @@ fn second_wave(run: &mut Run<'_>) {
     run.reports("rest", rest, Report::Cancelled(None));
 }
 
+/// A run that is forked while one task waits for its next attempt, one is at work, and one that may be done once only is.
+pub fn log_of_one_that_is_forked(seed: u64, before: &Log, decisions: usize) -> Log {
+    let mut plan = v1::Plan {
+        name: "golden".to_owned(),
+        waves: vec![v1::Wave {
+            tasks: ["done", "waits", "works", "once"].map(task).to_vec(),
+            ..v1::Wave::default()
+        }],
+        policy: Some(policy(v1::AggregationKind::ContinueAll)),
+        ..v1::Plan::default()
+    };
+    let once = plan.waves.iter_mut().flat_map(|wave| &mut wave.tasks).filter(|task| task.name == "once");
+    once.for_each(|task| task.effect = Some(v1::Effect::AtMostOnce as i32));
+    Plan::materialise(&mut plan).expect("the plan is valid");
+    let mut run = Run::start(seed, Work::Plan(plan), before, decisions);
+    let [done, waits, works, once] = [0, 1, 2, 3].map(|task| TaskRef { wave: 0, task });
+    let lease = run.takes(done, "w1");
+    run.says(done, lease, "w1", Report::Completed(json("{\"n\":1}")));
+    let lease = run.takes(waits, "w1");
+    run.says(waits, lease, "w1", Report::Failed(failure("NETWORK_ERROR")));
+    run.takes(works, "w1");
+    run.takes(once, "w2");
+    run.forks(seed);
+    run.answers("succeeded");
+    run.after(MINUTE);
+    for task in [waits, works] {
+        let lease = run.takes(task, "w3");
+        run.says(task, lease, "w3", Report::Completed(json("2")));
+    }
+    run.ends(v1::RunOutcome::Succeeded)
+}
+
 /// A plan of a session: it waits for its turn, and then for a person.
 pub fn log_of_one_of_a_session(seed: u64, before: &Log, decisions: usize) -> Log {
     let mut run = Run::start(seed, Work::Plan(of_a_session()), before, decisions);

@@ -40,7 +40,7 @@ impl Shard {
             let (named, same_request) = match outcome {
                 AppendOutcome::Committed(_) => (asker, true),
                 AppendOutcome::KeyTaken { run, same_request } => (*run, *same_request),
-                AppendOutcome::Conflict | AppendOutcome::Fenced => continue,
+                AppendOutcome::Conflict | AppendOutcome::PastGone | AppendOutcome::Fenced => continue,
             };
             let word = self.word(&key);
             self.out(Output::Key(KeyTalk::Registered { key, asker, ask, named, same_request, word }));

@@ -43,6 +43,10 @@ impl Model {
             (Wish::Start { template, .. }, Answer::Start(Ok(StartReply::KeyReused { run }))) => {
                 self.check_key(template.key.as_ref(), *run)
             }
+            (Wish::Start { template, .. }, Answer::Start(Ok(StartReply::BaseGone))) => {
+                let base = template.fork.as_ref().and_then(|of| self.run(of.run));
+                told(base.is_none_or(|base| base.removed))
+            }
             (Wish::Start { template, .. }, Answer::Start(Ok(StartReply::UnknownAgents(_)))) => {
                 told(template.agents.iter().any(|agent| agent.contains("unknown")))
             }

@@ -85,6 +85,12 @@ impl AskModel {
         Self { begun: ask.session.is_none(), ask, context, ..Self::default() }
     }
 
+    /// A fork belongs to no session, and needs no turn.
+    pub fn leaves_session(&mut self) {
+        self.ask.session = None;
+        self.begun = true;
+    }
+
     pub fn begin(&mut self, context: v1::SessionContext) -> bool {
         let first = !self.begun && self.calls.is_empty();
         self.begun = true;

@@ -59,6 +59,10 @@ pub struct RunModel {
     /// Milliseconds since the run was accepted, by its own clock, at the newest event.
     pub elapsed: i64,
     pub kind: Kind,
+    /// It began with the log of another run.
+    pub is_fork: bool,
+    /// The newest lease of that other run.
+    pub(super) inherited_token: u64,
     /// Retention has removed it.
     pub removed: bool,
 }
@@ -217,6 +221,8 @@ impl RunModel {
             kind,
             broken: Rc::default(),
             goes_back: false,
+            is_fork: false,
+            inherited_token: 0,
             removed: false,
         })
     }
@@ -335,6 +341,7 @@ impl RunModel {
             Body::ChildNamed(event) => self.child_named(event),
             Body::ChildCancelRequested(event) => self.child_cancelled(&event),
             Body::ChildEnded(event) => self.child_ended(&event),
+            Body::RunForked(event) => self.is_forked(event),
             Body::RunPaused(event) => {
                 self.paused = true;
                 self.request(event.request_id)

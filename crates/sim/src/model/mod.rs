@@ -8,6 +8,7 @@ pub mod answers;
 mod ask;
 mod deadline;
 pub mod family;
+mod fork;
 pub mod frames;
 mod keys;
 mod lifecycle;
@@ -52,6 +53,8 @@ pub struct Entry {
     pub position: Position,
     /// The sweep that has removed it. Subscribers whose streams begin after that need not get it.
     pub removed: Option<u64>,
+    /// A copy of another run's event, which only readers of this one run get.
+    pub inherited: bool,
 }
 
 /// What the log and the acknowledgements say.
@@ -64,6 +67,8 @@ pub struct Model {
     /// The ask whose end is durable, and whose session has to hear of it with the next row.
     owed: Option<RunId>,
     entries: Vec<Entry>,
+    /// What runs have of others whose own beginning has not been seen.
+    pasts: BTreeMap<RunId, Vec<Bytes>>,
     shards: BTreeMap<ShardId, Rows>,
     pub keys: KeyModel,
 }
@@ -128,8 +133,14 @@ impl Model {
                 Invariant::GaplessSeq.check(event.seq == seq, || {
                     format!("run {}: event {} lies where {seq} belongs", row.run, event.seq)
                 })?;
-                let severity = severity::of_event(&event);
-                self.event(row.run, event, bytes.clone())?;
+                let severity = match row.inherited {
+                    true => self.inherits(&row, seq, bytes.clone())?,
+                    false => {
+                        let severity = severity::of_event(&event);
+                        self.event(row.run, event, bytes.clone())?;
+                        severity
+                    }
+                };
                 let team = self.runs.get(&row.run).map_or(0, |run| run.team);
                 self.entries.push(Entry {
                     shard,
@@ -139,12 +150,14 @@ impl Model {
                     team,
                     position: row.position,
                     removed: None,
+                    inherited: row.inherited,
                 });
             }
             Invariant::GaplessSeq.check(count == row.count, || {
                 format!("run {}: a row of {} events holds {count}", row.run, row.count)
             })?;
             if let Some(run) = self.runs.get_mut(&row.run) {
+                run.has_no_lease_of(run.inherited_token)?;
                 run.newest = events.clone();
             }
             if let Some(session) = self.sessions.get_mut(&row.run) {
@@ -174,6 +187,12 @@ impl Model {
         if matches!(event.body, Some(Body::SessionOpened(_))) {
             self.sessions.insert(run, SessionModel::begin(run, event, bytes)?);
             return Ok(());
+        }
+        if let Some(Body::RunForked(forked)) = &event.body
+            && !self.runs.contains_key(&run)
+        {
+            let forked = forked.clone();
+            return self.forked(run, event, forked, bytes);
         }
         if self.runs.contains_key(&run) {
             let child_ended = match &event.body {

@@ -43,28 +43,59 @@ struct PhaseModel {
     at_work: Vec<u32>,
     summary: String,
     agent: Option<String>,
+    /// The input and its items with which it began, where the run has others by now.
+    own: Option<(String, Vec<String>)>,
 }
 
 impl PipelineModel {
     pub fn new(pipeline: v1::Pipeline) -> Self {
-        let input = text(pipeline.input.as_ref()).to_owned();
-        let list =
-            input.strip_prefix("{\"items\":[").and_then(|rest| rest.strip_suffix("]}")).unwrap_or_default();
-        let items = list.split(',').filter(|item| !item.is_empty()).map(str::to_owned).collect();
         let phases = pipeline.phases.iter().map(|_| PhaseModel::default()).collect();
-        Self { pipeline, phases, input, items, rejected: BTreeMap::new() }
+        let (input, items) = (String::new(), Vec::new());
+        let mut model = Self { pipeline, phases, input, items, rejected: BTreeMap::new() };
+        model.reads_input();
+        model
+    }
+
+    fn reads_input(&mut self) {
+        text(self.pipeline.input.as_ref()).clone_into(&mut self.input);
+        let list = self.input.strip_prefix("{\"items\":[").and_then(|rest| rest.strip_suffix("]}"));
+        let items = list.unwrap_or_default().split(',').filter(|item| !item.is_empty());
+        self.items = items.map(str::to_owned).collect();
+    }
+
+    /// Phases that begin from here on have another input, where there is one.
+    pub(super) fn works_on(&mut self, input: Option<&v1::Payload>) {
+        if let Some(input) = input {
+            let before = (self.input.clone(), self.items.clone());
+            self.pipeline.input = Some(input.clone());
+            self.reads_input();
+            for phase in self.phases.iter_mut().filter(|phase| !phase.done.is_empty()) {
+                phase.own.get_or_insert_with(|| before.clone());
+            }
+        }
     }
 
     fn current(&self) -> Option<usize> {
         self.phases.iter().position(|phase| phase.stands != Stands::Completed)
     }
 
+    /// The run's input, as the phase knows it.
+    fn input_of(&self, place: usize) -> &String {
+        let own = self.phases.get(place).and_then(|phase| phase.own.as_ref());
+        own.map_or(&self.input, |(input, _)| input)
+    }
+
+    fn items_of(&self, place: usize) -> &[String] {
+        let own = self.phases.get(place).and_then(|phase| phase.own.as_ref());
+        own.map_or(&self.items, |(_, items)| items)
+    }
+
     /// What the item of a phase is given.
     fn given(&self, place: usize, item: u32) -> String {
         let has_items = self.pipeline.phases.get(place).is_some_and(|phase| phase.for_each.is_some());
         let own = match has_items {
-            true => self.items.get(item as usize).cloned().unwrap_or_default(),
-            false => self.input.clone(),
+            true => self.items_of(place).get(item as usize).cloned().unwrap_or_default(),
+            false => self.input_of(place).clone(),
         };
         if place == 0 {
             return own;
@@ -136,7 +167,7 @@ impl RunModel {
         Ok(())
     }
 
-    pub(super) fn is_pipeline(&self) -> bool {
+    pub fn is_pipeline(&self) -> bool {
         matches!(self.kind, Kind::Pipeline(_))
     }
 
@@ -158,7 +189,7 @@ impl RunModel {
         let pipeline = self.pipeline()?;
         let is_next = pipeline.current() == Some(place);
         let has_items = pipeline.pipeline.phases.get(place).is_some_and(|phase| phase.for_each.is_some());
-        let all = if has_items { pipeline.items.len() } else { 1 };
+        let all = if has_items { pipeline.items_of(place).len() } else { 1 };
         let expected: Vec<String> = event.items.iter().map(|item| pipeline.given(place, *item)).collect();
         let given: Vec<&str> = wave.tasks.iter().map(|task| text(task.input.as_ref())).collect();
         let declared = pipeline.pipeline.phases.get(place).map(|phase| phase.agent.clone());
@@ -305,6 +336,7 @@ impl RunModel {
                 phase.stands = Stands::Pending;
                 if event.anew {
                     phase.done.clear();
+                    phase.own = None;
                 }
                 phase.agent = event.agent.or(phase.agent.take());
                 Ok(())

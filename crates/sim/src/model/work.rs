@@ -67,13 +67,14 @@ impl RunModel {
     }
 
     /// Handed back once, a task goes elsewhere at once; handed back again in the same claim of its shard, it waits by itself:
-    /// 100 ms, then twice as long each time, at most a minute.
+    /// 100 ms, then twice as long each time, at most a minute. A fork was never handed back.
     fn has_waited(&self, task: TaskRef, token: u64) -> Result<(), Violation> {
         let handed_back = |lease: &&LeaseModel| {
             let returned = [v1::LeaseLossReason::Returned, v1::LeaseLossReason::ReturnedTooOften];
             !lease.was_begun && returned.iter().any(|how| lease.end == Some(LeaseEnd::Lost(*how as i32)))
         };
-        let of_task = self.leases.iter().rev().filter(|(_, lease)| lease.task == task);
+        let of_run = self.leases.iter().rev().take_while(|(before, _)| **before > self.inherited_token);
+        let of_task = of_run.filter(|(_, lease)| lease.task == task);
         let of_claim = of_task.take_while(|(before, _)| mark_of(**before) == mark_of(token));
         let returned: Vec<&LeaseModel> = of_claim.map(|(_, lease)| lease).take_while(handed_back).collect();
         let (times, Some(last)) = (returned.len(), returned.first()) else { return Ok(()) };
@@ -105,8 +106,10 @@ impl RunModel {
         let model = self.holder(task, event.lease)?;
         // Work that is given back unbegun does not count as lost, unless nobody takes it at all.
         let returned = event.reason == v1::LeaseLossReason::Returned as i32;
+        // A fork has not lost what was never its own.
+        let forked = event.reason == v1::LeaseLossReason::Forked as i32;
         let unbegun = returned || event.reason == v1::LeaseLossReason::ReturnedTooOften as i32;
-        model.losses += u32::from(!returned);
+        model.losses += u32::from(!returned && !forked);
         model.step = Step::Queued;
         Invariant::AttemptsCounted.check(event.losses == model.losses && model.losses < 5, || text)?;
         if unbegun {

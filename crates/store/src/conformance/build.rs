@@ -26,6 +26,7 @@ pub fn creation(number: u64) -> Append {
         labels: BTreeMap::new(),
         created_at: Millis(1_000),
         key: None,
+        past: None,
     };
     Append { create: Some(create), ..more(number, 1, 2) }
 }
@@ -156,6 +157,7 @@ impl Shape for Append {
             first_seq: self.first_seq,
             count: self.count,
             events: Some(self.events.clone()),
+            inherited: false,
         }
     }
 }

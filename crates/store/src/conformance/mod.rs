@@ -15,6 +15,7 @@ mod derived;
 mod histories;
 mod keys;
 mod model;
+mod past;
 mod quarantine;
 mod reading;
 mod recovery;
@@ -29,6 +30,7 @@ pub use derived::*;
 pub use histories::*;
 pub use keys::*;
 pub use model::agrees_with_the_model;
+pub use past::*;
 pub use quarantine::*;
 pub use reading::*;
 pub use recovery::*;
@@ -241,6 +243,9 @@ macro_rules! conformance_suite {
             derived_rows_go_with_their_run,
             rows_that_are_written_again_replace_what_is_there,
             derived_rows_without_a_run_are_strays_until_they_are_mended,
+            a_run_begins_with_the_log_of_another,
+            a_past_ends_with_a_whole_row_that_is_there,
+            a_past_outlives_the_run_that_it_was,
             agrees_with_the_model,
         );
     };

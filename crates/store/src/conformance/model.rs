@@ -160,6 +160,13 @@ impl<S: Subject> Pair<S> {
                 Append { rest, ..more(number, row.last_seq + 1 + wrong, 1 + self.random.below(3) as u32) }
             }
             _ if self.random.one_in(12) => more(number, 1 + self.random.below(3), 1),
+            _ if self.random.one_in(4) => {
+                let (of, seq) = (self.random.below(RUNS), self.random.below(8));
+                match self.random.one_in(3) {
+                    true => fork(number, of, seq).key(&format!("k{}", self.random.below(KEYS)), 1),
+                    false => fork(number, of, seq),
+                }
+            }
             _ => {
                 let mut append = creation(number);
                 if let Some(create) = &mut append.create {

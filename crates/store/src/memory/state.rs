@@ -10,8 +10,8 @@ use crate::checksum::{self, Sealed};
 use crate::page::Page;
 use crate::port::{
     AgentRow, Append, AppendOutcome, BlobHash, Bounds, Derived, DerivedRow, Epoch, Era, History,
-    IdempotencyKey, KeyChange, KeyRow, LogRow, Mark, Mended, Millis, Place, Position, Quarantine, ROW_COST,
-    Removal, Removals, Rest, Retention, RunId, RunQuery, RunRow, ShardId, Snapshot, Summary, Swept,
+    IdempotencyKey, KeyChange, KeyRow, LogRow, Mark, Mended, Millis, Past, Place, Position, Quarantine,
+    ROW_COST, Removal, Removals, Rest, Retention, RunId, RunQuery, RunRow, ShardId, Snapshot, Summary, Swept,
     Unfinished, Unmarked,
 };
 
@@ -50,15 +50,20 @@ struct Stored {
     first_seq: u64,
     count: u32,
     events: Bytes,
+    inherited: bool,
     checksum: u32,
 }
 
 impl Stored {
+    fn checksum_at(&self, position: Position) -> u32 {
+        let Self { run, first_seq, count, inherited, .. } = *self;
+        Sealed { position, run, first_seq, count, events: &self.events, inherited }.checksum()
+    }
+
     fn read(&self, position: Position) -> LogRow {
-        let Self { run, first_seq, count, .. } = *self;
-        let sealed = Sealed { position, run, first_seq, count, events: &self.events };
-        let whole = sealed.checksum() == self.checksum;
-        LogRow { position, run, first_seq, count, events: whole.then(|| self.events.clone()) }
+        let Self { run, first_seq, count, inherited, .. } = *self;
+        let whole = self.checksum_at(position) == self.checksum;
+        LogRow { position, run, first_seq, count, events: whole.then(|| self.events.clone()), inherited }
     }
 }
 
@@ -140,7 +145,26 @@ impl State {
             return (!fits).then_some(AppendOutcome::Conflict);
         };
         let taken = create.key.as_ref().and_then(|key| self.key_taken(shard, key));
-        taken.or_else(|| self.runs.contains_key(&append.run).then_some(AppendOutcome::Conflict))
+        let exists = || self.runs.contains_key(&append.run).then_some(AppendOutcome::Conflict);
+        let is_gone = |past: Past| self.past(shard, past).is_none().then_some(AppendOutcome::PastGone);
+        taken.or_else(exists).or_else(|| create.past.and_then(is_gone))
+    }
+
+    /// The rows of a past; `None` where they are not there, are not whole, or do not end with its event.
+    fn past(&self, shard: ShardId, past: Past) -> Option<Vec<Stored>> {
+        let run = self.runs.get(&past.of).filter(|run| run.shard == shard)?;
+        let log = &self.shards.get(&shard)?.log;
+        let mut rows = Vec::new();
+        let mut next = 1;
+        for (first_seq, position) in run.rows.range(..=past.seq) {
+            let row = log.get(position).filter(|row| row.checksum_at(*position) == row.checksum)?;
+            if *first_seq != next {
+                return None;
+            }
+            next += u64::from(row.count);
+            rows.push(row.clone());
+        }
+        (past.seq > 0 && next == past.seq + 1).then_some(rows)
     }
 
     fn key_taken(&self, shard: ShardId, key: &IdempotencyKey) -> Option<AppendOutcome> {
@@ -203,32 +227,51 @@ impl State {
             };
             let key = create.key.as_ref().map(|key| key.key.clone());
             self.runs.insert(append.run, Run { shard, row, key, rest: None, rows: BTreeMap::new() });
+            if let Some(past) = create.past {
+                for row in self.past(shard, past).unwrap_or_default() {
+                    self.insert_row(shard, Stored { run: append.run, inherited: true, ..row });
+                }
+                let named = self.blob_refs.iter().filter(|(_, run)| *run == past.of);
+                let named: Vec<BlobHash> = named.map(|(blob, _)| *blob).collect();
+                self.blob_refs.extend(named.into_iter().map(|blob| (blob, append.run)));
+            }
         }
         let Some(run) = self.runs.get_mut(&append.run) else { return AppendOutcome::Conflict };
         if run.shard != shard || run.row.last_seq + 1 != append.first_seq {
             return AppendOutcome::Conflict;
         }
-        let shard = self.shards.entry(shard).or_default();
-        shard.newest.0 += 1;
-        let position = shard.newest;
-        shard.log_bytes += append.events.len() as u64;
-        let row = Stored {
-            run: append.run,
-            first_seq: append.first_seq,
-            count: append.count,
-            events: append.events.clone(),
-            checksum: Sealed::of(append, position).checksum(),
-        };
-        shard.log.insert(position, row);
-        run.rows.insert(append.first_seq, position);
-        run.row.last_seq = append.last_seq();
         run.rest = append.rest;
         if let Some(summary) = &append.summary {
             run.row.summary = summary.clone();
         }
+        let position = self.insert_row(
+            shard,
+            Stored {
+                run: append.run,
+                first_seq: append.first_seq,
+                count: append.count,
+                events: append.events.clone(),
+                inherited: false,
+                checksum: 0,
+            },
+        );
         self.blob_refs.extend(append.blobs.iter().map(|blob| (*blob, append.run)));
         self.derived.insert(append.run, &append.derived);
         AppendOutcome::Committed(position)
+    }
+
+    /// Adds a row to the end of the shard's log, and to its run.
+    fn insert_row(&mut self, shard: ShardId, row: Stored) -> Position {
+        let shard = self.shards.entry(shard).or_default();
+        shard.newest.0 += 1;
+        let position = shard.newest;
+        shard.log_bytes += row.events.len() as u64;
+        if let Some(run) = self.runs.get_mut(&row.run) {
+            run.rows.insert(row.first_seq, position);
+            run.row.last_seq = row.first_seq + u64::from(row.count) - 1;
+        }
+        shard.log.insert(position, Stored { checksum: row.checksum_at(position), ..row });
+        position
     }
 
     pub(super) fn put_snapshot(&mut self, run: RunId, snapshot: &Snapshot) {

@@ -125,7 +125,7 @@ impl Batch {
         let position = row.get(0)?;
         self.last = Some(position);
         self.rows += 1;
-        self.checksums.extend(reader::sealed(row).map(|sealed| (position, sealed.checksum())));
+        self.checksums.extend(reader::sealed(row, false).map(|sealed| (position, sealed.checksum())));
         Ok(())
     }
 }

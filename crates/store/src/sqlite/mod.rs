@@ -18,6 +18,7 @@ mod healing;
 mod keys;
 mod labels;
 mod maintenance;
+mod past;
 mod probe;
 mod reader;
 mod retention;

@@ -18,8 +18,9 @@ use crate::port::{
 };
 
 /// A row of the log with its checksum, which is beside the log for rows that were written before there were checksums.
-const LOG_COLUMNS: &str = "position, run, first_seq, count, events,
-    coalesce(checksum, (SELECT earlier.checksum FROM earlier_checksums AS earlier WHERE earlier.position = log.position))";
+pub(super) const LOG_COLUMNS: &str = "position, run, first_seq, count, events,
+    coalesce(checksum, (SELECT earlier.checksum FROM earlier_checksums AS earlier WHERE earlier.position = log.position)),
+    inherited";
 const RUN_COLUMNS: &str =
     "runs.run, runs.kind, runs.name, runs.labels, runs.created_at, runs.status, runs.outcome,
     runs.updated_at, runs.finished_at, runs.tasks_total, runs.tasks_settled, runs.last_seq, quarantined.reason,
@@ -356,8 +357,9 @@ fn page(
 }
 
 /// Reads a row of the log, whatever is in its columns.
-fn log_row(row: &Row<'_>) -> rusqlite::Result<LogRow> {
+pub(super) fn log_row(row: &Row<'_>) -> rusqlite::Result<LogRow> {
     let checksum: Option<i32> = row.get(5).unwrap_or_default();
+    let inherited = row.get::<_, Option<bool>>(6).unwrap_or_default().unwrap_or_default();
     let whole =
         |sealed: &Sealed<'_>| checksum.is_some_and(|stored| stored == checksums::column(sealed.checksum()));
     Ok(LogRow {
@@ -365,18 +367,20 @@ fn log_row(row: &Row<'_>) -> rusqlite::Result<LogRow> {
         run: run_id(row, 1).unwrap_or(RunId::MIN),
         first_seq: unsigned(row, 2).unwrap_or_default(),
         count: row.get(3).unwrap_or_default(),
-        events: sealed(row).filter(whole).map(|sealed| Bytes::copy_from_slice(sealed.events)),
+        events: sealed(row, inherited).filter(whole).map(|sealed| Bytes::copy_from_slice(sealed.events)),
+        inherited,
     })
 }
 
 /// What the checksum of a row of the log covers; `None` if a column has not even the right type.
-pub(super) fn sealed<'row>(row: &'row Row<'_>) -> Option<Sealed<'row>> {
+pub(super) fn sealed<'row>(row: &'row Row<'_>, inherited: bool) -> Option<Sealed<'row>> {
     Some(Sealed {
         position: Position(unsigned(row, 0).ok()?),
         run: run_id(row, 1).ok()?,
         first_seq: unsigned(row, 2).ok()?,
         count: row.get(3).ok()?,
         events: bytes(row, 4).ok()?,
+        inherited,
     })
 }
 
@@ -389,6 +393,7 @@ fn with_gaps(run: RunId, after_seq: u64, rows: Vec<LogRow>, last_seq: Option<u64
         first_seq,
         count: u32::try_from(last_seq - first_seq + 1).unwrap_or(u32::MAX),
         events: None,
+        inherited: false,
     };
     let mut next = after_seq.saturating_add(1);
     let mut complete = Vec::with_capacity(rows.len());

@@ -10,7 +10,7 @@ use crate::port::StoreError;
 
 /// The migrations. Number `n` (from 0) leads from format `n` to `n + 1`; `PRAGMA user_version` contains the format's
 /// number.
-const MIGRATIONS: &[&str] = &[FIRST, EVENTS_OF_FORMAT_2, WHOLE_OR_NOT];
+const MIGRATIONS: &[&str] = &[FIRST, EVENTS_OF_FORMAT_2, WHOLE_OR_NOT, FORKS];
 
 /// The format of stored events that this version reads; see `min_reader` in `meta`.
 const READER: u32 = 3;
@@ -138,6 +138,9 @@ CREATE TABLE derived (
 CREATE INDEX derived_key ON derived (kind, key, run, seq, n);
 ";
 
+/// From here on a run may begin with the log of another one. The column is NULL in rows that are a run's own.
+const FORKS: &str = "ALTER TABLE log ADD COLUMN inherited INTEGER;";
+
 /// Migrates the tables to the format of this version. Each step is one transaction.
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     migrate_with(connection, MIGRATIONS)
@@ -256,9 +259,9 @@ mod tests {
         migrate(&mut connection).unwrap();
         connection.execute("UPDATE meta SET value = 4 WHERE name = 'min_reader'", []).unwrap();
         assert!(matches!(migrate(&mut connection), Err(StoreError::TooNew { found: 4, supported: 3 })));
-        let newer = [FIRST, EVENTS_OF_FORMAT_2, WHOLE_OR_NOT, "CREATE TABLE next (x)"];
+        let newer = [FIRST, EVENTS_OF_FORMAT_2, WHOLE_OR_NOT, FORKS, "CREATE TABLE next (x)"];
         migrate_with(&mut connection, &newer).unwrap_err();
-        assert!(matches!(migrate(&mut connection), Err(StoreError::TooNew { found: 4, supported: 3 })));
+        assert!(matches!(migrate(&mut connection), Err(StoreError::TooNew { found: 5, supported: 4 })));
     }
 
     #[test]
@@ -270,7 +273,7 @@ mod tests {
         // The tables are changed, and no row has its checksum yet.
         migrate(&mut connection).unwrap();
         let refused = migrate_with(&mut connection, &format_2);
-        assert!(matches!(refused, Err(StoreError::TooNew { found: 3, supported: 2 })), "{refused:?}");
+        assert!(matches!(refused, Err(StoreError::TooNew { found: 4, supported: 2 })), "{refused:?}");
     }
 
     #[test]
@@ -303,7 +306,7 @@ mod tests {
         };
         assert_eq!((reader(&connection), version(&connection).unwrap()), (1, 1));
         migrate(&mut connection).unwrap();
-        assert_eq!((reader(&connection), version(&connection).unwrap()), (3, 3));
+        assert_eq!((reader(&connection), version(&connection).unwrap()), (3, 4));
     }
 
     #[track_caller]

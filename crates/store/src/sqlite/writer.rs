@@ -9,7 +9,7 @@ use super::error::{failed, integer, unsigned};
 use super::gate::Durability;
 use super::reader;
 use super::tails::Tails;
-use super::{Shared, SqliteStore, checksums, derived, eras, keys, labels};
+use super::{Shared, SqliteStore, checksums, derived, eras, keys, labels, past};
 use crate::checksum::{self, Sealed};
 use crate::port::{
     self, AgentRow, Append, AppendOutcome, Create, Epoch, Mark, Mended, Millis, Position, Quarantine,
@@ -107,6 +107,19 @@ impl SqliteWriter {
 
     /// The outcome with which an append would be refused now; `None` if it would be accepted.
     fn refusal(&self, connection: &Connection, append: &Append) -> rusqlite::Result<Option<AppendOutcome>> {
+        let past = append.create.as_ref().and_then(|create| create.past);
+        Ok(match (self.refusal_of_itself(connection, append)?, past) {
+            (None, Some(past)) => past::rows(connection, past)?.is_none().then_some(AppendOutcome::PastGone),
+            (refused, _) => refused,
+        })
+    }
+
+    /// The same, whatever has become of the past that it begins with.
+    fn refusal_of_itself(
+        &self,
+        connection: &Connection,
+        append: &Append,
+    ) -> rusqlite::Result<Option<AppendOutcome>> {
         if !append.is_well_formed() {
             return Ok(Some(AppendOutcome::Conflict));
         }
@@ -138,8 +151,21 @@ impl SqliteWriter {
         }
         match &append.create {
             Some(create) => {
+                let mut inherited = None;
+                if let Some(past) = create.past {
+                    if let Some(refused) = self.refusal_of_itself(connection, append)? {
+                        return Ok(refused);
+                    }
+                    let Some(rows) = past::rows(connection, past)? else {
+                        return Ok(AppendOutcome::PastGone);
+                    };
+                    inherited = Some((past, rows));
+                }
                 if let Some(refused) = self.create(connection, append, create)? {
                     return Ok(refused);
+                }
+                if let Some((past, rows)) = inherited {
+                    self.inherit(connection, append.run, past, &rows)?;
                 }
             }
             None => {
@@ -151,22 +177,15 @@ impl SqliteWriter {
                 }
             }
         }
-        self.position += 1;
-        self.appended += append.events.len() as u64;
-        cached(
-            connection,
-            "INSERT INTO log (position, run, first_seq, count, appended, events, checksum)
-             VALUES (?, ?, ?, ?, ?, ?, ?)",
-        )?
-        .execute(params![
-            integer(self.position),
-            append.run.0.as_bytes(),
-            integer(append.first_seq),
-            append.count,
-            integer(self.appended),
-            &append.events[..],
-            checksums::column(Sealed::of(append, Position(self.position)).checksum()),
-        ])?;
+        let row = Sealed {
+            position: self.next_position(),
+            run: append.run,
+            first_seq: append.first_seq,
+            count: append.count,
+            events: &append.events,
+            inherited: false,
+        };
+        self.insert_row(connection, &row)?;
         for blob in &append.blobs {
             let new = cached(connection, "INSERT OR IGNORE INTO blob_refs (run, hash) VALUES (?, ?)")?
                 .execute(params![append.run.0.as_bytes(), blob.0])?;
@@ -236,6 +255,33 @@ impl SqliteWriter {
                 .execute(params![key, value, run])?;
         }
         Ok(None)
+    }
+
+    /// Adds a row to the end of the log.
+    pub(super) fn insert_row(&mut self, connection: &Connection, row: &Sealed<'_>) -> rusqlite::Result<()> {
+        self.position = row.position.0;
+        self.appended += row.events.len() as u64;
+        cached(
+            connection,
+            "INSERT INTO log (position, run, first_seq, count, appended, events, checksum, inherited)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        )?
+        .execute(params![
+            integer(row.position.0),
+            row.run.0.as_bytes(),
+            integer(row.first_seq),
+            row.count,
+            integer(self.appended),
+            row.events,
+            checksums::column(row.checksum()),
+            row.inherited.then_some(true),
+        ])
+        .map(drop)
+    }
+
+    /// The position of the next row.
+    pub(super) fn next_position(&self) -> Position {
+        Position(self.position + 1)
     }
 
     fn last_seq(&self, connection: &Connection, run: RunId) -> rusqlite::Result<Option<u64>> {

@@ -12,6 +12,7 @@ DROP INDEX runs_unfinished;
 ALTER TABLE runs DROP COLUMN rest_in;
 ALTER TABLE runs DROP COLUMN rest_at;
 CREATE INDEX runs_unfinished ON runs (run) WHERE finished_at IS NULL;
+ALTER TABLE log DROP COLUMN inherited;
 ALTER TABLE log DROP COLUMN checksum;
 ALTER TABLE snapshots DROP COLUMN checksum;
 DELETE FROM meta WHERE name <> 'min_reader';

@@ -38,6 +38,7 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/limits.md", "a plan file | {4 MiB} ", "crates/contracts/src/document.rs", "MAX_BYTES"),
     number("docs/limits.md", "every default filled in | {3 MiB} ", "crates", "MAX_PLAN_BYTES"),
     number("docs/limits.md", "that a continued run takes over | {3 MiB} ", "crates", "MAX_PLAN_BYTES"),
+    number("docs/limits.md", "a fork has of another run | {32 MiB} ", "crates", "MAX_PAST_BYTES"),
     number("docs/limits.md", "tasks in a plan | {50,000} ", "crates", "max_tasks"),
     number("docs/limits.md", "as runs of tasks | {8} ", "crates", "max_depth"),
     number(

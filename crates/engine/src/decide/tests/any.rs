@@ -87,6 +87,10 @@ pub(super) enum Step {
         task: u8,
         request: u8,
     },
+    /// The run goes on as a fork of itself.
+    Fork {
+        later: i64,
+    },
     Answer {
         question: u8,
         answer: u8,
@@ -120,6 +124,7 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
         15 => (task.clone(), request.clone()).prop_map(|(task, request)| Step::Retry { task, request }),
         4 => (task, any::<bool>(), request.clone())
             .prop_map(|(task, cascade, request)| Step::RollBack { task, cascade, request }),
+        3 => (0i64..60 * MINUTE).prop_map(|later| Step::Fork { later }),
         30 => (any::<u8>(), prop_oneof![20 => 0u8..3, 1 => 3u8..6], request)
             .prop_map(|(question, answer, request)| Step::Answer { question, answer, request }),
     ]

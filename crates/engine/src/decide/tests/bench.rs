@@ -247,6 +247,42 @@ impl Bench {
     }
 }
 
+/// Forks.
+impl Bench {
+    /// The run from here on as another one, which begins so long after this one's newest event.
+    #[track_caller]
+    pub(super) fn forks_later(self, milliseconds: i64) -> Self {
+        self.forks_with(milliseconds, None)
+    }
+
+    #[track_caller]
+    pub(super) fn forks_with(self, milliseconds: i64, input: Option<v1::Payload>) -> Self {
+        let last = self.state.last();
+        let wall = Wall(last.wall.0 + milliseconds);
+        let (state, decision) = start(SEED, self.forked(input), wall).expect("it may be forked");
+        let mut ledger = self.ledger.of_a_fork();
+        ledger.observe(&state, &decision);
+        if self.small {
+            ledger.compare_fold(&state);
+        }
+        // Its own clock goes on where it stood.
+        let ahead = wall.0 - last.clock.0;
+        Self { state, ledger, now: last.clock, ahead, last: Ok(decision), small: self.small }
+    }
+
+    /// What starts a fork of the run.
+    pub(super) fn forked(&self, input: Option<v1::Payload>) -> StartRun {
+        let fork = Fork {
+            of: "run".to_owned(),
+            run_id: "fork".to_owned(),
+            state: Box::new(self.state.clone()),
+            input,
+        };
+        let labels = BTreeMap::from([("of".to_owned(), "a fork".to_owned())]);
+        StartRun { work: Work::Fork(Box::new(fork)), labels, parent: None, lineage: None }
+    }
+}
+
 /// Looks.
 impl Bench {
     #[track_caller]

@@ -87,6 +87,17 @@ impl Ledger {
         assert!(!self.finished || state.next_deadline().is_none(), "a finished run has no timer");
     }
 
+    /// What has happened in the run is the fork's past, and nothing of what it has begun outside is the fork's.
+    pub(super) fn of_a_fork(&self) -> Self {
+        Self {
+            queued: BTreeSet::new(),
+            assigned: BTreeMap::new(),
+            cancelled: BTreeMap::new(),
+            routing: false,
+            ..self.clone()
+        }
+    }
+
     /// The log and the snapshot both give this state. Slow; for runs of a few hundred events.
     #[track_caller]
     pub(super) fn compare_fold(&self, state: &RunState) {

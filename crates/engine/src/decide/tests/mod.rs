@@ -7,6 +7,7 @@ mod bench;
 mod bytes;
 mod children;
 mod deadlines;
+mod forks;
 mod inputs;
 mod judged;
 mod largest;
@@ -29,7 +30,7 @@ use std::collections::BTreeMap;
 
 use capataz_contracts::v1::{self, event::Body};
 
-use super::{Decision, Refusal, StartRun, Work, decide, mark_of, start};
+use super::{Decision, Fork, Refusal, StartRun, Work, decide, mark_of, start};
 use crate::effect::Effect;
 use crate::fold::state::{Moment, RunState, Timestamp, Wall};
 use crate::input::{Answer, ChildNews, Input, Observed, Report, TaskRef};
@@ -116,6 +117,7 @@ fn kind(event: &v1::Event) -> &'static str {
         Body::ChildNamed(_) => "child_named",
         Body::ChildCancelRequested(_) => "child_cancel_requested",
         Body::ChildEnded(_) => "child_ended",
+        Body::RunForked(_) => "run_forked",
         Body::RunPaused(_) => "run_paused",
         Body::RunResumed(_) => "run_resumed",
         Body::RunCancelRequested(_) => "run_cancel_requested",

@@ -536,3 +536,18 @@ fn what_is_no_json_is_rejected_and_corrected_as_any_other_output() {
     let told = bench.checkpoints()[0].error_message.clone().unwrap();
     assert!(told.contains("expected JSON"), "{told}");
 }
+
+#[test]
+fn a_fork_asks_again_and_may_work_on_another_input_from_there_on() {
+    let base = begin_with("one two", |pipeline| pipeline.input = Some(json("\"old\""))).passes("one");
+    let (query, _) = base.asked();
+    let fork = base.forks_with(SECOND, Some(json("\"new\"")));
+    let (again, asked) = fork.asked();
+    assert_eq!(again, query);
+    let Query::Compose(composition) = &asked else { panic!("{asked:?}") };
+    assert_eq!(composition.input, json("\"new\""), "{composition:?}");
+    assert!(fork.effects().iter().any(|effect| matches!(effect, Effect::Query { .. })));
+    let completed = v1::CheckpointStatus::Completed;
+    assert_eq!(fork.statuses()[0], completed, "what was completed stays so");
+    fork.passes("two").expect_outcome(v1::RunOutcome::Succeeded);
+}

@@ -11,6 +11,9 @@ impl Bench {
     /// Takes the step, where there is anything that it can be done to.
     #[track_caller]
     fn take(mut self, step: &Step) -> Self {
+        if let Step::Fork { later } = *step {
+            return if self.state.may_be_forked() { self.forks_later(later) } else { self };
+        }
         let input = match *step {
             Step::Pass { milliseconds, tick } => {
                 self.now = self.now.plus(milliseconds);
@@ -118,7 +121,7 @@ impl Bench {
                 let answer = options.get(usize::from(answer)).map_or("nonsense", String::as_str);
                 resolve(&asked.question.question_id, answer, &request_id(request))
             }
-            Step::Pass { .. } | Step::Meet => return None,
+            Step::Pass { .. } | Step::Meet | Step::Fork { .. } => return None,
         })
     }
 

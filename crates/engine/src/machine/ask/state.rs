@@ -79,6 +79,13 @@ impl AskState {
         parts.iter().sum()
     }
 
+    /// What the session has given the ask by its turn, the ask keeps; and the id of its request, which an answer names that is
+    /// on its way.
+    pub(crate) fn leave_session(&mut self) {
+        self.ask.session = None;
+        self.begun = true;
+    }
+
     pub(crate) fn apply(&mut self, body: Body, at: Moment) -> Option<Applied> {
         let mut applied = Applied::default();
         match body {

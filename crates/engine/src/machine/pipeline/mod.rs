@@ -105,7 +105,7 @@ impl PipelineState {
             phases: known.collect(),
             template,
             for_each: declared.for_each.clone(),
-            input: self.pipeline.input.clone().unwrap_or_else(null),
+            input: phase.of_run.as_ref().or(self.pipeline.input.as_ref()).cloned().unwrap_or_else(null),
             items: phase.open_items(),
             given: phase.input.clone(),
             overrides: BTreeMap::new(),

@@ -41,6 +41,9 @@ pub(super) struct PhaseState {
     pub(super) input: Option<v1::Payload>,
     /// What people have named for single items.
     pub(super) given: Vec<Given>,
+    /// The input of the run with which it began, where the run has another one by now.
+    #[serde(with = "as_bytes::option")]
+    pub(super) of_run: Option<v1::Payload>,
     /// The summary of a completed phase, the attempts of a blocked one.
     #[serde(with = "as_bytes::option")]
     pub(super) payload: Option<v1::Payload>,
@@ -75,6 +78,7 @@ impl PhaseState {
             given.sum(),
             self.agent.as_deref().map_or(0, bytes::text),
             bytes::optional(self.input.as_ref()),
+            bytes::optional(self.of_run.as_ref()),
             bytes::optional(self.payload.as_ref()),
             bytes::optional(self.error.as_ref()),
         ];
@@ -99,6 +103,16 @@ impl PipelineState {
     /// The first phase that is not completed, with its place.
     pub(super) fn current(&self) -> Option<(usize, &PhaseState)> {
         self.phases.iter().enumerate().find(|(_, phase)| phase.status != CheckpointStatus::Completed)
+    }
+
+    /// The phases that begin from here on have this input. One that has begun keeps its items.
+    pub(crate) fn work_on(&mut self, input: Option<v1::Payload>) {
+        let Some(input) = input else { return };
+        let before = self.pipeline.input.replace(input);
+        let begun = |phase: &&mut PhaseState| !phase.items.is_empty();
+        for phase in self.phases.iter_mut().filter(begun) {
+            phase.of_run = phase.of_run.take().or_else(|| before.clone());
+        }
     }
 
     pub(crate) fn apply(&mut self, body: Body, at: Moment) -> Option<Applied> {
@@ -145,6 +159,7 @@ impl PipelineState {
                 if event.anew {
                     phase.items.clear();
                     phase.given.clear();
+                    phase.of_run = None;
                 }
                 phase.agent = event.agent.or(phase.agent.take());
                 phase.input = event.input.or(phase.input.take());

@@ -23,6 +23,10 @@ impl PlanState {
         }
     }
 
+    pub(crate) fn leave_session(&mut self) {
+        self.session = None;
+    }
+
     /// Folds an event that only plans have.
     pub(crate) fn apply(&mut self, body: Body) -> Option<Applied> {
         match body {

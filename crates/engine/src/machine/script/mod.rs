@@ -223,6 +223,10 @@ impl Kind for ScriptState {
         None
     }
 
+    fn may_be_forked(&self) -> bool {
+        self.has_no_browser()
+    }
+
     fn uses_browser(&self) -> bool {
         true
     }

@@ -118,6 +118,18 @@ impl ScriptState {
         }
     }
 
+    pub(crate) fn rename_run(&mut self, of: &str, own: &str) {
+        if self.script.run_id == of {
+            own.clone_into(&mut self.script.run_id);
+        }
+    }
+
+    /// Returns whether no browser was opened for it, as far as anybody knows.
+    pub(super) fn has_no_browser(&self) -> bool {
+        let opens = |work: &BrowserWork| work.activity == BrowserActivity::Open;
+        self.browser == OwnBrowser::None && self.last_state.is_none() && self.activities.iter().all(opens)
+    }
+
     /// The bytes that it holds.
     pub(crate) fn bytes(&self) -> u64 {
         let actions = bytes::length(message::encoded_len_repeated(ACTIONS, &self.script.actions));
