@@ -19,6 +19,8 @@ pub(crate) enum Call {
     GoBack,
     /// A run that goes on where another one has ended.
     Continue,
+    /// A run that goes on from the middle of another one.
+    Fork,
     /// The answer to a question.
     Resolve,
     /// The acceptance of a suggestion.

@@ -21,7 +21,7 @@ use crate::children::{Unanswered, told_on_stdin};
 use crate::commands::Command;
 use crate::journal::{Journal, now_us};
 use crate::records::{Call, ClientRecord};
-use crate::workloads::{CLIENT_LABEL, KEY_LABEL, Kind, Mix, Piece, RETRY, Steering};
+use crate::workloads::{CLIENT_LABEL, ForkAt, KEY_LABEL, Kind, Mix, Piece, RETRY, Steering};
 use memory::{Known, remember};
 
 /// What a client is told to do.
@@ -163,7 +163,10 @@ impl Context {
         if result.outcome() != v1::RunOutcome::Succeeded
             && let Some(again) = piece.of_continued()
         {
-            self.go_on(&again, &run, &known).await?;
+            self.go_on(&again, &run, Successor::Continued, &known).await?;
+        }
+        if let Some((again, at)) = piece.of_forked() {
+            self.go_on(&again, &run, Successor::Forked(at), &known).await?;
         }
         let outcome = result.outcome;
         if outcome == v1::RunOutcome::Succeeded as i32 {
@@ -173,30 +176,31 @@ impl Context {
         self.journal.write(&ClientRecord::Ended { at: now_us(), index, run, outcome }).await
     }
 
-    /// Goes on where the run has ended, and takes that to its end, too.
-    async fn go_on(&self, again: &Piece, before: &str, known: &Known) -> Outcome<()> {
+    /// Goes on where the run has ended, or from the middle of it, and takes that to its end, too.
+    async fn go_on(
+        &self,
+        again: &Piece,
+        before: &str,
+        mut successor: Successor,
+        known: &Known,
+    ) -> Outcome<()> {
         if known.answered.contains(&again.key) {
             return Ok(());
         }
-        let label = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let request = v1::ContinueRunRequest {
-            run_id: before.to_owned(),
-            labels: [label(CLIENT_LABEL, &self.options.id), label(KEY_LABEL, &again.key)].into(),
-            idempotency_key: Some(again.key.clone()),
-        };
         let mut attempt = 0;
         let run = loop {
             attempt += 1;
-            self.sent(Call::Continue, again.index, &again.key, attempt).await?;
+            self.sent(successor.call(), again.index, &again.key, attempt).await?;
             let answer = {
                 let _unanswered = Unanswered::begin();
-                self.client.continue_run(request.clone()).await
+                self.succeed(again, before, successor).await
             };
             match answer {
-                Ok(response) => {
-                    self.started(&again.key, attempt, &response.run_id, response.created).await?;
-                    break response.run_id;
+                Ok((run, created)) => {
+                    self.started(&again.key, attempt, &run, created).await?;
+                    break run;
                 }
+                Err(error) if successor.is_told_where(&error) => {}
                 // All of its tasks may have succeeded, or retention was faster.
                 Err(error) if [Code::FailedPrecondition, Code::NotFound].contains(&error.grpc_code()) => {
                     let code = error.code().unwrap_or_default().to_owned();
@@ -207,7 +211,56 @@ impl Context {
                 Err(_) => a_moment().await,
             }
         };
+        self.resume(again, &run, known).await?;
         self.wait(again, &run, known).await.map(|_| ())
+    }
+
+    /// A run that is forked from a paused one is paused.
+    async fn resume(&self, piece: &Piece, run: &str, known: &Known) -> Outcome<()> {
+        let request = v1::GetRunRequest { run_id: run.to_owned(), ..v1::GetRunRequest::default() };
+        let shown = loop {
+            match self.client.get_run(request.clone()).await {
+                Err(error) if may_pass(&error) => a_moment().await,
+                shown => break shown,
+            }
+        };
+        let is_paused =
+            shown.is_ok_and(|shown| shown.run.is_some_and(|run| run.status() == v1::RunStatus::Paused));
+        match is_paused {
+            true => {
+                self.command(&Command::Resume, piece.index, run, format!("{}/resume", piece.key), known).await
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// The run that goes on from another one, and whether it is new.
+    async fn succeed(
+        &self,
+        again: &Piece,
+        before: &str,
+        successor: Successor,
+    ) -> Result<(String, bool), ClientError> {
+        let (run_id, idempotency_key) = (before.to_owned(), Some(again.key.clone()));
+        let labels = [(CLIENT_LABEL, &self.options.id), (KEY_LABEL, &again.key)];
+        let labels = labels.map(|(name, value)| (name.to_owned(), value.clone())).into();
+        match successor {
+            Successor::Continued => {
+                let request = v1::ContinueRunRequest { run_id, labels, idempotency_key };
+                let response = self.client.continue_run(request).await?;
+                Ok((response.run_id, response.created))
+            }
+            Successor::Forked(at) => {
+                let at_seq = match at {
+                    ForkAt::Newest => None,
+                    ForkAt::Near(seq) => Some(seq),
+                };
+                let request =
+                    v1::ForkRunRequest { run_id, at_seq, labels, idempotency_key, ..Default::default() };
+                let response = self.client.fork_run(request).await?;
+                Ok((response.run_id, response.created))
+            }
+        }
     }
 
     /// The run, or nothing where the daemon refuses what it must accept; the verdict reads of it in the journal.
@@ -432,6 +485,35 @@ impl Context {
         let code = error.to_string();
         self.journal.write(&ClientRecord::Refused { at, key, run: None, code }).await?;
         Ok(true)
+    }
+}
+
+/// How a run goes on from another one.
+#[derive(Clone, Copy, Debug)]
+enum Successor {
+    Continued,
+    Forked(ForkAt),
+}
+
+impl Successor {
+    fn call(self) -> Call {
+        match self {
+            Self::Continued => Call::Continue,
+            Self::Forked(_) => Call::Fork,
+        }
+    }
+
+    /// Whether the refusal names another event after which the run may be forked; that one it is from here on.
+    fn is_told_where(&mut self, error: &ClientError) -> bool {
+        let Self::Forked(ForkAt::Near(at)) = self else { return false };
+        let beyond = error.code() == Some("VALIDATION_ERROR");
+        let named = ["seq_behind", "seq_before"].iter().find_map(|name| error.metadata(name)?.parse().ok());
+        match named.filter(|seq| seq != at) {
+            Some(seq) => *at = seq,
+            None if beyond => *self = Self::Forked(ForkAt::Newest),
+            None => return false,
+        }
+        true
     }
 }
 

@@ -18,14 +18,14 @@ pub(super) fn judge(
 ) {
     let mut runs_of_key: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut starts = BTreeSet::new();
-    // Keys of continuations: the daemon may refuse one.
+    // Keys of runs that go on from others: the daemon may refuse one.
     let mut continued = BTreeSet::new();
     let mut found_again = BTreeSet::new();
     for record in journal {
         match record {
             ClientRecord::Sent { call, key, .. } => match call {
                 Call::Start | Call::StartBatch | Call::Execute => _ = starts.insert(key.as_str()),
-                Call::Continue => _ = continued.insert(key.as_str()),
+                Call::Continue | Call::Fork => _ = continued.insert(key.as_str()),
                 _ => {}
             },
             ClientRecord::Broken { .. } => verdict.broken_calls += 1,

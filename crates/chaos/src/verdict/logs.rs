@@ -99,6 +99,19 @@ impl Log {
         })
     }
 
+    /// What it says of the run that it is forked from.
+    pub(super) fn forked(&self) -> Option<&v1::RunForked> {
+        self.bodies().find_map(|body| match body {
+            Body::RunForked(forked) => Some(forked),
+            _ => None,
+        })
+    }
+
+    /// How many of its events are another run's.
+    pub(super) fn inherited(&self) -> u64 {
+        self.forked().map_or(0, |forked| forked.seq)
+    }
+
     /// The name of a task of the run.
     pub(crate) fn task_name(&self, wave: u32, task: u32) -> &str {
         let wave = usize::try_from(wave).ok().and_then(|wave| self.view.waves.get(wave));

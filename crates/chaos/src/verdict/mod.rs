@@ -80,6 +80,7 @@ pub(crate) struct Verdict {
     /// Tasks that were taken back, and runs that went on where others had ended.
     taken_back: u64,
     continued: u64,
+    forked: u64,
     sessions: u64,
     /// Asks of sessions that have ended.
     turns: u64,
@@ -186,7 +187,7 @@ pub(crate) async fn expected_events(
     let mut expected = BTreeMap::new();
     for name in &names.subscribers {
         let streams = streams::wanted(name, &logs, &sessions);
-        expected.insert(name.clone(), streams.values().map(|events| events.len() as u64).sum());
+        expected.insert(name.clone(), streams.values().map(|stream| stream.last() - stream.inherited).sum());
     }
     Ok(expected)
 }

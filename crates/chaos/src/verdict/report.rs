@@ -8,6 +8,8 @@ use crate::workloads::Kind;
 
 /// Lines that are printed of each kind of finding.
 const SHOWN: usize = 12;
+/// Of so many runs some are forked.
+const MANY: u64 = 100;
 
 impl Verdict {
     /// What speaks against the daemon, by its kind.
@@ -64,6 +66,8 @@ impl Verdict {
         if demands.kinds.contains(&Kind::Asks) {
             demand("asks in sessions", self.turns, 1);
         }
+        let are_forked = [Kind::Plans, Kind::Pipelines].iter().any(|kind| demands.kinds.contains(kind));
+        demand("forked runs", self.forked, u64::from(are_forked && demands.runs >= MANY));
         demand("kills of the daemon", self.kills, demands.kills);
         demand("kills with a start or command unanswered", self.kills_in_flight, demands.kills_in_flight);
         // The forgetful worker serves plans.
@@ -153,7 +157,10 @@ impl fmt::Display for Verdict {
         row(
             "taken back",
             self.taken_back,
-            format!("and {} runs that went on where others had ended", self.continued),
+            format!(
+                "and {} runs that went on where others had ended, {} from the middle of others",
+                self.continued, self.forked
+            ),
         )?;
         row("children", self.children, "whose ends their parents have heard, each once".to_owned())?;
         row("lost", self.lost.len() as u64, String::new())?;

@@ -20,6 +20,7 @@ pub(super) fn judge(logs: &BTreeMap<String, Log>, verdict: &mut Verdict) {
         outputs(run, log, verdict);
         children(run, log, logs, verdict);
         taken_over(run, log, logs, verdict);
+        forked(run, log, logs, verdict);
     }
     for (key, runs) in runs_of_key {
         if runs.len() > 1 {
@@ -99,6 +100,25 @@ fn taken_over(run: &str, log: &Log, logs: &BTreeMap<String, Log>, verdict: &mut 
     }
 }
 
+/// A fork begins with the events of the other run, to the letter, and says so.
+fn forked(run: &str, log: &Log, logs: &BTreeMap<String, Log>, verdict: &mut Verdict) {
+    let Some(forked) = log.forked() else { return };
+    verdict.forked += 1;
+    let past = usize::try_from(forked.seq).unwrap_or(usize::MAX);
+    let shown = log.view.forked_from.as_ref().map(|from| (from.run_id.as_str(), from.seq));
+    let is_next = log.events.get(past).is_some_and(|event| matches!(event.body, Some(Body::RunForked(_))));
+    if !is_next || shown != Some((forked.run_id.as_str(), forked.seq)) || forked.fork_id != run {
+        verdict
+            .wrong
+            .push(format!("run {run}: {forked:?} is event {past} + 1 of it, and it is shown as {shown:?}"));
+    }
+    // What retention has removed, nobody can look at.
+    let Some(base) = logs.get(&forked.run_id) else { return };
+    if base.events.get(..past).is_none_or(|events| log.events.get(..past) != Some(events)) {
+        verdict.wrong.push(format!("run {run}: it does not begin as run {} did", forked.run_id));
+    }
+}
+
 fn numbers(run: &str, log: &Log, verdict: &mut Verdict) {
     for (expected, event) in (1..).zip(&log.events) {
         if event.seq != expected {
@@ -162,6 +182,7 @@ pub(super) fn request_of(body: &Body) -> Option<&str> {
         Body::RunCancelRequested(body) => &body.request_id,
         Body::TaskExtended(body) => &body.request_id,
         Body::TaskRolledBack(body) => &body.request_id,
+        Body::PipelineRolledBack(body) => &body.request_id,
         Body::QuestionAnswered(body) => &body.request_id,
         _ => return None,
     };

@@ -9,19 +9,34 @@ use super::logs::{Log, SessionLog};
 use crate::records::SubscriberRecord;
 use crate::subscriber::hash;
 
+/// What a subscription has to deliver of a stream.
+pub(super) struct Stream<'a> {
+    events: &'a [v1::Event],
+    /// As many of them are another run's, and are delivered as that one's alone.
+    pub(super) inherited: u64,
+}
+
+impl Stream<'_> {
+    pub(super) fn last(&self) -> u64 {
+        self.events.len() as u64
+    }
+}
+
 /// The streams that a subscription has to deliver, by their ids: runs and sessions. `name` is that of a client or of a
 /// session, which alone was subscribed to, or that of the subscription to everything.
 pub(super) fn wanted<'a>(
     name: &str,
     logs: &'a BTreeMap<String, Log>,
     sessions: &'a BTreeMap<String, SessionLog>,
-) -> BTreeMap<&'a str, &'a [v1::Event]> {
+) -> BTreeMap<&'a str, Stream<'a>> {
     let everything = name == crate::EVERYTHING;
     let runs =
         logs.iter().filter(|(_, log)| everything || log.client() == name || log.session() == Some(name));
     let sessions = sessions.iter().filter(|(_, session)| everything || session.view.session == name);
-    let runs = runs.map(|(id, log)| (id.as_str(), log.events.as_slice()));
-    runs.chain(sessions.map(|(id, session)| (id.as_str(), session.events.as_slice()))).collect()
+    let runs =
+        runs.map(|(id, log)| (id.as_str(), Stream { events: &log.events, inherited: log.inherited() }));
+    let sessions = sessions.map(|(id, log)| (id.as_str(), Stream { events: &log.events, inherited: 0 }));
+    runs.chain(sessions).collect()
 }
 
 pub(super) fn judge(
@@ -40,7 +55,8 @@ pub(super) fn judge(
             continue;
         };
         verdict.delivered += 1;
-        let newest = delivered.entry(run).or_default();
+        let before_first = wanted.get(run.as_str()).map_or(0, |stream| stream.inherited);
+        let newest = delivered.entry(run).or_insert(before_first);
         let place = || format!("subscription {name}, stream {run}");
         if *seq <= *newest {
             verdict.repeats.push(format!("{}: event {seq} again, after {newest}", place()));
@@ -51,21 +67,20 @@ pub(super) fn judge(
         }
         *newest = *seq;
         let index = usize::try_from(seq.saturating_sub(1)).unwrap_or(usize::MAX);
-        let Some(events) = wanted.get(run.as_str()) else {
+        let Some(stream) = wanted.get(run.as_str()) else {
             verdict.wrong.push(format!("{}: it is not this subscription's", place()));
             continue;
         };
-        match events.get(index) {
+        match stream.events.get(index) {
             Some(event) if hash(event) == *given => {}
             Some(_) => verdict.wrong.push(format!("{}: event {seq} is not the stored one", place())),
             None => verdict.wrong.push(format!("{}: event {seq} is not in the log", place())),
         }
     }
-    for (stream, events) in wanted {
-        let given = delivered.get(stream).copied().unwrap_or_default();
-        let last = events.len() as u64;
+    for (id, stream) in wanted {
+        let (given, last) = (delivered.get(id).copied().unwrap_or(stream.inherited), stream.last());
         if given < last {
-            verdict.gaps.push(format!("subscription {name}, stream {stream}: {given} of {last} events"));
+            verdict.gaps.push(format!("subscription {name}, stream {id}: {given} of {last} events"));
         }
     }
 }

@@ -9,7 +9,7 @@ use capataz_contracts::v1::event::Body;
 use super::Verdict;
 use super::logs::Log;
 use super::runs::reason;
-use crate::records::WorkerRecord;
+use crate::records::{Work, WorkerRecord};
 use crate::workloads::RETRY;
 
 /// An execution that was not the first of its attempt, and what became of the lease before it.
@@ -32,6 +32,11 @@ pub(super) fn judge(journals: &[WorkerRecord], logs: &BTreeMap<String, Log>, ver
                 verdict.executions += 1;
                 if let Some(tally) = verdict.tally(logs.get(&work.run).and_then(Log::kind)) {
                     tally.executions += 1;
+                }
+                if logs.get(&work.run).is_some_and(|log| is_inherited(log, work.lease)) {
+                    let Work { run, task, lease, .. } = work;
+                    let text = format!("run {run}, task {task}: done under lease {lease} of another run");
+                    verdict.doubled.push(text);
                 }
                 let attempt = (work.run.as_str(), work.task.as_str(), work.activation, work.attempt);
                 executions.entry(attempt).or_default().push(work.lease);
@@ -72,6 +77,13 @@ pub(super) fn judge(journals: &[WorkerRecord], logs: &BTreeMap<String, Log>, ver
             }
         }
     }
+}
+
+/// Whether the lease is one that a fork has of another run.
+fn is_inherited(log: &Log, lease: u64) -> bool {
+    let past = log.events.iter().take_while(|event| event.seq <= log.inherited());
+    past.filter_map(|event| event.body.as_ref())
+        .any(|body| matches!(body, Body::TaskLeased(leased) if leased.lease == lease))
 }
 
 /// How the log says that a lease was lost, if that allows the task to be done again.

@@ -129,6 +129,14 @@ impl FromStr for Kind {
 /// What the key of a run has behind that of the one that it continues.
 pub(crate) const CONTINUED: &str = "/continued";
 
+/// What the key of a run has behind that of the one that it is forked from.
+pub(crate) const FORKED: &str = "/forked";
+
+/// The key by which the work was done of which this run has the outputs, in its inputs.
+pub(crate) fn key_of_work(log: &Log) -> &str {
+    log.key().trim_end_matches(CONTINUED).trim_end_matches(FORKED)
+}
+
 /// How a run is steered once it is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Steering {
@@ -153,20 +161,46 @@ pub(crate) struct Piece {
     pub(crate) request: v1::StartRunRequest,
     pub(crate) steering: Steering,
     pub(crate) executes: bool,
+    /// It is forked when it has ended.
+    pub(crate) fork: Option<ForkAt>,
+}
+
+/// Where a run is forked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ForkAt {
+    Newest,
+    /// After this event, or where the daemon says that it may be.
+    Near(u64),
 }
 
 impl Piece {
     /// The label and key of the run that goes on where this one's has ended; `None` where what was done for it would be
     /// taken for that of this one.
     pub(crate) fn of_continued(&self) -> Option<Self> {
-        let Some(v1::start_run_request::Work::Plan(plan)) = &self.request.work else { return None };
-        let mut tasks = plan.waves.iter().flat_map(|wave| &wave.tasks);
-        tasks.all(|task| task.agent == plans::AGENT).then(|| Self {
-            key: format!("{}{CONTINUED}", self.key),
+        self.is_done_by_workers().then(|| self.as_another(CONTINUED))
+    }
+
+    /// The label and key of the run that is forked from this one, and where; `None` as above.
+    pub(crate) fn of_forked(&self) -> Option<(Self, ForkAt)> {
+        let is_pipeline = matches!(self.request.work, Some(v1::start_run_request::Work::Pipeline(_)));
+        let at = self.fork.filter(|_| is_pipeline || self.is_done_by_workers())?;
+        Some((self.as_another(FORKED), at))
+    }
+
+    /// Whether it is a plan whose tasks workers do, who know of which run they are.
+    fn is_done_by_workers(&self) -> bool {
+        let Some(v1::start_run_request::Work::Plan(plan)) = &self.request.work else { return false };
+        plan.waves.iter().flat_map(|wave| &wave.tasks).all(|task| task.agent == plans::AGENT)
+    }
+
+    fn as_another(&self, suffix: &str) -> Self {
+        Self {
+            key: format!("{}{suffix}", self.key),
             steering: Steering::None,
             executes: false,
+            fork: None,
             ..self.clone()
-        })
+        }
     }
 
     /// The session of an ask.
@@ -222,7 +256,12 @@ impl Mix {
             17..=40 if kind == Kind::Pipelines => Steering::GoBack(rng.u64(0..1_500)),
             _ => Steering::None,
         };
-        Ok(Piece { index, key, request, steering, executes })
+        let fork = match rng.u32(0..100) {
+            0..=9 => Some(ForkAt::Newest),
+            10..=24 => Some(ForkAt::Near(rng.u64(2..20))),
+            _ => None,
+        };
+        Ok(Piece { index, key, request, steering, executes, fork })
     }
 }
 

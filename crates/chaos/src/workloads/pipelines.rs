@@ -5,7 +5,7 @@ use capataz_client::worker::{Task, TaskError, TaskOutput as Output, Worker};
 use capataz_contracts::v1::{self, payload::Data};
 use serde_json::{Value, json};
 
-use super::{Draft, Occasion, Workload};
+use super::{Draft, Occasion, Workload, key_of_work};
 use crate::Outcome;
 use crate::children::Programs;
 use crate::journal::Journal;
@@ -71,7 +71,7 @@ impl Workload for Pipelines {
 
     fn is_own_output(&self, log: &Log, settled: &v1::TaskSettled) -> bool {
         let Ok(output) = serde_json::from_slice::<Value>(verdict::inline(settled)) else { return false };
-        output["key"] == log.key()
+        output["key"] == key_of_work(log)
             && output["task"] == log.task_name(settled.wave, settled.task)
             && output["lease"].as_u64() == settled.lease
             && output["grade"] == GOOD

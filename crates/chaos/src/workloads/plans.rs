@@ -8,7 +8,7 @@ use capataz_contracts::v1;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{CONTINUED, Draft, KEY_LABEL, Occasion, Workload};
+use super::{Draft, KEY_LABEL, Occasion, Workload, key_of_work};
 use crate::Outcome;
 use crate::children::Programs;
 use crate::journal::{Journal, now_us};
@@ -106,7 +106,7 @@ impl Workload for Plans {
         }
         let output: Result<TaskOutput, _> = serde_json::from_slice(verdict::inline(settled));
         output.is_ok_and(|output| {
-            output.key == log.key().trim_end_matches(CONTINUED)
+            output.key == key_of_work(log)
                 && output.task == log.task_name(settled.wave, settled.task)
                 && output.lease.is_none_or(|lease| settled.lease == Some(lease))
         })

@@ -13,7 +13,7 @@ use crate::EVERYTHING;
 use crate::journal::now_us;
 use crate::records::{Call, CommandRecord, SubscriberRecord, Work, WorkerRecord};
 use crate::subscriber::hash;
-use crate::workloads::{CLIENT_LABEL, KEY_LABEL};
+use crate::workloads::{CLIENT_LABEL, FORKED, KEY_LABEL};
 
 const RUN: &str = "r1";
 const KEY: &str = "k1";
@@ -202,6 +202,9 @@ fn what_was_acknowledged_is_there_and_has_ended() {
 fn an_acknowledged_command_has_its_event() {
     let done = |seq| ClientRecord::Done { at: 3, key: "p".to_owned(), run: RUN.to_owned(), seq };
     let journal = |seq| [sent(Call::Start, KEY), started(RUN), sent(Call::Pause, "p"), done(seq)];
+    let back = v1::PipelineRolledBack { request_id: "p".to_owned(), ..Default::default() };
+    let rolled_back = logs([Body::PipelineRolledBack(back), finished()]);
+    check_client(&journal(2), &rolled_back, [0; 6]);
     let logs = logs([paused("p"), finished()]);
     check_client(&journal(2), &logs, [0; 6]);
     check_client(&journal(3), &logs, [1, 0, 0, 0, 0, 0]);
@@ -301,6 +304,62 @@ fn a_task_that_must_run_at_most_once_is_done_again_only_where_somebody_said_so()
     check_work(&[2, 5], failed, 0, [0, 0, 0, 0, 1, 0]);
     let silently = once([leased(2), lost(2), leased(4), finished()]);
     check_work(&[2, 4], silently, 0, [0, 0, 0, 0, 1, 0]);
+}
+
+/// A run that has the first events of the good one, and its fork with that.
+fn with_fork(past: usize) -> BTreeMap<String, Log> {
+    let mut logs = good();
+    let base = &logs[RUN];
+    let seq = past as u64;
+    let forked =
+        v1::RunForked { run_id: RUN.to_owned(), seq, fork_id: "f1".to_owned(), ..Default::default() };
+    let bodies = [Body::RunForked(forked), lost(4), leased(6), settled(6), finished()];
+    let mut fork = log(None, base.bodies().skip(1).take(past - 1).cloned().chain(bodies));
+    fork.view.forked_from = Some(v1::ForkRef { run_id: RUN.to_owned(), seq });
+    fork.view.labels.insert(KEY_LABEL.to_owned(), format!("{KEY}{FORKED}"));
+    logs.insert("f1".to_owned(), fork);
+    logs
+}
+
+#[test]
+fn a_fork_begins_as_the_other_run_did_and_is_counted() {
+    let logs = with_fork(4);
+    check_runs(&logs, [0; 6]);
+    let mut verdict = Verdict::default();
+    runs::judge(&logs, &mut verdict);
+    assert_eq!(verdict.forked, 1);
+    let mut other = logs.clone();
+    other.get_mut("f1").unwrap().events[0].at_ms = 7;
+    check_runs(&other, [0, 0, 0, 0, 0, 1]);
+    let mut untold = logs.clone();
+    untold.get_mut("f1").unwrap().view.forked_from = None;
+    check_runs(&untold, [0, 0, 0, 0, 0, 1]);
+    let mut alone = logs;
+    alone.remove(RUN);
+    check_runs(&alone, [0; 6]);
+}
+
+#[test]
+fn what_a_fork_has_of_another_run_is_not_delivered_and_not_done_again() {
+    let logs = with_fork(4);
+    let check_stream = |seqs: std::ops::RangeInclusive<u64>, expected| {
+        let record = |run: &str, seq: u64| {
+            let event = &logs[run].events[usize::try_from(seq).unwrap() - 1];
+            SubscriberRecord::Event { run: run.to_owned(), seq, hash: hash(event), cursor: Vec::new() }
+        };
+        let of_base = (1..=7).map(|seq| record(RUN, seq));
+        let journal: Vec<_> = of_base.chain(seqs.map(|seq| record("f1", seq))).collect();
+        let mut verdict = Verdict::default();
+        streams::judge(EVERYTHING, &journal, &logs, &BTreeMap::new(), &mut verdict);
+        check(&verdict, expected);
+    };
+    check_stream(5..=9, [0; 6]);
+    check_stream(4..=9, [0, 0, 0, 1, 0, 0]);
+    check_stream(6..=9, [0, 0, 1, 0, 0, 0]);
+    check_stream(5..=8, [0, 0, 1, 0, 0, 0]);
+    let fork = || logs["f1"].clone();
+    check_work(&[6], fork(), 0, [0; 6]);
+    check_work(&[4, 6], fork(), 1, [0, 1, 0, 0, 0, 0]);
 }
 
 #[test]

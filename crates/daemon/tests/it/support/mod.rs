@@ -13,6 +13,8 @@ use capataz_contracts::v1::agent_service_client::AgentServiceClient;
 use capataz_contracts::v1::event_service_client::EventServiceClient;
 use capataz_contracts::v1::run_service_client::RunServiceClient;
 use capataz_daemon::{Config, Daemon, Told};
+use capataz_shard::replay::replay;
+use capataz_store::{RunQuery, SqliteOptions, SqliteStore, Store};
 use tonic::Status;
 use tonic::transport::Channel;
 use tonic_types::StatusExt;
@@ -146,6 +148,22 @@ impl Drop for Rows {
         let target = copy.path().join(DATABASE).display().to_string();
         database.execute("VACUUM INTO ?", [target]).unwrap();
         rows_follow_from_their_logs(copy.path());
+        every_run_is_replayed(copy.path());
+    }
+}
+
+/// Whatever a test has made, its events say what is stored of it, snapshots too.
+#[track_caller]
+fn every_run_is_replayed(data_dir: &Path) {
+    let store = SqliteStore::open_as_it_is(data_dir, SqliteOptions::default()).unwrap();
+    let except_kind = Some(v1::RunKind::Session as i32);
+    let query = RunQuery { except_kind, limit: u32::MAX, ..RunQuery::default() };
+    for row in store.list_runs(&query).unwrap().into_iter().filter(|row| row.quarantine.is_none()) {
+        let replayed = replay(&store, row.run);
+        // What a test has damaged, it has looked at itself.
+        let Ok(replayed) = replayed else { continue };
+        let differences = replayed.unwrap().differences;
+        assert!(differences.is_empty(), "{}: {differences:#?}", row.run);
     }
 }
 
