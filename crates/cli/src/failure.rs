@@ -1,6 +1,8 @@
 //! Reasons why a command did not do what it was asked, and their display.
 
-use capataz_client::ClientError;
+use std::borrow::Cow;
+
+use capataz_client::{ClientError, FieldViolation};
 use capataz_contracts::{Violation, v1};
 use capataz_policy::codes;
 use serde_json::{Value, json};
@@ -138,14 +140,18 @@ impl Failure {
                 )
             }
             Self::Answer { error, .. } if is_invalid(error) => {
-                let head =
-                    format!("{} {}", paint.text(Tone::Bad, "error:"), visible(&refusal(&chain(error))));
-                // A single violation is already in the message.
-                let listed = Some(error.violations()).filter(|listed| listed.len() > 1);
-                let lines = listed.unwrap_or_default().iter().map(|violation| {
+                let said = |violation: &FieldViolation| {
                     let path = paint.text(Tone::Strong, &visible(&violation.path));
-                    format!("  {path}: {}", visible(&refusal(&violation.message)))
-                });
+                    format!("{path}: {}", visible(&refusal_by_rule(&violation.message)))
+                };
+                let code = error.code().unwrap_or_default();
+                let (told, listed) = match error.violations() {
+                    [] => (visible(&refusal(&chain(error))), &[][..]),
+                    [one] => (format!("{code}: {}", said(one)), &[][..]),
+                    many => (summary(code, many.len()), many),
+                };
+                let head = format!("{} {told}", paint.text(Tone::Bad, "error:"));
+                let lines = listed.iter().map(|violation| format!("  {}", said(violation)));
                 [head].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
             }
             Self::Answer { error, run, task, .. } => {
@@ -164,6 +170,16 @@ impl Failure {
 pub fn in_short(error: &ClientError) -> String {
     let told = in_words(to_contract(error));
     if told.code.is_empty() { told.message } else { format!("{}: {}", told.code, told.message) }
+}
+
+/// A violation as the daemon says it, with the name of its rule behind it.
+fn refusal_by_rule(message: &str) -> Cow<'_, str> {
+    match message.rsplit_once(" (") {
+        Some((text, rule)) if rule.ends_with(')') && !rule.contains(' ') => {
+            format!("{} ({rule}", refusal(text)).into()
+        }
+        _ => refusal(message),
+    }
 }
 
 /// A violation as a line: `  waves[0].tasks[1].agent: the agent is missing (required)`.

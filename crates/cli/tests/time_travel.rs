@@ -94,6 +94,9 @@ async fn a_fork_does_what_comes_after_the_event_and_nothing_of_what_came_before(
     assert_eq!(alike.status.code(), Some(0), "{}", text(&alike.stdout));
     assert_eq!(runs(&daemon, &["diff", &base, fork]).status.code(), Some(0));
     assert_eq!(runs(&daemon, &["replay", fork]).status.code(), Some(0));
+    let cascade = text(&runs(&daemon, &["explain", fork]).stdout);
+    let own = format!("+  0.000s  lifecycle    goes on by itself after event {seq} of run {base}\n");
+    assert!(cascade.contains(&own), "{cascade}");
     let log = text(&runs(&daemon, &["logs", fork]).stdout);
     assert!(log.contains(&format!("forked from run {base} after event {seq}")), "{log}");
 
@@ -123,6 +126,25 @@ async fn what_a_run_was_is_shown_compared_and_folded_again() {
         let refused = runs(&daemon, &["show", &first, "--at", absent]);
         assert!(!refused.status.success() && refused.stdout.is_empty(), "{absent}");
     }
+    let seq = document(&runs(&daemon, &["show", &first, "--json"]))["seq"].as_u64().unwrap();
+    let refused = text(&runs(&daemon, &["--lang", "es", "fork", &first, "--at", "999"]).stderr);
+    let told = format!(
+        "error: VALIDATION_ERROR: at_seq: la ejecución tiene los eventos 1 a {seq}, y no el 999 (range)\n"
+    );
+    assert_eq!(refused, told);
+    let both = runs(&daemon, &["--lang", "es", "fork", &first, "--label", "capataz.x=1", "--key", ""]);
+    let told = "\
+error: VALIDATION_ERROR: 2 violaciones
+  idempotency_key: una clave de idempotencia tiene de 1 a 256 bytes, no 0 (length)
+  labels[\"capataz.x\"]: las etiquetas que empiezan con `capataz.` son del propio daemon (reserved)
+";
+    assert_eq!(text(&both.stderr), told);
+    // What goes to a file has no colours.
+    assert!(
+        daemon.said().contains("the daemon is ready") && !daemon.said().contains('\u{1b}'),
+        "{}",
+        daemon.said()
+    );
 
     let whole = format!("{first}@1");
     let changed = runs(&daemon, &["diff", &whole, &first, "--json"]);

@@ -53,13 +53,43 @@ pub fn answer(result: &v1::AskResult, error: Option<&v1::Error>, paint: Paint) -
     let response = response(result);
     let said = |pointer: &str| response.as_ref()?.pointer(pointer)?.as_str();
     if let Some(text) = said("/response/text") {
-        return format!("{}{}", visible_lines(text), goes_on(result, text));
+        let parts = response.as_ref().map(|response| parts(response, paint)).unwrap_or_default();
+        return format!("{}{}{parts}", visible_lines(text), goes_on(result, text));
     }
     if let Some(message) = said("/error/message") {
         return paint.text(Tone::Warning, &visible_lines(message));
     }
     let why = error.map(|error| format!("{}: {}", error.code, message(&error.message))).unwrap_or_default();
     paint.text(Tone::Bad, &fill(words().ask.no_answer, &[&visible(&why)]))
+}
+
+/// Sections and actions of the answer, where they have the form that the seed gives them (seed 001, `response.structured`);
+/// whatever else a spec has put there is for programs.
+fn parts(response: &Value, paint: Paint) -> String {
+    let listed = |name: &str| {
+        let list =
+            response.pointer("/response/structured").and_then(|structured| structured.get(name)?.as_array());
+        list.map(Vec::as_slice).unwrap_or_default()
+    };
+    let said = |part: &Value, name: &str| part.get(name).and_then(Value::as_str).map(visible_lines);
+    let mut shown = String::new();
+    for section in listed("sections") {
+        let (title, content) = (said(section, "title"), said(section, "content"));
+        let title = title.map(|title| paint.text(Tone::Strong, &title));
+        for (line, part) in [title, content].into_iter().flatten().enumerate() {
+            shown.push_str(if line == 0 { "\n\n" } else { "\n" });
+            shown.push_str(&part);
+        }
+    }
+    for (line, action) in
+        listed("actions").iter().filter(|action| said(action, "label").is_some()).enumerate()
+    {
+        shown.push_str(if line == 0 { "\n\n- " } else { "\n- " });
+        shown.push_str(&paint.text(Tone::Strong, &said(action, "label").unwrap_or_default()));
+        shown.extend(said(action, "priority").map(|priority| format!(" ({priority})")));
+        shown.extend(said(action, "description").map(|description| format!(": {description}")));
+    }
+    shown
 }
 
 /// Escapes control characters, which would act on the terminal; line breaks stay.
@@ -207,6 +237,54 @@ mod tests {
             verdict: v1::TransitionVerdict::Suggested.into(),
             reason: "decides".to_owned(),
             ..v1::AskTransition::default()
+        }
+    }
+
+    /// The answer of the seed's example 3, and structured parts of other forms.
+    #[test]
+    fn sections_and_actions_of_an_answer_are_shown_and_other_parts_are_not() {
+        let shown = |structured: Value| {
+            let response =
+                serde_json::json!({ "response": { "text": "Para empezar:", "structured": structured } });
+            let data = v1::payload::Data::Inline(response.to_string().into());
+            let response = v1::Payload { media_type: "application/json".to_owned(), data: Some(data) };
+            let result = v1::AskResult { response: Some(response), ..v1::AskResult::default() };
+            answer(&result, None, Paint::OFF)
+        };
+        let whole = serde_json::json!({
+            "sections": [
+                { "title": "Paso 1", "content": "Identifica.\nAnota.", "type": "action" },
+                { "content": "Explora." },
+                { "type": "action" },
+                "text",
+            ],
+            "actions": [
+                { "label": "Hacer lista", "description": "Documenta", "priority": "high" },
+                { "label": "Descansar" },
+                { "description": "sin nombre" },
+            ],
+        });
+        assert_eq!(
+            shown(whole),
+            "\
+Para empezar:
+
+Paso 1
+Identifica.
+Anota.
+
+Explora.
+
+- Hacer lista (high): Documenta
+- Descansar"
+        );
+        for other in [
+            serde_json::json!({ "whisper": "_olas_", "wave": "mar" }),
+            serde_json::json!({ "sections": "none", "actions": {} }),
+            serde_json::json!([1]),
+            Value::Null,
+        ] {
+            assert_eq!(shown(other.clone()), "Para empezar:", "{other}");
         }
     }
 

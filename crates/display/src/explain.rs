@@ -32,6 +32,9 @@ pub enum Contract {
     Aggregation,
 }
 
+/// What is said of a run that goes on from the middle of another one.
+const FORKED: &str = "forked";
+
 impl Contract {
     /// The name for programs.
     #[must_use]
@@ -107,13 +110,18 @@ pub fn text(decisions: &[Decision], paint: Paint) -> String {
     let Some(first) = decisions.first() else { return words().cascade.nothing.to_owned() };
     let width =
         decisions.iter().map(|decision| decision.contract.in_words().chars().count()).max().unwrap_or(0);
+    let mut from_ms = first.at_ms;
     let lines = decisions.iter().map(|decision| {
+        // What follows is this run's own, from here on.
+        if decision.verdict == FORKED {
+            from_ms = decision.at_ms;
+        }
         let name = format!("{:<width$}", decision.contract.in_words());
         let subject = match decision.subject.as_str() {
             "" => String::new(),
             subject => format!("{}: ", visible(subject)),
         };
-        let at = paint.text(Tone::Faint, &format::offset(decision.at_ms - first.at_ms));
+        let at = paint.text(Tone::Faint, &format::offset(decision.at_ms - from_ms));
         format!("{at}  {}  {subject}{}", paint.text(Tone::Strong, &name), visible(&decision.text))
     });
     lines.collect::<Vec<_>>().join("\n")
@@ -185,7 +193,7 @@ impl Fold {
             Body::RunForked(forked) => {
                 let numbers = json!({ "from": forked.run_id, "seq": forked.seq });
                 let text = fill(texts.forked, &[&forked.run_id, &forked.seq.to_string()]);
-                self.tell(Contract::Lifecycle, String::new(), "forked", numbers, text);
+                self.tell(Contract::Lifecycle, String::new(), FORKED, numbers, text);
             }
             Body::TaskLeased(leased) => self.leased(leased),
             Body::TaskLeaseLost(lost) => {

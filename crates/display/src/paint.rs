@@ -34,6 +34,11 @@ impl Paint {
     pub const OFF: Self = Self { on: false };
     pub const ON: Self = Self { on: true };
 
+    #[must_use]
+    pub const fn is_on(self) -> bool {
+        self.on
+    }
+
     pub fn text(self, tone: Tone, text: &str) -> String {
         if self.on && tone != Tone::Plain && !text.is_empty() {
             format!("{}{text}\u{1b}[0m", tone.code())

@@ -79,13 +79,15 @@ thread_local! {
 /// The texts of one language.
 #[derive(Debug)]
 pub struct Words {
-    /// A number as an ordinal: `1st`, `2nd`.
+    /// A number as the ordinal of a time: `1st`, `2nd`.
     pub ordinal: fn(u64) -> String,
     pub wave_box: WaveBox,
     pub errors: Errors,
     pub options: Options,
     pub retry: Retry,
     pub watch: Watch,
+    pub losses: Losses,
+    pub cancels: Cancels,
     pub keys: Keys,
     pub runs: Runs,
     pub statuses: Statuses,
@@ -184,6 +186,8 @@ const ENGLISH: Words = Words {
     options: Options::ENGLISH,
     retry: Retry::ENGLISH,
     watch: Watch::ENGLISH,
+    losses: Losses::ENGLISH,
+    cancels: Cancels::ENGLISH,
     keys: Keys::ENGLISH,
     runs: Runs::ENGLISH,
     statuses: Statuses::ENGLISH,
@@ -217,6 +221,8 @@ const SPANISH: Words = Words {
     options: Options::SPANISH,
     retry: Retry::SPANISH,
     watch: Watch::SPANISH,
+    losses: Losses::SPANISH,
+    cancels: Cancels::SPANISH,
     keys: Keys::SPANISH,
     runs: Runs::SPANISH,
     statuses: Statuses::SPANISH,
@@ -255,10 +261,30 @@ fn english_ordinal(number: u64) -> String {
 }
 
 fn spanish_ordinal(number: u64) -> String {
-    format!("{number}.º")
+    format!("{number}.ª")
 }
 
 texts! {
+    /// Why a lease was lost.
+    Losses {
+        not_acknowledged: "did not acknowledge" / "no acusó recibo",
+        silent: "silent" / "en silencio",
+        disconnected: "disconnected" / "desconectado",
+        restarted: "restarted" / "reiniciado",
+        returned: "handed it back" / "la devolvió",
+        returned_too_often: "handed it back too often" / "la devolvió demasiadas veces",
+    }
+
+    /// Why a task is to end.
+    Cancels {
+        timeout: "its time is over" / "se agotó su tiempo",
+        attempt_timeout: "the time of its attempt is over" / "se agotó el tiempo del intento",
+        run_cancelled: "the run is cancelled" / "la ejecución se cancela",
+        policy: "the wave is decided" / "la ola está decidida",
+        aborted: "the run aborts" / "la ejecución se interrumpe",
+        rolled_back: "it is taken back" / "se revierte",
+    }
+
     /// The box of one wave: PARALLEL EXECUTION COMPLETE.
     WaveBox {
         title: "PARALLEL EXECUTION COMPLETE" / "EJECUCIÓN PARALELA COMPLETA",
@@ -850,6 +876,8 @@ mod tests {
             .chain(Options::pairs())
             .chain(Retry::pairs())
             .chain(Watch::pairs())
+            .chain(Losses::pairs())
+            .chain(Cancels::pairs())
             .chain(Keys::pairs())
             .chain(Runs::pairs())
             .chain(Statuses::pairs())

@@ -14,7 +14,7 @@ use crate::args::{LogFormat, ServeArgs};
 use crate::exit::Exit;
 use crate::failure::{Failure, chain};
 use crate::output::Output;
-use capataz_display::paint::Tone;
+use capataz_display::paint::{Paint, Tone};
 use capataz_display::table::Table;
 use capataz_display::words::{counted, fill, words};
 
@@ -29,7 +29,7 @@ pub async fn serve(args: ServeArgs, out: &mut Output) -> Outcome {
     if args.check {
         return Ok(check(&config, out));
     }
-    start_log(&args)?;
+    start_log(&args, out.error_paint())?;
     let mut shim = ShimCommand::default();
     shim.args.extend(Given::take_over().arguments());
     config.shim = Some(shim);
@@ -78,10 +78,10 @@ fn check(config: &Config, out: &mut Output) -> Exit {
 }
 
 /// Starts the log on stderr. Answers go to stdout.
-fn start_log(args: &ServeArgs) -> Result<(), Failure> {
+fn start_log(args: &ServeArgs, paint: Paint) -> Result<(), Failure> {
     let filter = filter(&args.log)
         .map_err(|error| Failure::invalid(fill(words().serve.bad_filter, &[&chain(&error)])))?;
-    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(paint.is_on());
     // Only the first subscriber of a process counts, and this is the only place that sets one.
     let _ = match args.log_format {
         LogFormat::Text => tracing_subscriber::registry().with(layer.with_filter(filter)).try_init(),

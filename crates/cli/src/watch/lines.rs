@@ -378,29 +378,30 @@ fn reason(evaluation: Option<&v1::Evaluation>) -> String {
     })
 }
 
-/// The reason's name, spelled as in the contract.
 fn loss(reason: v1::LeaseLossReason) -> &'static str {
+    let texts = &words().losses;
     match reason {
-        v1::LeaseLossReason::Unspecified => "",
-        v1::LeaseLossReason::NotAcknowledged => "not_acknowledged",
-        v1::LeaseLossReason::Silent => "silent",
-        v1::LeaseLossReason::Disconnected => "disconnected",
-        v1::LeaseLossReason::Restarted => "restarted",
-        v1::LeaseLossReason::Returned => "returned",
-        v1::LeaseLossReason::ReturnedTooOften => "returned_too_often",
-        v1::LeaseLossReason::Forked => "forked",
+        v1::LeaseLossReason::NotAcknowledged => texts.not_acknowledged,
+        v1::LeaseLossReason::Silent => texts.silent,
+        v1::LeaseLossReason::Disconnected => texts.disconnected,
+        v1::LeaseLossReason::Restarted => texts.restarted,
+        v1::LeaseLossReason::Returned => texts.returned,
+        v1::LeaseLossReason::ReturnedTooOften => texts.returned_too_often,
+        // Such a loss has a text of its own.
+        v1::LeaseLossReason::Forked | v1::LeaseLossReason::Unspecified => "",
     }
 }
 
 fn cancel_reason(reason: v1::CancelReason) -> &'static str {
+    let texts = &words().cancels;
     match reason {
         v1::CancelReason::Unspecified => "",
-        v1::CancelReason::Timeout => "timeout",
-        v1::CancelReason::AttemptTimeout => "attempt_timeout",
-        v1::CancelReason::RunCancelled => "run_cancelled",
-        v1::CancelReason::Policy => "policy",
-        v1::CancelReason::Aborted => "aborted",
-        v1::CancelReason::RolledBack => "rolled_back",
+        v1::CancelReason::Timeout => texts.timeout,
+        v1::CancelReason::AttemptTimeout => texts.attempt_timeout,
+        v1::CancelReason::RunCancelled => texts.run_cancelled,
+        v1::CancelReason::Policy => texts.policy,
+        v1::CancelReason::Aborted => texts.aborted,
+        v1::CancelReason::RolledBack => texts.rolled_back,
     }
 }
 
