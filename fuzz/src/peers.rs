@@ -12,7 +12,7 @@ use capataz_contracts::v1::{self, connect_request::Frame, start_run_request::Wor
 use capataz_contracts::validate::{self, INLINE_MAX, PlanLimits};
 use capataz_contracts::{canonical, json};
 use capataz_crew::{ConnectionId, Now};
-use capataz_engine::{Plan, RunState, StartRun, Wall, Work, materialise_pipeline};
+use capataz_engine::{Plan, RunState, StartRun, Wall, Work, materialise_mode, materialise_pipeline};
 use capataz_executor::dsl;
 use capataz_shard::shard::Config;
 use capataz_shard::{Driver, Input, Output, Recovered, ReplyId, Request, StartRequest, feed};
@@ -53,6 +53,11 @@ fn work_of(asked: Option<Asked>) -> Option<Work> {
         Asked::Pipeline(mut pipeline) => {
             materialise_pipeline(&mut pipeline).ok()?;
             Some(Work::Pipeline(pipeline))
+        }
+        Asked::Mode(mut run) => {
+            materialise_mode(&mut run).ok()?;
+            "run".clone_into(&mut run.run_id);
+            Some(Work::Mode(run))
         }
         Asked::Ask(mut ask) => {
             ask.request_id.get_or_insert_with(|| "run".to_owned());

@@ -11,6 +11,7 @@ use clap_complete::Shell;
 mod actions;
 mod data;
 mod errors;
+mod modes;
 mod pipelines;
 mod router;
 mod runs;
@@ -19,6 +20,7 @@ mod sessions;
 pub use actions::{ActArgs, ActCommand, BrowserCommand, DoArgs, DoctorArgs, OpenArgs};
 pub use data::{BackupArgs, MachineArgs, RebuildArgs, RestoreArgs, VerifyArgs};
 pub use errors::ErrorsCommand;
+pub use modes::{ModeCommand, ModeRunArgs};
 pub use pipelines::{PipelineCommand, PipelineRunArgs};
 pub use router::{AskArgs, EvalArgs, LintArgs, RouterCommand};
 pub use runs::{
@@ -133,6 +135,11 @@ pub enum Command {
     /// RUN is a run's id, the beginning or the end of one among the newest 500 runs, or `latest`.
     #[command(subcommand)]
     Pipeline(PipelineCommand),
+    /// Work on queries with planners and tools, in one of three modes
+    ///
+    /// RUN is a run's id, the beginning or the end of one among the newest 500 runs, or `latest`.
+    #[command(subcommand)]
+    Mode(Box<ModeCommand>),
     /// Open browsers, perform single actions in them, and list open ones
     ///
     /// RUN is a session's run id, the beginning or the end of one among the newest 500 runs, or `latest`.

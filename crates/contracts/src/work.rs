@@ -55,7 +55,7 @@ impl v1::StartRunRequest {
         match &mut self.work {
             Some(Started::Ask(ask)) => change(ask),
             Some(Started::Plan(plan)) => each_ask_of(plan, change),
-            Some(Started::Script(_) | Started::Pipeline(_)) | None => {}
+            Some(Started::Script(_) | Started::Pipeline(_) | Started::Mode(_)) | None => {}
         }
     }
 
@@ -90,6 +90,12 @@ impl v1::StartRunRequest {
     pub fn of_pipeline(pipeline: v1::Pipeline) -> Self {
         Self { work: Some(Started::Pipeline(pipeline)), ..Self::default() }
     }
+
+    /// The request that starts an execution.
+    #[must_use]
+    pub fn of_mode(run: v1::ModeRun) -> Self {
+        Self { work: Some(Started::Mode(run)), ..Self::default() }
+    }
 }
 
 fn each_ask_of(plan: &mut v1::Plan, change: &mut impl FnMut(&mut v1::Ask)) {
@@ -111,7 +117,17 @@ impl v1::RunAccepted {
             Some(Accepted::Script(script)) => &script.name,
             Some(Accepted::Pipeline(pipeline)) => &pipeline.name,
             Some(Accepted::Ask(_)) => "ask",
+            Some(Accepted::Mode(_)) => "mode",
             None => "",
+        }
+    }
+
+    /// The query of the execution that was accepted; `None` where it is something else.
+    #[must_use]
+    pub fn query(&self) -> Option<&str> {
+        match &self.work {
+            Some(Accepted::Mode(run)) => Some(&run.query),
+            _ => None,
         }
     }
 

@@ -241,6 +241,23 @@ impl Run {
                 self.waves.extend(waves(&phase));
                 self.wave_started(started.wave);
             }
+            Body::PlannerAsked(v1::PlannerAsked { wave, tasks, .. })
+            | Body::ToolCalled(v1::ToolCalled { wave, tasks, .. }) => {
+                let call = v1::Plan { waves: tasks.iter().cloned().collect(), ..v1::Plan::default() };
+                self.waves.extend(waves(&call));
+                self.wave_started(*wave);
+            }
+            Body::ModeBegun(_)
+            | Body::PlannerAnswered(_)
+            | Body::PlanEdited(_)
+            | Body::PlanApproved(_)
+            | Body::ToolApproved(_)
+            | Body::ToolObserved(_)
+            | Body::EscalationAnswered(_)
+            | Body::ModeCheckpointed(_)
+            | Body::ModeRolledBack(_)
+            | Body::ModeCompleted(_)
+            | Body::SessionModeChosen(_) => {}
             // What it means for its task follows.
             Body::OutputRejected(_)
             | Body::PhaseCompleted(_)

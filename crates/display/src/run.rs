@@ -243,7 +243,8 @@ pub fn question(run_id: &str, question: &v1::Question, paint: Paint) -> String {
     text.push_str(&format!("\n  {}", how_to_answer(run_id, question)));
     let is_typed = question.value.as_ref().is_some_and(|value| !value.schema.is_empty());
     // The commands for a phase make the value themselves.
-    if is_typed && question.purpose() != v1::QuestionPurpose::Phase {
+    let has_commands = [v1::QuestionPurpose::Phase, v1::QuestionPurpose::Plan].contains(&question.purpose());
+    if is_typed && !has_commands {
         text.push_str(&format!("\n  {}", fill(texts.answer_typed, &[run_id])));
     }
     text
@@ -257,6 +258,9 @@ pub fn how_to_answer(run_id: &str, question: &v1::Question) -> String {
         let goes_back = question.options.iter().any(|option| option == ROLLBACK);
         let template = if goes_back { texts.answer_or_go_back } else { texts.answer };
         return fill(template, &[run_id, &id]);
+    }
+    if question.purpose() == v1::QuestionPurpose::Plan {
+        return fill(words().modes.approve_with, &[run_id, &id]);
     }
     let answers = visible(&question.options.join("|"));
     fill(words().watch.answer_with, &[run_id, &id, &answers])

@@ -103,6 +103,7 @@ pub struct Words {
     pub agent_stats: AgentStats,
     pub time_travel: TimeTravel,
     pub pipelines: Pipelines,
+    pub modes: Modes,
     pub cascade: Cascade,
     pub session_views: SessionViews,
     pub ask: Ask,
@@ -170,6 +171,7 @@ mod browser;
 mod doctor;
 mod explain;
 pub mod messages;
+mod modes;
 mod pipelines;
 mod refusals;
 pub mod routing;
@@ -177,6 +179,7 @@ pub mod routing;
 pub use actions::{Act, ActError, Browser, Page, ScriptLines};
 pub use doctor::Doctor;
 pub use explain::{AgentStats, Cascade, Classified, SessionViews, TimeTravel};
+pub use modes::Modes;
 pub use pipelines::Pipelines;
 
 const ENGLISH: Words = Words {
@@ -203,6 +206,7 @@ const ENGLISH: Words = Words {
     agent_stats: AgentStats::ENGLISH,
     time_travel: TimeTravel::ENGLISH,
     pipelines: Pipelines::ENGLISH,
+    modes: Modes::ENGLISH,
     cascade: Cascade::ENGLISH,
     session_views: SessionViews::ENGLISH,
     ask: Ask::ENGLISH,
@@ -238,6 +242,7 @@ const SPANISH: Words = Words {
     agent_stats: AgentStats::SPANISH,
     time_travel: TimeTravel::SPANISH,
     pipelines: Pipelines::SPANISH,
+    modes: Modes::SPANISH,
     cascade: Cascade::SPANISH,
     session_views: SessionViews::SPANISH,
     ask: Ask::SPANISH,
@@ -893,6 +898,7 @@ mod tests {
             .chain(AgentStats::pairs())
             .chain(TimeTravel::pairs())
             .chain(Pipelines::pairs())
+            .chain(Modes::pairs())
             .chain(Cascade::pairs())
             .chain(SessionViews::pairs())
             .chain(Ask::pairs())

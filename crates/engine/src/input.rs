@@ -74,6 +74,16 @@ pub enum Input {
         phase: String,
         request_id: String,
     },
+    /// A user wants a place to which an execution can go back.
+    Checkpoint {
+        reason: String,
+        request_id: String,
+    },
+    /// A user goes back to a checkpoint of an execution.
+    RollbackExecution {
+        checkpoint: String,
+        request_id: String,
+    },
     /// A worker has a free slot for a queued task.
     #[serde(skip)]
     Lease {
@@ -209,8 +219,27 @@ pub enum Computed {
     /// One input for each task of the phase.
     Inputs(#[serde(with = "crate::snapshot::as_bytes::list")] Vec<v1::Payload>),
     Summary(#[serde(with = "crate::snapshot::as_bytes::one")] v1::Payload),
-    /// There is neither, for this reason.
+    /// What the planner of an execution is asked, and what of its session's memory that holds.
+    Prompt {
+        #[serde(with = "crate::snapshot::as_bytes::one")]
+        prompt: v1::Payload,
+        #[serde(with = "crate::snapshot::as_bytes::one")]
+        recalled: v1::Recalled,
+    },
+    /// What was seen of the result of a tool.
+    Observed(Observing),
+    /// There is nothing, for this reason.
     Failed(#[serde(with = "crate::snapshot::as_bytes::one")] v1::Error),
+}
+
+/// What was seen of the result of a tool.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Observing {
+    /// It is what was expected.
+    pub as_expected: bool,
+    /// What of it is kept in memory, in whole and in few tokens.
+    pub content: String,
+    pub digest: String,
 }
 
 impl QueryAnswer {
@@ -219,7 +248,9 @@ impl QueryAnswer {
     pub fn payloads(&self) -> &[v1::Payload] {
         match self {
             Self::Computed(Computed::Inputs(inputs)) => inputs,
-            Self::Computed(Computed::Summary(summary)) => std::slice::from_ref(summary),
+            Self::Computed(Computed::Summary(payload) | Computed::Prompt { prompt: payload, .. }) => {
+                std::slice::from_ref(payload)
+            }
             _ => &[],
         }
     }

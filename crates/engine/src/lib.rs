@@ -40,13 +40,17 @@ pub use fold::EVENT_FORMAT;
 pub use fold::bytes::{MAX_RUN_BYTES, RunLimits};
 pub use fold::state::{CorruptLog, Moment, Phase, RunState, Timestamp, Wall};
 pub use input::{
-    Answer, ChildNews, Computed, Input, Observed, QueryAnswer, Report, Routed, RoutedSpec, TaskRef,
+    Answer, ChildNews, Computed, Input, Observed, Observing, QueryAnswer, Report, Routed, RoutedSpec, TaskRef,
 };
 pub use machine::Binding;
+pub use machine::mode::{
+    BUILT_IN_TOOLS, built_in_tool, contracts_of as mode_contracts, materialise as materialise_mode,
+};
 pub use machine::pipeline::materialise as materialise_pipeline;
 pub use plan::{CHILD_AGENT, Plan};
 pub use query::{
-    Composition, Judgement, KnownPhase, Purpose, Query, QueryId, Rule, Summing, UNJUDGED, Verdict,
+    Composition, Judgement, KnownPhase, Observation, Prompting, Purpose, Query, QueryId, Rule, Summing,
+    UNJUDGED, Verdict, Wanted,
 };
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
 pub use view::{AssignmentView, ViewOptions, without_values};

@@ -36,6 +36,48 @@ pub enum Query {
     Compose(Box<Composition>),
     /// What of the outputs of a phase goes on. Answered by [`Computed::Summary`](crate::Computed::Summary).
     Summarize(Box<Summing>),
+    /// What the planner of an execution is asked. Answered by [`Computed::Prompt`](crate::Computed::Prompt).
+    Prompt(Box<Prompting>),
+    /// Whether the result of a tool is what was expected, and what is kept of it. Answered by
+    /// [`Computed::Observed`](crate::Computed::Observed).
+    Observe(Box<Observation>),
+}
+
+/// What a prompt is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prompting {
+    /// The prompt as JSON text, with an empty `memory`, and null in place of results.
+    pub prompt: String,
+    /// What belongs at these places: outputs of tools.
+    pub results: Vec<(String, v1::Payload)>,
+    pub recall: Wanted,
+}
+
+/// What is wanted of a session's memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    pub session: String,
+    pub mode: v1::ExecutionMode,
+    /// Entries after this moment, in Unix milliseconds.
+    pub since_ms: i64,
+    /// The most entries that are looked at.
+    pub entries: u32,
+    /// The most tokens of those that are told.
+    pub tokens: u32,
+}
+
+/// The result of a tool, and what was expected of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observation {
+    pub tool: String,
+    /// What the tool was given, as JSON.
+    pub parameters: String,
+    /// As a plan says it (seed 004); `None`: that it succeeds.
+    pub expected: Option<String>,
+    pub output: Option<v1::Payload>,
+    pub error: Option<v1::Error>,
+    /// The most tokens of its digest.
+    pub most_tokens: u32,
 }
 
 /// What the inputs of a phase's tasks are made of.

@@ -65,6 +65,7 @@ impl SessionState {
             preferences_json,
             custom: self.custom.clone().into(),
             transitions: self.transitions.iter().filter(recent).cloned().collect(),
+            chosen_mode: self.chosen_mode.into(),
         }
     }
 
@@ -251,6 +252,39 @@ pub fn import(
     };
     events.emit(state, now, Body::SessionStateWritten(written));
     Some(Imported { seq: state.seq, decision: Some(events.decision(state.seq)) })
+}
+
+/// The mode that a user has chosen for the runs of a session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chosen {
+    pub before: v1::ExecutionMode,
+    /// Number of the session's newest event.
+    pub seq: u64,
+    /// `None` where the session had this mode already.
+    pub decision: Option<SessionDecision>,
+}
+
+/// Chooses the mode of the session's runs that name none, from the next one on; a session that is not there yet begins with it.
+#[must_use]
+pub fn choose_mode(
+    session: &mut Option<Box<SessionState>>,
+    name: &str,
+    mode: v1::ExecutionMode,
+    now: Wall,
+) -> Option<Chosen> {
+    let before = session.as_ref().map_or(v1::ExecutionMode::Unspecified, |state| state.chosen_mode);
+    if before == mode {
+        let seq = session.as_ref().map_or(0, |state| state.seq);
+        return Some(Chosen { before, seq, decision: None });
+    }
+    let now = session.as_ref().map_or(now, |state| now.max(state.last_at));
+    let mut events = Events::default();
+    let state = match session {
+        Some(state) => state,
+        None => session.insert(Box::new(events.open(name, now)?)),
+    };
+    events.emit(state, now, Body::SessionModeChosen(v1::SessionModeChosen { mode: mode.into() }));
+    Some(Chosen { before, seq: state.seq, decision: Some(events.decision(state.seq)) })
 }
 
 /// The JSON text of these bytes; `None` for none.

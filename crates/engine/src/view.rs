@@ -30,6 +30,8 @@ pub struct AssignmentView<'a> {
     pub attempt: u32,
     pub input: Option<&'a v1::Payload>,
     pub deadline: Option<Moment>,
+    /// JSON Schema by which its kind will judge the output, where the holder is told.
+    pub output_schema: Option<&'a str>,
 }
 
 impl RunState {
@@ -85,6 +87,7 @@ impl RunState {
             attempt: activity.attempt,
             input: activity.input.as_ref().or(declared.input.as_ref()),
             deadline: activity.deadline,
+            output_schema: self.rules().contract_of(task),
         })
     }
 

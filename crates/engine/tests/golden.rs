@@ -65,6 +65,7 @@ const KINDS_OF_FORMAT_1: &[&str] = &[
 
 /// What no older format could tell.
 const STORIES_SINCE_FORMAT_3: &[&str] = &[
+    "mode",
     "pipeline",
     "plan-at-its-deadlines",
     "plan-forked",
@@ -75,6 +76,7 @@ const STORIES_SINCE_FORMAT_3: &[&str] = &[
     "plan-vouched-for",
     "script-put-away",
     "session-of-any-json",
+    "session-of-modes",
     "session-of-plans",
 ];
 

@@ -198,7 +198,11 @@ codes! {
     RUN_LIMIT_EXCEEDED: High, FINAL, CLASSIFIES, "Split the work into several runs.";
     PHASE_BLOCKED: High, FINAL, CLASSIFIES, "Correct what its attempts failed with and retry, go back to a checkpoint, or abort.";
     PHASE_NOT_FOUND: Medium, FINAL, CLASSIFIES, "Name a phase of the pipeline.";
-    CHECKPOINT_NOT_FOUND: Medium, FINAL, CLASSIFIES, "Go back to a phase that has a completed one before it.";
+    CHECKPOINT_NOT_FOUND: Medium, FINAL, CLASSIFIES, "Go back to a phase that has a completed one before it, or to a checkpoint that is listed.";
+    TOO_MANY_ERRORS: High, FINAL, CLASSIFIES, "Look at what the last actions failed with, and put the query in another way or give the planner other tools.";
+    STEP_LIMIT: High, FINAL, CLASSIFIES, "Split the query, or start it with a larger max_steps.";
+    TOOL_REJECTED: Medium, FINAL, CLASSIFIES, "The planner decides what is done instead.";
+    ROLLBACK_NOT_POSSIBLE: Medium, FINAL, CLASSIFIES, "Go back to a later checkpoint, behind what cannot be undone.";
     CHECKPOINT_TOO_LARGE: High, FINAL, CLASSIFIES, "Let the summary name fewer or smaller keys.";
     OUTPUT_TOO_LARGE: High, FINAL, CLASSIFIES, "Let the agent return large outputs as blobs.";
     INVALID_OUTPUT: High, FINAL, CLASSIFIES, "Correct the agent: its output does not have the declared form.";

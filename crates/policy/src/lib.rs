@@ -13,6 +13,7 @@ pub mod apology;
 pub mod codes;
 pub mod executor;
 pub mod lifecycle;
+pub mod mode;
 pub mod planted;
 pub mod registry;
 pub mod retry;

@@ -48,6 +48,12 @@ pub enum Fault {
     VerdictSkippedAfterRestart,
     CorrectionLost,
     RollbackKeepsLease,
+    /// An execution in the mode `simple` goes on after three errors in a row.
+    ErrorLimitNotKept,
+    /// A tool is called before the person has approved that.
+    ToolCalledUnapproved,
+    /// That a plan is made anew is not recorded as such: errors are not counted anew, and no checkpoint is made.
+    ReplanForgotten,
     ForkKeepsLeases,
     ForkDeliversTwice,
     AssignedWhileDraining,
@@ -90,7 +96,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 65] = [
+    pub const ALL: [Fault; 68] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -130,6 +136,9 @@ impl Fault {
         Fault::VerdictSkippedAfterRestart,
         Fault::CorrectionLost,
         Fault::RollbackKeepsLease,
+        Fault::ErrorLimitNotKept,
+        Fault::ToolCalledUnapproved,
+        Fault::ReplanForgotten,
         Fault::ForkKeepsLeases,
         Fault::ForkDeliversTwice,
         Fault::AssignedWhileDraining,

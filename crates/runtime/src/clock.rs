@@ -34,6 +34,13 @@ fn mono() -> Mono {
     Mono(i64::try_from(FIRST.elapsed().as_millis()).unwrap_or(i64::MAX))
 }
 
+/// Microseconds of the clock that nobody can set; for measuring.
+pub(crate) fn micros() -> u64 {
+    #[expect(clippy::disallowed_methods, reason = "the shell is where time comes in")]
+    static FIRST: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
+    u64::try_from(FIRST.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
 /// Says when somebody has set the clock on the wall: an event of the daemon, and of no run.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {

@@ -145,6 +145,14 @@ impl Contents for Blobs {
         Ok(v1::BlobRef { blake3: put.to_string(), size: contents.len() as u64, answer: None })
     }
 
+    fn tokens(&self, text: &str) -> u32 {
+        u32::try_from(bpe_openai::o200k_base().count(text)).unwrap_or(u32::MAX)
+    }
+
+    fn now(&self) -> u64 {
+        clock::micros()
+    }
+
     fn compiled(&self, schema: &str) -> Result<Arc<Schema>, SchemaViolation> {
         self.schemas.compiled(schema)
     }

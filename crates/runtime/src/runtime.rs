@@ -13,8 +13,8 @@ use capataz_policy::registry::Batch;
 use capataz_shard::shard::Config;
 use capataz_shard::trace::Header;
 use capataz_shard::{
-    Ages, Answer, CommandReply, Damage, Declined, Driver, ImportReply, ImportSession, Input, ReplyId,
-    Request, Route, StartReply, StartRequest, TransitionReply, WaitReply,
+    Ages, Answer, CommandReply, Damage, Declined, Driver, ImportReply, ImportSession, Input, ModeChosen,
+    ReplyId, Request, Route, StartReply, StartRequest, TransitionReply, WaitReply,
 };
 use capataz_store::{Removal, Retention, RunId, ShardId, Store, StoreError, Swept};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
@@ -359,6 +359,17 @@ impl Runtime {
     pub async fn import_session(&self, import: ImportSession) -> Result<ImportReply, Declined> {
         match self.ask(Request::ImportSession(Box::new(import)), None).await? {
             Answer::Imported(reply) => reply,
+            other => unexpected(&other),
+        }
+    }
+
+    /// Chooses the mode, a value of the contract's `ExecutionMode`, of a session's runs that name none.
+    ///
+    /// # Errors
+    /// It has not got it, or nobody knows whether it has.
+    pub async fn choose_mode(&self, session: String, mode: i32) -> Result<ModeChosen, Declined> {
+        match self.ask(Request::ChooseMode { session, mode }, None).await? {
+            Answer::Chosen(reply) => reply,
             other => unexpected(&other),
         }
     }

@@ -521,11 +521,9 @@ impl Turning {
             Output::Query { run, query, asked: Query::Judge(judgement) } => {
                 self.judge(run, query, *judgement);
             }
-            Output::Query { run, query, asked: asked @ (Query::Compose(_) | Query::Summarize(_)) } => {
-                self.compute(run, query, asked);
-            }
             // Answered when it was asked: what follows from it shares the commit.
             Output::Query { asked: Query::Route { .. }, .. } => {}
+            Output::Query { run, query, asked } => self.compute(run, query, asked),
             // Written.
             Output::Append { .. }
             | Output::PutSnapshot { .. }

@@ -35,6 +35,9 @@ pub enum Request {
     Health { run: RunId },
     /// At most so many agents after the name `after`, by name. Answered with [`Answer::Agents`].
     ListAgents { after: Option<String>, most: u32 },
+    /// Chooses the mode, a value of the contract's `ExecutionMode`, of a session's runs that name none. Answered with
+    /// [`Answer::Chosen`].
+    ChooseMode { session: String, mode: i32 },
 }
 
 impl Request {
@@ -56,7 +59,8 @@ impl Request {
             | Self::Health { .. }
             | Self::Delete { .. }
             | Self::Release { .. }
-            | Self::AcceptTransition { .. } => 0,
+            | Self::AcceptTransition { .. }
+            | Self::ChooseMode { .. } => 0,
         }
     }
 }
@@ -175,6 +179,15 @@ pub enum ImportReply {
     Busy { run: RunId },
 }
 
+/// The mode of a session was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModeChosen {
+    /// Number of the session's newest event.
+    pub seq: u64,
+    /// What the session had chosen before, a value of the contract's `ExecutionMode`.
+    pub before: i32,
+}
+
 /// The answer to a [`Request`], by its kind.
 #[derive(Debug)]
 pub enum Answer {
@@ -183,6 +196,7 @@ pub enum Answer {
     Command(Result<CommandReply, Declined>),
     Transition(Result<TransitionReply, Declined>),
     Imported(Result<ImportReply, Declined>),
+    Chosen(Result<ModeChosen, Declined>),
     Deleted(Result<Removal, Declined>),
     /// What became of it, the store knows.
     Released(Result<(), Declined>),
@@ -203,6 +217,7 @@ impl Answer {
             Self::Command(_) => Some(Self::Command(Err(declined))),
             Self::Transition(_) => Some(Self::Transition(Err(declined))),
             Self::Imported(_) => Some(Self::Imported(Err(declined))),
+            Self::Chosen(_) => Some(Self::Chosen(Err(declined))),
             Self::Deleted(_) => Some(Self::Deleted(Err(declined))),
             Self::Released(_) => Some(Self::Released(Err(declined))),
             Self::Health(_) => Some(Self::Health(Err(declined))),

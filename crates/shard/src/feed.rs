@@ -444,6 +444,7 @@ pub fn severity_of(event: &v1::Event) -> i32 {
             .map_or(0, |severity| severity.to_proto().into()),
         Some(Body::BrowserLost(_)) => v1::Severity::High.into(),
         Some(Body::PhaseBlocked(body)) => of_error(&body.error),
+        Some(Body::ToolObserved(body)) => of_error(&body.error),
         Some(
             Body::RunAccepted(_)
             | Body::WaveStarted(_)
@@ -485,7 +486,19 @@ pub fn severity_of(event: &v1::Event) -> i32 {
             | Body::OutputRejected(_)
             | Body::PhaseCompleted(_)
             | Body::PhaseChanged(_)
-            | Body::PipelineRolledBack(_),
+            | Body::PipelineRolledBack(_)
+            | Body::ModeBegun(_)
+            | Body::PlannerAsked(_)
+            | Body::PlannerAnswered(_)
+            | Body::PlanEdited(_)
+            | Body::PlanApproved(_)
+            | Body::ToolApproved(_)
+            | Body::ToolCalled(_)
+            | Body::EscalationAnswered(_)
+            | Body::ModeCheckpointed(_)
+            | Body::ModeRolledBack(_)
+            | Body::ModeCompleted(_)
+            | Body::SessionModeChosen(_),
         )
         | None => 0,
     };

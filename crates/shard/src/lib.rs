@@ -60,8 +60,8 @@ mod workers;
 pub use capataz_crew::protocol::place;
 
 pub use api::{
-    Answer, CommandReply, Declined, ImportReply, ImportSession, Request, StartReply, StartRequest,
-    TransitionReply, WaitReply,
+    Answer, CommandReply, Declined, ImportReply, ImportSession, ModeChosen, Request, StartReply,
+    StartRequest, TransitionReply, WaitReply,
 };
 pub use driver::{Driver, Input, Output};
 pub use family::{FoundRun, Kin, WantedRun};

@@ -95,6 +95,13 @@ impl Shard {
                 let stream = session_stream(&import.session);
                 self.session_command(reply, stream, SessionCommand::Import(import));
             }
+            Request::ChooseMode { .. } if !serves => {
+                self.reply(reply, Answer::Chosen(Err(Declined::Unavailable)));
+            }
+            Request::ChooseMode { session, mode } => {
+                let stream = session_stream(&session);
+                self.session_command(reply, stream, SessionCommand::Choose { session, mode });
+            }
             Request::Delete { .. } if !serves => {
                 self.reply(reply, Answer::Deleted(Err(Declined::Unavailable)))
             }
@@ -467,6 +474,8 @@ fn request_id_of(input: &engine::Input) -> &str {
         | Input::Retry { request_id, .. }
         | Input::Rollback { request_id, .. }
         | Input::RollbackPipeline { request_id, .. }
+        | Input::Checkpoint { request_id, .. }
+        | Input::RollbackExecution { request_id, .. }
         | Input::Propose { request_id, .. }
         | Input::CloseBrowser { request_id }
         | Input::Resolve { request_id, .. } => request_id,

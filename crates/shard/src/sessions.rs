@@ -11,7 +11,7 @@ use capataz_engine::{RunState, Wall};
 use capataz_store::{BlobHash, Position, RunId, Snapshot};
 
 use crate::ReplyId;
-use crate::api::{Answer, Declined, ImportReply, ImportSession, TransitionReply};
+use crate::api::{Answer, Declined, ImportReply, ImportSession, ModeChosen, TransitionReply};
 use crate::journal::MAX_SNAPSHOT_BYTES;
 use crate::load::Damage;
 use crate::outbox::AppendId;
@@ -23,7 +23,7 @@ pub(crate) const RETRY_AFTER_MS: i64 = 1_000;
 pub const SESSION_LABEL: &str = "capataz.session";
 
 /// Version of the encoding of a session's snapshot.
-pub const SESSION_SNAPSHOT_FORMAT: u32 = 3;
+pub const SESSION_SNAPSHOT_FORMAT: u32 = 4;
 
 /// The stream of a session's events: a name has one, on every machine.
 #[must_use]
@@ -133,6 +133,11 @@ pub(crate) enum SessionCommand {
         request_id: String,
     },
     Import(Box<ImportSession>),
+    /// The mode of its runs, a value of the contract's `ExecutionMode`.
+    Choose {
+        session: String,
+        mode: i32,
+    },
 }
 
 impl SessionCommand {
@@ -141,6 +146,7 @@ impl SessionCommand {
         match self {
             Self::Accept { .. } => Answer::Transition(Err(declined)),
             Self::Import(_) => Answer::Imported(Err(declined)),
+            Self::Choose { .. } => Answer::Chosen(Err(declined)),
         }
     }
 }
@@ -442,6 +448,17 @@ impl Sessions {
                         Commanded::Done { answer, decision: imported.decision, last_append }
                     }
                     None => Commanded::Refused(Answer::Imported(Err(Declined::Unavailable))),
+                }
+            }
+            SessionCommand::Choose { session: name, mode } => {
+                let mode = v1::ExecutionMode::try_from(mode).unwrap_or_default();
+                match session::choose_mode(session, &name, mode, now) {
+                    Some(chosen) => {
+                        let reply = ModeChosen { seq: chosen.seq, before: chosen.before.into() };
+                        let answer = Answer::Chosen(Ok(reply));
+                        Commanded::Done { answer, decision: chosen.decision, last_append }
+                    }
+                    None => Commanded::Refused(Answer::Chosen(Err(Declined::Unavailable))),
                 }
             }
         }

@@ -374,6 +374,7 @@ impl Shard {
             input: assignment.input.cloned(),
             deadline_ms: deadline.map_or(0, |at| at.wall.0),
             remaining_ms,
+            output_schema: assignment.output_schema.unwrap_or_default().to_owned(),
         };
         self.leases.assigned(run, task, self.now.mono.plus(self.config.ack_timeout_ms));
         self.tell(ToCrew::Tell { connection, frame: Frame::Assignment(frame) });

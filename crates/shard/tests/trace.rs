@@ -211,6 +211,7 @@ fn every_input() -> Vec<Input> {
         ),
         start(4, Work::Pipeline(v1::Pipeline { name: "p".to_owned(), ..v1::Pipeline::default() }), "test"),
         start(5, Work::Fork(Box::new(fork)), "test"),
+        start(6, Work::Mode(v1::ModeRun { query: "q".to_owned(), ..v1::ModeRun::default() }), "test"),
         Input::Committed {
             shard: SHARD,
             outcomes: vec![
@@ -230,6 +231,7 @@ fn every_input() -> Vec<Input> {
             state: "{}".to_owned(),
             repairs: vec!["r".to_owned()],
         }))),
+        asks(Request::ChooseMode { session: "s".to_owned(), mode: 3 }),
         asks(Request::CheckAgents {
             agents: vec!["a".to_owned()],
             commands: Vec::new(),
@@ -248,6 +250,8 @@ fn every_input() -> Vec<Input> {
         commands(engine::Input::Extend { task: "t".to_owned(), by_ms: -4, request_id: request_id() }),
         commands(engine::Input::Rollback { task: "t".to_owned(), cascade: true, request_id: request_id() }),
         commands(engine::Input::RollbackPipeline { phase: "p".to_owned(), request_id: request_id() }),
+        commands(engine::Input::Checkpoint { reason: "r".to_owned(), request_id: request_id() }),
+        commands(engine::Input::RollbackExecution { checkpoint: "c1".to_owned(), request_id: request_id() }),
         commands(engine::Input::Retry { task: "t".to_owned(), request_id: request_id() }),
         commands(engine::Input::Resolve {
             question_id: "q".to_owned(),
@@ -297,13 +301,15 @@ fn every_input() -> Vec<Input> {
 }
 
 /// The names of all inputs that can be written down.
-const NAMES: [&str; 44] = [
+const NAMES: [&str; 48] = [
     "accept transition",
     "answered",
     "ask",
     "cancel",
     "check agents",
+    "checkpoint",
     "child found",
+    "choose mode",
     "close browser",
     "commit failed",
     "committed",
@@ -322,6 +328,7 @@ const NAMES: [&str; 44] = [
     "keys found",
     "learn",
     "list agents",
+    "mode",
     "pause",
     "pipeline",
     "plan",
@@ -333,6 +340,7 @@ const NAMES: [&str; 44] = [
     "resume",
     "retry",
     "rollback",
+    "rollback execution",
     "rollback pipeline",
     "run loaded",
     "script",
@@ -354,6 +362,7 @@ fn name(input: &Input) -> Option<&'static str> {
                 Work::Ask(_) => "ask",
                 Work::Script(_) => "script",
                 Work::Pipeline(_) => "pipeline",
+                Work::Mode(_) => "mode",
                 Work::Fork(_) => "fork",
             },
             Request::Wait { .. } => "wait",
@@ -365,6 +374,8 @@ fn name(input: &Input) -> Option<&'static str> {
                 engine::Input::Retry { .. } => "retry",
                 engine::Input::Rollback { .. } => "rollback",
                 engine::Input::RollbackPipeline { .. } => "rollback pipeline",
+                engine::Input::Checkpoint { .. } => "checkpoint",
+                engine::Input::RollbackExecution { .. } => "rollback execution",
                 engine::Input::Resolve { .. } => "resolve",
                 engine::Input::Propose { .. } => "propose",
                 engine::Input::CloseBrowser { .. } => "close browser",
@@ -382,6 +393,7 @@ fn name(input: &Input) -> Option<&'static str> {
             },
             Request::AcceptTransition { .. } => "accept transition",
             Request::ImportSession(_) => "import session",
+            Request::ChooseMode { .. } => "choose mode",
             Request::CheckAgents { .. } => "check agents",
             Request::ListAgents { .. } => "list agents",
             Request::Health { .. } => "health",

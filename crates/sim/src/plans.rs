@@ -82,8 +82,10 @@ impl Template {
     #[must_use]
     pub fn start_of(&self, run: Option<RunId>) -> StartRun {
         let mut start = self.start.clone();
-        if let (Work::Script(script), Some(run)) = (&mut start.work, run) {
-            script.run_id = run.to_string();
+        match (&mut start.work, run) {
+            (Work::Script(script), Some(run)) => script.run_id = run.to_string(),
+            (Work::Mode(mode), Some(run)) => mode.run_id = run.to_string(),
+            _ => {}
         }
         start
     }
@@ -94,6 +96,7 @@ impl Template {
         match &self.start.work {
             Work::Ask(ask) => ask.session.clone(),
             Work::Plan(plan) => plan.session.clone(),
+            Work::Mode(run) => run.session.clone(),
             Work::Script(_) | Work::Pipeline(_) | Work::Fork(_) => None,
         }
     }
@@ -123,6 +126,7 @@ impl Template {
             }
             Work::Script(script) => script.name.push('x'),
             Work::Pipeline(pipeline) => pipeline.name.push('x'),
+            Work::Mode(run) => run.query.push('x'),
             Work::Fork(_) => {}
         }
         other.digest = digest;

@@ -123,8 +123,8 @@ impl World {
     pub(crate) fn answer_query(&mut self, run: RunId, query: QueryId, asked: Query) {
         let asked = match asked {
             Query::Judge(judgement) => return self.judge(run, query, *judgement),
-            asked @ (Query::Compose(_) | Query::Summarize(_)) => return self.compute(run, query, &asked),
             asked @ Query::Route { .. } => asked,
+            asked => return self.compute(run, query, &asked),
         };
         let Some(core) = &self.daemon.core else { return };
         let Some((ask, context)) = core.asks_for(run) else { return };

@@ -102,6 +102,7 @@ impl Kind {
             v1::run_accepted::Work::Ask(_) => Some(Self::Asks),
             v1::run_accepted::Work::Script(_) => Some(Self::Scripts),
             v1::run_accepted::Work::Pipeline(_) => Some(Self::Pipelines),
+            v1::run_accepted::Work::Mode(_) => None,
         }
     }
 }

@@ -3,7 +3,7 @@
 use capataz_contracts::v1;
 use capataz_contracts::v1::event::Body;
 
-use super::{pipeline_lines, script_lines};
+use super::{mode_lines, pipeline_lines, script_lines};
 use capataz_display::answer::{self, call_reason};
 use capataz_display::error::{is_told_at_once, one_line, severity, with_cause};
 use capataz_display::format::{exactly, offset, share, took};
@@ -89,6 +89,9 @@ fn line(run: &Run, run_id: &str, event: &v1::Event, detail: Detail) -> Option<Li
     if let Some(line) = event.body.as_ref().and_then(|body| pipeline_lines::line(run, body)) {
         return Some(line);
     }
+    if let Some(line) = event.body.as_ref().and_then(|body| mode_lines::line(run, body)) {
+        return Some(line);
+    }
     let texts = &words().watch;
     let of_run = |text: String, tone, needed| Line { task: None, text, tone, needed };
     let of_task = |wave: u32, task: u32, text: String, tone, needed| Line {
@@ -125,6 +128,20 @@ fn line(run: &Run, run_id: &str, event: &v1::Event, detail: Detail) -> Option<Li
         | Body::PhaseBlocked(_)
         | Body::PhaseChanged(_)
         | Body::PipelineRolledBack(_) => return None,
+        // And `mode_lines` those of these.
+        Body::ModeBegun(_)
+        | Body::PlannerAsked(_)
+        | Body::PlannerAnswered(_)
+        | Body::PlanEdited(_)
+        | Body::PlanApproved(_)
+        | Body::ToolApproved(_)
+        | Body::ToolCalled(_)
+        | Body::ToolObserved(_)
+        | Body::EscalationAnswered(_)
+        | Body::ModeCheckpointed(_)
+        | Body::ModeRolledBack(_)
+        | Body::ModeCompleted(_)
+        | Body::SessionModeChosen(_) => return None,
         Body::PlanBegun(_) | Body::AskBegun(_) => of_run(texts.ask_begun.to_owned(), Tone::Faint, Everything),
         Body::AskRouted(routed) => {
             let confidence = routed.routing.as_ref().map_or(0.0, |routing| routing.confidence);
@@ -155,6 +172,9 @@ fn line(run: &Run, run_id: &str, event: &v1::Event, detail: Detail) -> Option<Li
         Body::RunAccepted(accepted) => {
             let text = match accepted.ask() {
                 Some(ask) => fill(texts.ask_accepted, &[&visible(&ask.text)]),
+                None if accepted.query().is_some() => {
+                    fill(words().modes.accepted, &[&visible(accepted.query().unwrap_or_default())])
+                }
                 None if !run.phases.is_empty() => pipeline_lines::accepted(run),
                 None => {
                     let (waves, tasks) = accepted.plan().map(size_of).unwrap_or_default();

@@ -1241,6 +1241,15 @@ pub struct Agent {
     /// withdrawn.
     #[prost(bool, tag = "8")]
     pub cancel_is_final: bool,
+    /// What it does, for people and planners; at most 2,000 bytes.
+    #[prost(string, tag = "9")]
+    pub description: ::prost::alloc::string::String,
+    /// Of a tool: what it does can be undone, or it changes nothing, so that an execution may go back behind it.
+    #[prost(bool, tag = "10")]
+    pub undoable: bool,
+    /// Of a tool: a person approves each call of it.
+    #[prost(bool, tag = "11")]
+    pub needs_approval: bool,
 }
 /// An agent as it stands now.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2002,6 +2011,1163 @@ impl AttemptStatus {
         }
     }
 }
+/// How the results of a wave are judged.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AggregationPolicy {
+    /// Default: quorum.
+    #[prost(enumeration = "AggregationKind", tag = "1")]
+    pub kind: i32,
+    /// Share of successes that a quorum needs, in (0, 1\]; default 0.5, which is reached with exactly a half. Only with
+    /// quorum.
+    #[prost(double, optional, tag = "2")]
+    pub quorum_threshold: ::core::option::Option<f64>,
+    /// End the wave as soon as its outcome cannot change any more. Default false.
+    #[prost(bool, optional, tag = "3")]
+    pub stop_when_decided: ::core::option::Option<bool>,
+    /// Agents all of whose tasks are critical, in the waves that this policy judges. Each of them must have a task there.
+    /// The accepted plan has the mark at each of these tasks, and no list.
+    #[prost(string, repeated, tag = "4")]
+    pub critical_agents: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Retry with backoff (seed 000, contract 4).
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RetryPolicy {
+    /// Attempts in all, the first one included; default 3.
+    #[prost(uint32, optional, tag = "1")]
+    pub max_attempts: ::core::option::Option<u32>,
+    /// Delay before the second attempt, in milliseconds; default 1,000.
+    #[prost(int64, optional, tag = "2")]
+    pub base_delay_ms: ::core::option::Option<i64>,
+    /// Factor from one delay to the next; default 2.
+    #[prost(double, optional, tag = "3")]
+    pub backoff_multiplier: ::core::option::Option<f64>,
+    /// Longest delay, in milliseconds; default 30,000.
+    #[prost(int64, optional, tag = "4")]
+    pub max_delay_ms: ::core::option::Option<i64>,
+    /// Limit of one attempt; where absent, only the task's timeout bounds it.
+    #[prost(int64, optional, tag = "5")]
+    pub timeout_per_attempt_ms: ::core::option::Option<i64>,
+    /// No further attempt starts later than this after the first one; where absent, only the task's timeout bounds it.
+    #[prost(int64, optional, tag = "6")]
+    pub total_timeout_ms: ::core::option::Option<i64>,
+    /// Full jitter: each delay is drawn from \[0, delay\]. Default false.
+    #[prost(bool, optional, tag = "7")]
+    pub jitter: ::core::option::Option<bool>,
+    /// Explicit delays in milliseconds, instead of the exponential ones; the length of the list bounds the number of
+    /// retries.
+    #[prost(int64, repeated, tag = "8")]
+    pub delays_ms: ::prost::alloc::vec::Vec<i64>,
+    /// Codes that are retried in addition to the standard list, by substring.
+    #[prost(string, repeated, tag = "9")]
+    pub retryable: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Codes that are never retried in addition to the standard list, by substring.
+    #[prost(string, repeated, tag = "10")]
+    pub non_retryable: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Limits of time for a task (seed 000, contract 3). All of them in milliseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TimeoutPolicy {
+    /// From the first lease of the task over all of its attempts; default 30 min.
+    #[prost(int64, optional, tag = "1")]
+    pub timeout_ms: ::core::option::Option<i64>,
+    /// Between the polite cancel and the forced end; default 10 s.
+    #[prost(int64, optional, tag = "2")]
+    pub grace_ms: ::core::option::Option<i64>,
+    /// How long the task may wait for a worker; default: no limit.
+    #[prost(int64, optional, tag = "3")]
+    pub schedule_to_start_ms: ::core::option::Option<i64>,
+}
+/// How a wave's results decide whether the run goes on (seed 000, contract 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum AggregationKind {
+    /// No value was given: quorum.
+    Unspecified = 0,
+    /// The first failure ends the wave and the run.
+    FailFast = 1,
+    /// The run goes on where a share of the tasks has succeeded. All tasks are waited for.
+    Quorum = 2,
+    /// The run goes on whatever fails. All tasks are waited for.
+    ContinueAll = 3,
+    /// A failure of a critical task ends the wave and the run; any other does not.
+    CriticalPath = 4,
+}
+impl AggregationKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "AGGREGATION_KIND_UNSPECIFIED",
+            Self::FailFast => "AGGREGATION_KIND_FAIL_FAST",
+            Self::Quorum => "AGGREGATION_KIND_QUORUM",
+            Self::ContinueAll => "AGGREGATION_KIND_CONTINUE_ALL",
+            Self::CriticalPath => "AGGREGATION_KIND_CRITICAL_PATH",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "AGGREGATION_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "AGGREGATION_KIND_FAIL_FAST" => Some(Self::FailFast),
+            "AGGREGATION_KIND_QUORUM" => Some(Self::Quorum),
+            "AGGREGATION_KIND_CONTINUE_ALL" => Some(Self::ContinueAll),
+            "AGGREGATION_KIND_CRITICAL_PATH" => Some(Self::CriticalPath),
+            _ => None,
+        }
+    }
+}
+/// What may be repeated when the outcome of an attempt is unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Effect {
+    /// No value was given: at least once.
+    Unspecified = 0,
+    /// After a lost lease the work is given to another worker.
+    AtLeastOnce = 1,
+    /// After a lost lease the run pauses and asks.
+    AtMostOnce = 2,
+}
+impl Effect {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "EFFECT_UNSPECIFIED",
+            Self::AtLeastOnce => "EFFECT_AT_LEAST_ONCE",
+            Self::AtMostOnce => "EFFECT_AT_MOST_ONCE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "EFFECT_UNSPECIFIED" => Some(Self::Unspecified),
+            "EFFECT_AT_LEAST_ONCE" => Some(Self::AtLeastOnce),
+            "EFFECT_AT_MOST_ONCE" => Some(Self::AtMostOnce),
+            _ => None,
+        }
+    }
+}
+/// What a HIGH failure does besides going to the aggregation policy (seed 000, contract 6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum OnHigh {
+    /// No value was given: continue.
+    Unspecified = 0,
+    /// The aggregation policy alone decides.
+    Continue = 1,
+    /// The run pauses and asks a question.
+    Pause = 2,
+}
+impl OnHigh {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "ON_HIGH_UNSPECIFIED",
+            Self::Continue => "ON_HIGH_CONTINUE",
+            Self::Pause => "ON_HIGH_PAUSE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "ON_HIGH_UNSPECIFIED" => Some(Self::Unspecified),
+            "ON_HIGH_CONTINUE" => Some(Self::Continue),
+            "ON_HIGH_PAUSE" => Some(Self::Pause),
+            _ => None,
+        }
+    }
+}
+/// What a piece of work used of models. The daemon keeps it with the task's result and adds nothing up.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Usage {
+    /// Tokens that were read, those from a cache included; absent where nobody counted.
+    #[prost(uint64, optional, tag = "1")]
+    pub input_tokens: ::core::option::Option<u64>,
+    /// Tokens that were written; absent where nobody counted.
+    #[prost(uint64, optional, tag = "2")]
+    pub output_tokens: ::core::option::Option<u64>,
+    /// Those of `input_tokens` that came from a cache; absent where nobody counted.
+    #[prost(uint64, optional, tag = "3")]
+    pub cached_tokens: ::core::option::Option<u64>,
+    /// What it cost; absent where nobody knows. A cost without a valid currency is dropped.
+    #[prost(message, optional, tag = "4")]
+    pub cost: ::core::option::Option<Cost>,
+}
+/// An amount of money. Whole billionths, because sums of them are exact and nobody has to parse them; a millionth would
+/// be too coarse, since single tokens cost less than that.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Cost {
+    /// Billionths of the currency's unit: 1,500,000 is 0.0015.
+    #[prost(uint64, tag = "1")]
+    pub nanos: u64,
+    /// ISO 4217: three upper-case letters, such as `EUR` or `USD`.
+    #[prost(string, tag = "2")]
+    pub currency: ::prost::alloc::string::String,
+}
+/// The parent of a run: the attempt of a task of another run that it belongs to. It never belongs to a lease.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ParentRef {
+    /// The run, a UUID.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    /// Name of the task.
+    #[prost(string, tag = "2")]
+    pub task: ::prost::alloc::string::String,
+    /// The lease of the worker that started the run for its task, for information; 0 for a run that is a task.
+    #[prost(uint64, tag = "3")]
+    pub lease: u64,
+    /// Which life of the task, from 1; 0 where nobody said.
+    #[prost(uint32, tag = "4")]
+    pub activation: u32,
+    /// Which attempt of that life, from 1; 0 where nobody said.
+    #[prost(uint32, tag = "5")]
+    pub attempt: u32,
+}
+/// A run that belongs to a task of another run, as its parent knows it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChildView {
+    /// The child, a UUID.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    /// Name of the parent's task.
+    #[prost(string, tag = "2")]
+    pub task: ::prost::alloc::string::String,
+    /// Which life of the task, from 1; 0 where nobody said.
+    #[prost(uint32, tag = "3")]
+    pub activation: u32,
+    /// Which attempt of that life, from 1; 0 where nobody said.
+    #[prost(uint32, tag = "4")]
+    pub attempt: u32,
+    /// What the child does.
+    #[prost(enumeration = "RunKind", tag = "5")]
+    pub kind: i32,
+    /// Where the child stands.
+    #[prost(enumeration = "RunStatus", tag = "6")]
+    pub status: i32,
+    /// How it ended; absent until then.
+    #[prost(enumeration = "RunOutcome", optional, tag = "7")]
+    pub outcome: ::core::option::Option<i32>,
+}
+/// A run as it stands; read models hold no payloads.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Run {
+    /// The run, a UUID.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    /// What the run does.
+    #[prost(enumeration = "RunKind", tag = "2")]
+    pub kind: i32,
+    /// Name of the plan or script; `ask` for an ask.
+    #[prost(string, tag = "3")]
+    pub name: ::prost::alloc::string::String,
+    /// Where the run stands.
+    #[prost(enumeration = "RunStatus", tag = "4")]
+    pub status: i32,
+    /// How it ended; absent until then.
+    #[prost(enumeration = "RunOutcome", optional, tag = "5")]
+    pub outcome: ::core::option::Option<i32>,
+    /// Labels, by their keys.
+    #[prost(btree_map = "string, string", tag = "6")]
+    pub labels: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    /// When it was accepted, in Unix milliseconds.
+    #[prost(int64, tag = "7")]
+    pub created_at_ms: i64,
+    /// Time of its newest event, in Unix milliseconds.
+    #[prost(int64, tag = "8")]
+    pub updated_at_ms: i64,
+    /// When it ended, in Unix milliseconds; absent until then.
+    #[prost(int64, optional, tag = "9")]
+    pub finished_at_ms: ::core::option::Option<i64>,
+    /// Sequence number of the newest event.
+    #[prost(uint64, tag = "10")]
+    pub seq: u64,
+    /// The task of another run that started this one.
+    #[prost(message, optional, tag = "11")]
+    pub parent: ::core::option::Option<ParentRef>,
+    /// Index of the wave in work, from 0.
+    #[prost(uint32, tag = "12")]
+    pub wave: u32,
+    /// The waves with their tasks; empty in a list of runs and in a summary.
+    #[prost(message, repeated, tag = "13")]
+    pub waves: ::prost::alloc::vec::Vec<WaveView>,
+    /// Questions that were asked, answered or not; without those about deadlines that nobody answered in time, which the
+    /// run's events have.
+    #[prost(message, repeated, tag = "14")]
+    pub questions: ::prost::alloc::vec::Vec<Question>,
+    /// Why it did not succeed.
+    #[prost(message, optional, tag = "15")]
+    pub error: ::core::option::Option<Error>,
+    /// Its errors by severity.
+    #[prost(message, optional, tag = "16")]
+    pub summary: ::core::option::Option<ErrorSummary>,
+    /// Tasks in all.
+    #[prost(uint32, tag = "17")]
+    pub tasks_total: u32,
+    /// Tasks that have ended. In a list of runs the number may lag behind.
+    #[prost(uint32, tag = "18")]
+    pub tasks_settled: u32,
+    /// Id of the session that an ask belongs to; absent where the run belongs to none.
+    #[prost(string, optional, tag = "19")]
+    pub session: ::core::option::Option<::prost::alloc::string::String>,
+    /// Why it is not worked on and cannot be read; absent in a run like any other. Only in a list of runs: every other call
+    /// for such a run fails with LOG_DAMAGED.
+    #[prost(message, optional, tag = "20")]
+    pub quarantine: ::core::option::Option<Quarantine>,
+    /// Runs whose parent this one is, oldest first, at most 100; empty in a list of runs and in a summary.
+    #[prost(message, repeated, tag = "21")]
+    pub children: ::prost::alloc::vec::Vec<ChildView>,
+    /// Its notices, oldest first, at most 100: of more, the mildest are left out, the newest of them first. Empty in a list of
+    /// runs and in a summary.
+    #[prost(message, repeated, tag = "22")]
+    pub notices: ::prost::alloc::vec::Vec<Notice>,
+    /// Notices beyond those.
+    #[prost(uint32, tag = "23")]
+    pub notices_omitted: u32,
+    /// How many tasks are in each state, those of waves that have not begun among them; states that no task is in are left out.
+    /// Empty in a list of runs.
+    #[prost(message, repeated, tag = "24")]
+    pub state_counts: ::prost::alloc::vec::Vec<StateCount>,
+    /// The run that this one continues; absent where it continues none, and in a list of runs.
+    #[prost(string, optional, tag = "25")]
+    pub continues: ::core::option::Option<::prost::alloc::string::String>,
+    /// The run has ended, and ContinueRun may go on with what is left of it. Never set in a list of runs.
+    #[prost(bool, tag = "26")]
+    pub may_be_continued: bool,
+    /// Code of the error for which the state of its session was repaired before it began, such as SESSION_CORRUPTED; absent where
+    /// that state was valid. Only of a plan that has ended without success, and neither in a list of runs nor in a
+    /// summary.
+    #[prost(string, optional, tag = "27")]
+    pub session_repaired: ::core::option::Option<::prost::alloc::string::String>,
+    /// The run that this one was forked from; absent where it was not, and in a list of runs.
+    #[prost(message, optional, tag = "28")]
+    pub forked_from: ::core::option::Option<ForkRef>,
+}
+/// Where a run was forked from another one.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ForkRef {
+    /// The other run, a UUID.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    /// Number of the last event that the fork has of it.
+    #[prost(uint64, tag = "2")]
+    pub seq: u64,
+}
+/// The tasks of a run that are in one state.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StateCount {
+    /// The state.
+    #[prost(enumeration = "TaskState", tag = "1")]
+    pub state: i32,
+    /// How many tasks are in it.
+    #[prost(uint32, tag = "2")]
+    pub tasks: u32,
+}
+/// Something to know that changes nothing.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Notice {
+    /// Code, message and severity.
+    #[prost(message, optional, tag = "1")]
+    pub notice: ::core::option::Option<Error>,
+    /// Place of the wave that it is about, from 0; absent where it is about the run.
+    #[prost(uint32, optional, tag = "2")]
+    pub wave: ::core::option::Option<u32>,
+    /// Place of the task in that wave, from 0.
+    #[prost(uint32, optional, tag = "3")]
+    pub task: ::core::option::Option<u32>,
+    /// What it is about.
+    #[prost(enumeration = "NoticeKind", tag = "4")]
+    pub kind: i32,
+}
+/// Why a run is not worked on. The run's log has no event of it, and it can be taken back.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Quarantine {
+    /// What is wrong.
+    #[prost(enumeration = "QuarantineReason", tag = "1")]
+    pub reason: i32,
+    /// Number of the last event that is known to be whole; 0 if there is none.
+    #[prost(uint64, tag = "2")]
+    pub seq: u64,
+    /// Position in the log of the row that is wrong; absent where there is none.
+    #[prost(uint64, optional, tag = "3")]
+    pub position: ::core::option::Option<u64>,
+    /// For people.
+    #[prost(string, tag = "4")]
+    pub detail: ::prost::alloc::string::String,
+    /// Since when, in Unix milliseconds.
+    #[prost(int64, tag = "5")]
+    pub at_ms: i64,
+}
+/// A wave as it stands.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WaveView {
+    /// Name of the wave.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// How its results are judged.
+    #[prost(enumeration = "AggregationKind", tag = "2")]
+    pub policy: i32,
+    /// Its tasks in the order of the plan, as far as they are on this page.
+    #[prost(message, repeated, tag = "3")]
+    pub tasks: ::prost::alloc::vec::Vec<TaskView>,
+    /// What the policy says of the results so far; absent where there is none yet.
+    #[prost(message, optional, tag = "4")]
+    pub evaluation: ::core::option::Option<Evaluation>,
+}
+/// A task as it stands.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TaskView {
+    /// Name of the task, unique in its run.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Name of its agent.
+    #[prost(string, tag = "2")]
+    pub agent: ::prost::alloc::string::String,
+    /// State of its lifecycle.
+    #[prost(enumeration = "TaskState", tag = "3")]
+    pub state: i32,
+    /// How it ended; absent until then.
+    #[prost(enumeration = "ResultStatus", optional, tag = "4")]
+    pub status: ::core::option::Option<i32>,
+    /// Number of the newest attempt, from 1; 0 where none has begun.
+    #[prost(uint32, tag = "5")]
+    pub attempt: u32,
+    /// Attempts that the retry policy allows.
+    #[prost(uint32, tag = "6")]
+    pub max_attempts: u32,
+    /// How often the task was begun, from 1; a user's retry begins it anew.
+    #[prost(uint32, tag = "7")]
+    pub activation: u32,
+    /// Under the policy critical_path, its failure fails the wave.
+    #[prost(bool, tag = "8")]
+    pub critical: bool,
+    /// When the activation was first leased, in Unix milliseconds.
+    #[prost(int64, optional, tag = "9")]
+    pub started_at_ms: ::core::option::Option<i64>,
+    /// When it ended, in Unix milliseconds.
+    #[prost(int64, optional, tag = "10")]
+    pub settled_at_ms: ::core::option::Option<i64>,
+    /// When its time is over, in Unix milliseconds; absent until the first lease.
+    #[prost(int64, optional, tag = "11")]
+    pub deadline_ms: ::core::option::Option<i64>,
+    /// When the next attempt is due, in Unix milliseconds; absent where none is waited for.
+    #[prost(int64, optional, tag = "12")]
+    pub retry_at_ms: ::core::option::Option<i64>,
+    /// Id of the worker that has it now.
+    #[prost(string, optional, tag = "13")]
+    pub worker: ::core::option::Option<::prost::alloc::string::String>,
+    /// What it gave back; absent unless outputs were asked for.
+    #[prost(message, optional, tag = "14")]
+    pub output: ::core::option::Option<Payload>,
+    /// What it failed with.
+    #[prost(message, optional, tag = "15")]
+    pub error: ::core::option::Option<Error>,
+    /// The steps of its lifecycle, in their order (seed 000, contract 2).
+    #[prost(message, repeated, tag = "16")]
+    pub history: ::prost::alloc::vec::Vec<Transition>,
+    /// Severity of the failure; unspecified where there is none.
+    #[prost(enumeration = "Severity", tag = "17")]
+    pub severity: i32,
+    /// What the work used of models, as its worker says; absent where it says nothing.
+    #[prost(message, optional, tag = "18")]
+    pub usage: ::core::option::Option<Usage>,
+    /// The run that the task is now, or was last, a UUID; absent where the task is not a run.
+    #[prost(string, optional, tag = "19")]
+    pub child: ::core::option::Option<::prost::alloc::string::String>,
+    /// The attempts of the newest activation that have ended, oldest first, the last and successful one included (seed 000,
+    /// contract 4).
+    #[prost(message, repeated, tag = "20")]
+    pub attempts: ::prost::alloc::vec::Vec<AttemptRecord>,
+    /// The output is what there was of it when the work was ended.
+    #[prost(bool, tag = "21")]
+    pub partial: bool,
+    /// The health checks of the activation, while a worker is at work on it; absent where the daemon cannot tell.
+    #[prost(message, optional, tag = "22")]
+    pub health_checks: ::core::option::Option<HealthChecks>,
+    /// The task has succeeded in the run that this one continues, and was not at work here.
+    #[prost(bool, tag = "23")]
+    pub taken_over: bool,
+}
+/// What is known of the work that goes on (seed 000, contract 3).
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct HealthChecks {
+    /// How often the worker was found well, as long as the run is in the daemon's memory: one check in every interval of the
+    /// configuration, which is 5 s where it says nothing.
+    #[prost(uint32, tag = "1")]
+    pub count: u32,
+    /// When the worker was heard last, in Unix milliseconds: every frame counts, a heartbeat as well; absent where it was not
+    /// heard since it has the task.
+    #[prost(int64, optional, tag = "2")]
+    pub last_at_ms: ::core::option::Option<i64>,
+    /// Share of the task's time that is over: 0 to 1, and more after the deadline.
+    #[prost(double, tag = "3")]
+    pub time_used: f64,
+}
+/// One step of a task's lifecycle.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Transition {
+    /// Absent for the first.
+    #[prost(enumeration = "TaskState", optional, tag = "1")]
+    pub from: ::core::option::Option<i32>,
+    /// The state from then on.
+    #[prost(enumeration = "TaskState", tag = "2")]
+    pub to: i32,
+    /// When it came about, in Unix milliseconds.
+    #[prost(int64, tag = "3")]
+    pub at_ms: i64,
+}
+/// What the policy says about the results so far (seed 000, contract 5).
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Evaluation {
+    /// The run goes on after the wave.
+    #[prost(bool, tag = "1")]
+    pub should_continue: bool,
+    /// The policy that was applied.
+    #[prost(enumeration = "AggregationKind", tag = "2")]
+    pub policy: i32,
+    /// Tasks that succeeded.
+    #[prost(uint32, tag = "3")]
+    pub successes: u32,
+    /// Tasks that have ended.
+    #[prost(uint32, tag = "4")]
+    pub total: u32,
+    /// Successes by tasks that have ended, 0 to 1.
+    #[prost(double, tag = "5")]
+    pub success_rate: f64,
+    /// The share that a quorum needs; absent for other policies.
+    #[prost(double, optional, tag = "6")]
+    pub threshold: ::core::option::Option<f64>,
+    /// The share was reached; absent for other policies.
+    #[prost(bool, optional, tag = "7")]
+    pub quorum_met: ::core::option::Option<bool>,
+    /// Why, in words.
+    #[prost(string, tag = "8")]
+    pub reason: ::prost::alloc::string::String,
+    /// Agents whose tasks failed.
+    #[prost(string, repeated, tag = "9")]
+    pub failed_agents: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Agents whose critical tasks failed.
+    #[prost(string, repeated, tag = "10")]
+    pub critical_failures: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Agents whose other tasks failed.
+    #[prost(string, repeated, tag = "11")]
+    pub optional_failures: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Errors of a run by severity (seed 000: getErrorSummary).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ErrorSummary {
+    /// Errors in all.
+    #[prost(uint32, tag = "1")]
+    pub total: u32,
+    /// Errors of severity CRITICAL.
+    #[prost(uint32, tag = "2")]
+    pub critical: u32,
+    /// Errors of severity HIGH.
+    #[prost(uint32, tag = "3")]
+    pub high: u32,
+    /// Errors of severity MEDIUM.
+    #[prost(uint32, tag = "4")]
+    pub medium: u32,
+    /// Errors of severity LOW.
+    #[prost(uint32, tag = "5")]
+    pub low: u32,
+    /// Failures of tasks that are marked critical.
+    #[prost(uint32, tag = "6")]
+    pub critical_tasks: u32,
+}
+/// What a question is about.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct QuestionSubject {
+    #[prost(oneof = "question_subject::About", tags = "1, 2, 3")]
+    pub about: ::core::option::Option<question_subject::About>,
+}
+/// Nested message and enum types in `QuestionSubject`.
+pub mod question_subject {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum About {
+        /// One life of a task.
+        #[prost(message, tag = "1")]
+        Task(super::TaskSubject),
+        /// One phase of a pipeline.
+        #[prost(message, tag = "2")]
+        Phase(super::PhaseSubject),
+        /// One revision of a plan of an execution mode.
+        #[prost(message, tag = "3")]
+        Revision(super::RevisionSubject),
+    }
+}
+/// A revision of a plan, as the subject of a question.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RevisionSubject {
+    /// The revision, from 1.
+    #[prost(uint32, tag = "1")]
+    pub revision: u32,
+}
+/// A phase of a pipeline, as the subject of a question.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PhaseSubject {
+    /// Place of the phase, from 0.
+    #[prost(uint32, tag = "1")]
+    pub phase: u32,
+    /// Its name.
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    /// Items without an output that counts, by their places.
+    #[prost(uint32, repeated, tag = "3")]
+    pub items: ::prost::alloc::vec::Vec<u32>,
+}
+/// One life of a task, as the subject of a question.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TaskSubject {
+    /// Place of its wave in the run, from 0.
+    #[prost(uint32, tag = "1")]
+    pub wave: u32,
+    /// Place of the task in the wave, from 0.
+    #[prost(uint32, tag = "2")]
+    pub task: u32,
+    /// Which life, from 1.
+    #[prost(uint32, tag = "3")]
+    pub activation: u32,
+    /// The fencing token of the lease whose outcome is unknown; 0 where the question is about no lease.
+    #[prost(uint64, tag = "4")]
+    pub lease: u64,
+    /// Id of the worker that had the lease.
+    #[prost(string, tag = "5")]
+    pub worker: ::prost::alloc::string::String,
+}
+/// The value that an answer has beside, or instead of, an option.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AnswerType {
+    /// Media type of the value; `*/*` where any is taken.
+    #[prost(string, tag = "1")]
+    pub media_type: ::prost::alloc::string::String,
+    /// The options that may have a value; empty where the value is the whole answer.
+    #[prost(string, repeated, tag = "2")]
+    pub options: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// JSON Schema that the value has to pass; empty where any value of the media type is taken. Where an answer that may have
+    /// a value has none, the proposed one counts, and where there is none, null.
+    #[prost(string, tag = "3")]
+    pub schema: ::prost::alloc::string::String,
+}
+/// One place at which a value breaks its JSON Schema.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SchemaViolation {
+    /// JSON pointer to the place in the value; empty for the value itself.
+    #[prost(string, tag = "1")]
+    pub path: ::prost::alloc::string::String,
+    /// The keyword that is broken, such as `type` or `required`; `syntax`, `size`, `depth` and `media_type` where the value
+    /// cannot be judged, `cost` where to judge it takes too long, `truncated` where there are further violations.
+    #[prost(string, tag = "2")]
+    pub rule: ::prost::alloc::string::String,
+    /// What is allowed there, for people.
+    #[prost(string, tag = "3")]
+    pub expected: ::prost::alloc::string::String,
+    /// What is there, cut short, for people.
+    #[prost(string, tag = "4")]
+    pub found: ::prost::alloc::string::String,
+}
+/// Something that only a person can decide.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Question {
+    /// Names the question in an answer.
+    #[prost(string, tag = "1")]
+    pub question_id: ::prost::alloc::string::String,
+    /// What is asked, for people.
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
+    /// The answers that can be given.
+    #[prost(string, repeated, tag = "3")]
+    pub options: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Name of the task that it is about; absent where it is about the run.
+    #[prost(string, optional, tag = "4")]
+    pub task: ::core::option::Option<::prost::alloc::string::String>,
+    /// The failure that led to it.
+    #[prost(message, optional, tag = "5")]
+    pub error: ::core::option::Option<Error>,
+    /// When it was asked, in Unix milliseconds.
+    #[prost(int64, tag = "6")]
+    pub asked_at_ms: i64,
+    /// What was answered; absent until then.
+    #[prost(string, optional, tag = "7")]
+    pub answer: ::core::option::Option<::prost::alloc::string::String>,
+    /// Why it is asked.
+    #[prost(enumeration = "QuestionPurpose", tag = "8")]
+    pub purpose: i32,
+    /// What it is about; absent where it is about the run as a whole.
+    #[prost(message, optional, tag = "9")]
+    pub about: ::core::option::Option<QuestionSubject>,
+    /// What stands still until the answer.
+    #[prost(enumeration = "QuestionHold", tag = "10")]
+    pub holds: i32,
+    /// Grows from 1 whenever the question changes while it is open. An answer that names another revision is refused.
+    #[prost(uint32, tag = "11")]
+    pub revision: u32,
+    /// The value that an answer may have; absent where it has none.
+    #[prost(message, optional, tag = "12")]
+    pub value: ::core::option::Option<AnswerType>,
+    /// The value that counts where an answer that may have one names none; absent unless outputs were asked for.
+    #[prost(message, optional, tag = "13")]
+    pub proposed: ::core::option::Option<Payload>,
+    /// The value of the answer; absent unless outputs were asked for.
+    #[prost(message, optional, tag = "14")]
+    pub answer_value: ::core::option::Option<Payload>,
+}
+/// What a run does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum RunKind {
+    /// No value was given.
+    Unspecified = 0,
+    /// Waves of tasks.
+    Plan = 1,
+    /// A text that a spec answers (seed 001).
+    Ask = 2,
+    /// Actions in a browser (seed 002).
+    Script = 3,
+    /// Phases with outputs that are judged (seed 003).
+    Pipeline = 4,
+    /// A query that planners and tools work on (seed 004).
+    Mode = 5,
+    /// Not a run: the stream of a session's events.
+    Session = 100,
+}
+impl RunKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "RUN_KIND_UNSPECIFIED",
+            Self::Plan => "RUN_KIND_PLAN",
+            Self::Ask => "RUN_KIND_ASK",
+            Self::Script => "RUN_KIND_SCRIPT",
+            Self::Pipeline => "RUN_KIND_PIPELINE",
+            Self::Mode => "RUN_KIND_MODE",
+            Self::Session => "RUN_KIND_SESSION",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "RUN_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "RUN_KIND_PLAN" => Some(Self::Plan),
+            "RUN_KIND_ASK" => Some(Self::Ask),
+            "RUN_KIND_SCRIPT" => Some(Self::Script),
+            "RUN_KIND_PIPELINE" => Some(Self::Pipeline),
+            "RUN_KIND_MODE" => Some(Self::Mode),
+            "RUN_KIND_SESSION" => Some(Self::Session),
+            _ => None,
+        }
+    }
+}
+/// How a query is worked on (seed 004). The user chooses; nothing ever changes it by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum ExecutionMode {
+    /// No value was given.
+    Unspecified = 0,
+    /// One action after the other, each decided after the one before.
+    Simple = 1,
+    /// A detailed plan, which is made anew where the results depart from it.
+    Planner = 2,
+    /// A plan that a person has approved, worked on without supervision as long as the results keep to it.
+    Supervised = 3,
+}
+impl ExecutionMode {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "EXECUTION_MODE_UNSPECIFIED",
+            Self::Simple => "EXECUTION_MODE_SIMPLE",
+            Self::Planner => "EXECUTION_MODE_PLANNER",
+            Self::Supervised => "EXECUTION_MODE_SUPERVISED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "EXECUTION_MODE_UNSPECIFIED" => Some(Self::Unspecified),
+            "EXECUTION_MODE_SIMPLE" => Some(Self::Simple),
+            "EXECUTION_MODE_PLANNER" => Some(Self::Planner),
+            "EXECUTION_MODE_SUPERVISED" => Some(Self::Supervised),
+            _ => None,
+        }
+    }
+}
+/// Where a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum RunStatus {
+    /// No value was given.
+    Unspecified = 0,
+    /// Work is done, or waits for workers.
+    Running = 1,
+    /// No new leases and no retries; running work goes on.
+    Paused = 2,
+    /// Paused by a question that nobody has answered yet.
+    Waiting = 3,
+    /// Told to end; running tasks are in their grace period.
+    Cancelling = 4,
+    /// The run has ended, and has an outcome.
+    Finished = 5,
+}
+impl RunStatus {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "RUN_STATUS_UNSPECIFIED",
+            Self::Running => "RUN_STATUS_RUNNING",
+            Self::Paused => "RUN_STATUS_PAUSED",
+            Self::Waiting => "RUN_STATUS_WAITING",
+            Self::Cancelling => "RUN_STATUS_CANCELLING",
+            Self::Finished => "RUN_STATUS_FINISHED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "RUN_STATUS_UNSPECIFIED" => Some(Self::Unspecified),
+            "RUN_STATUS_RUNNING" => Some(Self::Running),
+            "RUN_STATUS_PAUSED" => Some(Self::Paused),
+            "RUN_STATUS_WAITING" => Some(Self::Waiting),
+            "RUN_STATUS_CANCELLING" => Some(Self::Cancelling),
+            "RUN_STATUS_FINISHED" => Some(Self::Finished),
+            _ => None,
+        }
+    }
+}
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum RunOutcome {
+    /// No value was given.
+    Unspecified = 0,
+    /// Everything succeeded.
+    Succeeded = 1,
+    /// Went on to its end in spite of failures (PARTIAL_SUCCESS).
+    SucceededWithFailures = 2,
+    /// A policy, a CRITICAL failure or a question ended it.
+    Failed = 3,
+    /// A user cancelled it, or it outgrew a limit.
+    Cancelled = 4,
+    /// A pipeline was given up while a phase was blocked (seed 003). No run of this version ends so.
+    Blocked = 5,
+}
+impl RunOutcome {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "RUN_OUTCOME_UNSPECIFIED",
+            Self::Succeeded => "RUN_OUTCOME_SUCCEEDED",
+            Self::SucceededWithFailures => "RUN_OUTCOME_SUCCEEDED_WITH_FAILURES",
+            Self::Failed => "RUN_OUTCOME_FAILED",
+            Self::Cancelled => "RUN_OUTCOME_CANCELLED",
+            Self::Blocked => "RUN_OUTCOME_BLOCKED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "RUN_OUTCOME_UNSPECIFIED" => Some(Self::Unspecified),
+            "RUN_OUTCOME_SUCCEEDED" => Some(Self::Succeeded),
+            "RUN_OUTCOME_SUCCEEDED_WITH_FAILURES" => Some(Self::SucceededWithFailures),
+            "RUN_OUTCOME_FAILED" => Some(Self::Failed),
+            "RUN_OUTCOME_CANCELLED" => Some(Self::Cancelled),
+            "RUN_OUTCOME_BLOCKED" => Some(Self::Blocked),
+            _ => None,
+        }
+    }
+}
+/// Lifecycle of a task (seed 000, contract 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum TaskState {
+    /// No value was given.
+    Unspecified = 0,
+    /// No attempt has begun.
+    Init = 1,
+    /// From the first lease to the end, also between two attempts.
+    Active = 2,
+    /// The task has given an output.
+    Complete = 3,
+    /// The task failed, timed out or was cancelled after it had begun.
+    Failed = 4,
+    /// The task was taken back.
+    RolledBack = 5,
+    /// The task was given up before it began.
+    Deleted = 6,
+}
+impl TaskState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "TASK_STATE_UNSPECIFIED",
+            Self::Init => "TASK_STATE_INIT",
+            Self::Active => "TASK_STATE_ACTIVE",
+            Self::Complete => "TASK_STATE_COMPLETE",
+            Self::Failed => "TASK_STATE_FAILED",
+            Self::RolledBack => "TASK_STATE_ROLLED_BACK",
+            Self::Deleted => "TASK_STATE_DELETED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "TASK_STATE_UNSPECIFIED" => Some(Self::Unspecified),
+            "TASK_STATE_INIT" => Some(Self::Init),
+            "TASK_STATE_ACTIVE" => Some(Self::Active),
+            "TASK_STATE_COMPLETE" => Some(Self::Complete),
+            "TASK_STATE_FAILED" => Some(Self::Failed),
+            "TASK_STATE_ROLLED_BACK" => Some(Self::RolledBack),
+            "TASK_STATE_DELETED" => Some(Self::Deleted),
+            _ => None,
+        }
+    }
+}
+/// How a task ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum ResultStatus {
+    /// No value was given.
+    Unspecified = 0,
+    /// With an output.
+    Success = 1,
+    /// With an error.
+    Error = 2,
+    /// Its time was over.
+    Timeout = 3,
+    /// It was cancelled, which is not a success.
+    Cancelled = 4,
+}
+impl ResultStatus {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "RESULT_STATUS_UNSPECIFIED",
+            Self::Success => "RESULT_STATUS_SUCCESS",
+            Self::Error => "RESULT_STATUS_ERROR",
+            Self::Timeout => "RESULT_STATUS_TIMEOUT",
+            Self::Cancelled => "RESULT_STATUS_CANCELLED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "RESULT_STATUS_UNSPECIFIED" => Some(Self::Unspecified),
+            "RESULT_STATUS_SUCCESS" => Some(Self::Success),
+            "RESULT_STATUS_ERROR" => Some(Self::Error),
+            "RESULT_STATUS_TIMEOUT" => Some(Self::Timeout),
+            "RESULT_STATUS_CANCELLED" => Some(Self::Cancelled),
+            _ => None,
+        }
+    }
+}
+/// What a notice is about. Some are given once only, which the state remembers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum NoticeKind {
+    /// A notice of another kind, or of a format that did not say it.
+    Unspecified = 0,
+    /// A task succeeded after failed attempts: RETRY_SUCCESS.
+    RetrySuccess = 1,
+    /// A task has little time left; given once for each deadline.
+    TimeoutImminent = 2,
+    /// A task waits for an agent that nobody serves; given once for each activation.
+    AgentAbsent = 3,
+    /// A task that is not critical failed under critical_path.
+    OptionalAgentFailed = 4,
+    /// A task failed that never was at work.
+    IncompleteLifecycle = 5,
+    /// The run came to its end in spite of failures.
+    PartialSuccess = 6,
+    /// A task failed with a code and a message that no rule of severities knows, and which therefore counts as HIGH.
+    Unclassified = 7,
+}
+impl NoticeKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "NOTICE_KIND_UNSPECIFIED",
+            Self::RetrySuccess => "NOTICE_KIND_RETRY_SUCCESS",
+            Self::TimeoutImminent => "NOTICE_KIND_TIMEOUT_IMMINENT",
+            Self::AgentAbsent => "NOTICE_KIND_AGENT_ABSENT",
+            Self::OptionalAgentFailed => "NOTICE_KIND_OPTIONAL_AGENT_FAILED",
+            Self::IncompleteLifecycle => "NOTICE_KIND_INCOMPLETE_LIFECYCLE",
+            Self::PartialSuccess => "NOTICE_KIND_PARTIAL_SUCCESS",
+            Self::Unclassified => "NOTICE_KIND_UNCLASSIFIED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "NOTICE_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "NOTICE_KIND_RETRY_SUCCESS" => Some(Self::RetrySuccess),
+            "NOTICE_KIND_TIMEOUT_IMMINENT" => Some(Self::TimeoutImminent),
+            "NOTICE_KIND_AGENT_ABSENT" => Some(Self::AgentAbsent),
+            "NOTICE_KIND_OPTIONAL_AGENT_FAILED" => Some(Self::OptionalAgentFailed),
+            "NOTICE_KIND_INCOMPLETE_LIFECYCLE" => Some(Self::IncompleteLifecycle),
+            "NOTICE_KIND_PARTIAL_SUCCESS" => Some(Self::PartialSuccess),
+            "NOTICE_KIND_UNCLASSIFIED" => Some(Self::Unclassified),
+            _ => None,
+        }
+    }
+}
+/// What is wrong with a run in quarantine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum QuarantineReason {
+    /// Not set.
+    Unspecified = 0,
+    /// Its log cannot be read as it was written.
+    Damaged = 1,
+    /// A decision about it panicked.
+    Panicked = 2,
+    /// What was decided about it does not fit its log, again and again.
+    Conflicted = 3,
+}
+impl QuarantineReason {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "QUARANTINE_REASON_UNSPECIFIED",
+            Self::Damaged => "QUARANTINE_REASON_DAMAGED",
+            Self::Panicked => "QUARANTINE_REASON_PANICKED",
+            Self::Conflicted => "QUARANTINE_REASON_CONFLICTED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "QUARANTINE_REASON_UNSPECIFIED" => Some(Self::Unspecified),
+            "QUARANTINE_REASON_DAMAGED" => Some(Self::Damaged),
+            "QUARANTINE_REASON_PANICKED" => Some(Self::Panicked),
+            "QUARANTINE_REASON_CONFLICTED" => Some(Self::Conflicted),
+            _ => None,
+        }
+    }
+}
+/// Why a question is asked, which says what its answers do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum QuestionPurpose {
+    /// No value was given.
+    Unspecified = 0,
+    /// A task has failed: it may run again, be left as it is, or end the run.
+    Failure = 1,
+    /// The holder of a lease is gone, and its task must not be repeated automatically: a person says what became of it.
+    Outcome = 2,
+    /// The time of a task is over, and it was told to end: until its grace is over it may get more time, be ended with what it
+    /// has, begin again, or end the run. Without an answer it ends as timed out, and the question is withdrawn.
+    Timeout = 3,
+    /// A phase of a pipeline is blocked: it may begin again, perhaps with another agent or input, be rolled back, or end the run.
+    Phase = 4,
+    /// A plan is proposed: it may be approved, edited or rejected. Only an approved revision is worked on.
+    Plan = 5,
+    /// A tool wants to be approved before it is called.
+    Tool = 6,
+    /// A planner, or a rule of the execution modes, asks before the run goes on.
+    Escalation = 7,
+}
+impl QuestionPurpose {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "QUESTION_PURPOSE_UNSPECIFIED",
+            Self::Failure => "QUESTION_PURPOSE_FAILURE",
+            Self::Outcome => "QUESTION_PURPOSE_OUTCOME",
+            Self::Timeout => "QUESTION_PURPOSE_TIMEOUT",
+            Self::Phase => "QUESTION_PURPOSE_PHASE",
+            Self::Plan => "QUESTION_PURPOSE_PLAN",
+            Self::Tool => "QUESTION_PURPOSE_TOOL",
+            Self::Escalation => "QUESTION_PURPOSE_ESCALATION",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "QUESTION_PURPOSE_UNSPECIFIED" => Some(Self::Unspecified),
+            "QUESTION_PURPOSE_FAILURE" => Some(Self::Failure),
+            "QUESTION_PURPOSE_OUTCOME" => Some(Self::Outcome),
+            "QUESTION_PURPOSE_TIMEOUT" => Some(Self::Timeout),
+            "QUESTION_PURPOSE_PHASE" => Some(Self::Phase),
+            "QUESTION_PURPOSE_PLAN" => Some(Self::Plan),
+            "QUESTION_PURPOSE_TOOL" => Some(Self::Tool),
+            "QUESTION_PURPOSE_ESCALATION" => Some(Self::Escalation),
+            _ => None,
+        }
+    }
+}
+/// What stands still until the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum QuestionHold {
+    /// No value was given.
+    Unspecified = 0,
+    /// The run: none of its tasks begins, and nothing follows what has ended.
+    Run = 1,
+    /// The task that the question is about; all others go on.
+    Task = 2,
+    /// Nothing; a question that is open at the end of its run is withdrawn.
+    Nothing = 3,
+}
+impl QuestionHold {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "QUESTION_HOLD_UNSPECIFIED",
+            Self::Run => "QUESTION_HOLD_RUN",
+            Self::Task => "QUESTION_HOLD_TASK",
+            Self::Nothing => "QUESTION_HOLD_NOTHING",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "QUESTION_HOLD_UNSPECIFIED" => Some(Self::Unspecified),
+            "QUESTION_HOLD_RUN" => Some(Self::Run),
+            "QUESTION_HOLD_TASK" => Some(Self::Task),
+            "QUESTION_HOLD_NOTHING" => Some(Self::Nothing),
+            _ => None,
+        }
+    }
+}
 /// A user's text that is routed to a spec, which answers it (seed 001). Guide: docs/routing.md.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Ask {
@@ -2167,6 +3333,9 @@ pub struct SessionContext {
     /// The text of a JSON object: preferences that are no texts. Absent where there are none.
     #[prost(string, optional, tag = "9")]
     pub preferences_json: ::core::option::Option<::prost::alloc::string::String>,
+    /// The mode of runs that name none (seed 004); unspecified where the user has chosen none.
+    #[prost(enumeration = "ExecutionMode", tag = "10")]
+    pub chosen_mode: i32,
 }
 /// What a session has no room for. What it has of these keys stays as it was.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3431,179 +4600,6 @@ impl BrowserActivity {
         }
     }
 }
-/// How the results of a wave are judged.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct AggregationPolicy {
-    /// Default: quorum.
-    #[prost(enumeration = "AggregationKind", tag = "1")]
-    pub kind: i32,
-    /// Share of successes that a quorum needs, in (0, 1\]; default 0.5, which is reached with exactly a half. Only with
-    /// quorum.
-    #[prost(double, optional, tag = "2")]
-    pub quorum_threshold: ::core::option::Option<f64>,
-    /// End the wave as soon as its outcome cannot change any more. Default false.
-    #[prost(bool, optional, tag = "3")]
-    pub stop_when_decided: ::core::option::Option<bool>,
-    /// Agents all of whose tasks are critical, in the waves that this policy judges. Each of them must have a task there.
-    /// The accepted plan has the mark at each of these tasks, and no list.
-    #[prost(string, repeated, tag = "4")]
-    pub critical_agents: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-}
-/// Retry with backoff (seed 000, contract 4).
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct RetryPolicy {
-    /// Attempts in all, the first one included; default 3.
-    #[prost(uint32, optional, tag = "1")]
-    pub max_attempts: ::core::option::Option<u32>,
-    /// Delay before the second attempt, in milliseconds; default 1,000.
-    #[prost(int64, optional, tag = "2")]
-    pub base_delay_ms: ::core::option::Option<i64>,
-    /// Factor from one delay to the next; default 2.
-    #[prost(double, optional, tag = "3")]
-    pub backoff_multiplier: ::core::option::Option<f64>,
-    /// Longest delay, in milliseconds; default 30,000.
-    #[prost(int64, optional, tag = "4")]
-    pub max_delay_ms: ::core::option::Option<i64>,
-    /// Limit of one attempt; where absent, only the task's timeout bounds it.
-    #[prost(int64, optional, tag = "5")]
-    pub timeout_per_attempt_ms: ::core::option::Option<i64>,
-    /// No further attempt starts later than this after the first one; where absent, only the task's timeout bounds it.
-    #[prost(int64, optional, tag = "6")]
-    pub total_timeout_ms: ::core::option::Option<i64>,
-    /// Full jitter: each delay is drawn from \[0, delay\]. Default false.
-    #[prost(bool, optional, tag = "7")]
-    pub jitter: ::core::option::Option<bool>,
-    /// Explicit delays in milliseconds, instead of the exponential ones; the length of the list bounds the number of
-    /// retries.
-    #[prost(int64, repeated, tag = "8")]
-    pub delays_ms: ::prost::alloc::vec::Vec<i64>,
-    /// Codes that are retried in addition to the standard list, by substring.
-    #[prost(string, repeated, tag = "9")]
-    pub retryable: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Codes that are never retried in addition to the standard list, by substring.
-    #[prost(string, repeated, tag = "10")]
-    pub non_retryable: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-}
-/// Limits of time for a task (seed 000, contract 3). All of them in milliseconds.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct TimeoutPolicy {
-    /// From the first lease of the task over all of its attempts; default 30 min.
-    #[prost(int64, optional, tag = "1")]
-    pub timeout_ms: ::core::option::Option<i64>,
-    /// Between the polite cancel and the forced end; default 10 s.
-    #[prost(int64, optional, tag = "2")]
-    pub grace_ms: ::core::option::Option<i64>,
-    /// How long the task may wait for a worker; default: no limit.
-    #[prost(int64, optional, tag = "3")]
-    pub schedule_to_start_ms: ::core::option::Option<i64>,
-}
-/// How a wave's results decide whether the run goes on (seed 000, contract 5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum AggregationKind {
-    /// No value was given: quorum.
-    Unspecified = 0,
-    /// The first failure ends the wave and the run.
-    FailFast = 1,
-    /// The run goes on where a share of the tasks has succeeded. All tasks are waited for.
-    Quorum = 2,
-    /// The run goes on whatever fails. All tasks are waited for.
-    ContinueAll = 3,
-    /// A failure of a critical task ends the wave and the run; any other does not.
-    CriticalPath = 4,
-}
-impl AggregationKind {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "AGGREGATION_KIND_UNSPECIFIED",
-            Self::FailFast => "AGGREGATION_KIND_FAIL_FAST",
-            Self::Quorum => "AGGREGATION_KIND_QUORUM",
-            Self::ContinueAll => "AGGREGATION_KIND_CONTINUE_ALL",
-            Self::CriticalPath => "AGGREGATION_KIND_CRITICAL_PATH",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "AGGREGATION_KIND_UNSPECIFIED" => Some(Self::Unspecified),
-            "AGGREGATION_KIND_FAIL_FAST" => Some(Self::FailFast),
-            "AGGREGATION_KIND_QUORUM" => Some(Self::Quorum),
-            "AGGREGATION_KIND_CONTINUE_ALL" => Some(Self::ContinueAll),
-            "AGGREGATION_KIND_CRITICAL_PATH" => Some(Self::CriticalPath),
-            _ => None,
-        }
-    }
-}
-/// What may be repeated when the outcome of an attempt is unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum Effect {
-    /// No value was given: at least once.
-    Unspecified = 0,
-    /// After a lost lease the work is given to another worker.
-    AtLeastOnce = 1,
-    /// After a lost lease the run pauses and asks.
-    AtMostOnce = 2,
-}
-impl Effect {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "EFFECT_UNSPECIFIED",
-            Self::AtLeastOnce => "EFFECT_AT_LEAST_ONCE",
-            Self::AtMostOnce => "EFFECT_AT_MOST_ONCE",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "EFFECT_UNSPECIFIED" => Some(Self::Unspecified),
-            "EFFECT_AT_LEAST_ONCE" => Some(Self::AtLeastOnce),
-            "EFFECT_AT_MOST_ONCE" => Some(Self::AtMostOnce),
-            _ => None,
-        }
-    }
-}
-/// What a HIGH failure does besides going to the aggregation policy (seed 000, contract 6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum OnHigh {
-    /// No value was given: continue.
-    Unspecified = 0,
-    /// The aggregation policy alone decides.
-    Continue = 1,
-    /// The run pauses and asks a question.
-    Pause = 2,
-}
-impl OnHigh {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "ON_HIGH_UNSPECIFIED",
-            Self::Continue => "ON_HIGH_CONTINUE",
-            Self::Pause => "ON_HIGH_PAUSE",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "ON_HIGH_UNSPECIFIED" => Some(Self::Unspecified),
-            "ON_HIGH_CONTINUE" => Some(Self::Continue),
-            "ON_HIGH_PAUSE" => Some(Self::Pause),
-            _ => None,
-        }
-    }
-}
 /// Ordered waves of parallel tasks. Guide: docs/plans.md.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Plan {
@@ -3737,923 +4733,639 @@ pub mod child_run {
         Script(super::Script),
     }
 }
-/// What a piece of work used of models. The daemon keeps it with the task's result and adds nothing up.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Usage {
-    /// Tokens that were read, those from a cache included; absent where nobody counted.
-    #[prost(uint64, optional, tag = "1")]
-    pub input_tokens: ::core::option::Option<u64>,
-    /// Tokens that were written; absent where nobody counted.
-    #[prost(uint64, optional, tag = "2")]
-    pub output_tokens: ::core::option::Option<u64>,
-    /// Those of `input_tokens` that came from a cache; absent where nobody counted.
-    #[prost(uint64, optional, tag = "3")]
-    pub cached_tokens: ::core::option::Option<u64>,
-    /// What it cost; absent where nobody knows. A cost without a valid currency is dropped.
-    #[prost(message, optional, tag = "4")]
-    pub cost: ::core::option::Option<Cost>,
-}
-/// An amount of money. Whole billionths, because sums of them are exact and nobody has to parse them; a millionth would
-/// be too coarse, since single tokens cost less than that.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Cost {
-    /// Billionths of the currency's unit: 1,500,000 is 0.0015.
-    #[prost(uint64, tag = "1")]
-    pub nanos: u64,
-    /// ISO 4217: three upper-case letters, such as `EUR` or `USD`.
-    #[prost(string, tag = "2")]
-    pub currency: ::prost::alloc::string::String,
-}
-/// The parent of a run: the attempt of a task of another run that it belongs to. It never belongs to a lease.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ParentRef {
-    /// The run, a UUID.
-    #[prost(string, tag = "1")]
-    pub run_id: ::prost::alloc::string::String,
-    /// Name of the task.
-    #[prost(string, tag = "2")]
-    pub task: ::prost::alloc::string::String,
-    /// The lease of the worker that started the run for its task, for information; 0 for a run that is a task.
-    #[prost(uint64, tag = "3")]
-    pub lease: u64,
-    /// Which life of the task, from 1; 0 where nobody said.
-    #[prost(uint32, tag = "4")]
-    pub activation: u32,
-    /// Which attempt of that life, from 1; 0 where nobody said.
-    #[prost(uint32, tag = "5")]
-    pub attempt: u32,
-}
-/// A run that belongs to a task of another run, as its parent knows it.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ChildView {
-    /// The child, a UUID.
-    #[prost(string, tag = "1")]
-    pub run_id: ::prost::alloc::string::String,
-    /// Name of the parent's task.
-    #[prost(string, tag = "2")]
-    pub task: ::prost::alloc::string::String,
-    /// Which life of the task, from 1; 0 where nobody said.
-    #[prost(uint32, tag = "3")]
-    pub activation: u32,
-    /// Which attempt of that life, from 1; 0 where nobody said.
-    #[prost(uint32, tag = "4")]
-    pub attempt: u32,
-    /// What the child does.
-    #[prost(enumeration = "RunKind", tag = "5")]
-    pub kind: i32,
-    /// Where the child stands.
-    #[prost(enumeration = "RunStatus", tag = "6")]
-    pub status: i32,
-    /// How it ended; absent until then.
-    #[prost(enumeration = "RunOutcome", optional, tag = "7")]
-    pub outcome: ::core::option::Option<i32>,
-}
-/// A run as it stands; read models hold no payloads.
+/// A query that planners and tools work on, in one of the execution modes (seed 004). Guide: docs/modes.md.
 #[derive(Clone, PartialEq, ::prost::Message)]
-pub struct Run {
-    /// The run, a UUID.
+pub struct ModeRun {
+    /// What is to be done. Not blank; at most 16 KiB.
     #[prost(string, tag = "1")]
-    pub run_id: ::prost::alloc::string::String,
-    /// What the run does.
-    #[prost(enumeration = "RunKind", tag = "2")]
-    pub kind: i32,
-    /// Name of the plan or script; `ask` for an ask.
-    #[prost(string, tag = "3")]
-    pub name: ::prost::alloc::string::String,
-    /// Where the run stands.
-    #[prost(enumeration = "RunStatus", tag = "4")]
-    pub status: i32,
-    /// How it ended; absent until then.
-    #[prost(enumeration = "RunOutcome", optional, tag = "5")]
-    pub outcome: ::core::option::Option<i32>,
-    /// Labels, by their keys.
-    #[prost(btree_map = "string, string", tag = "6")]
-    pub labels: ::prost::alloc::collections::BTreeMap<
-        ::prost::alloc::string::String,
-        ::prost::alloc::string::String,
-    >,
-    /// When it was accepted, in Unix milliseconds.
-    #[prost(int64, tag = "7")]
-    pub created_at_ms: i64,
-    /// Time of its newest event, in Unix milliseconds.
-    #[prost(int64, tag = "8")]
-    pub updated_at_ms: i64,
-    /// When it ended, in Unix milliseconds; absent until then.
-    #[prost(int64, optional, tag = "9")]
-    pub finished_at_ms: ::core::option::Option<i64>,
-    /// Sequence number of the newest event.
-    #[prost(uint64, tag = "10")]
-    pub seq: u64,
-    /// The task of another run that started this one.
-    #[prost(message, optional, tag = "11")]
-    pub parent: ::core::option::Option<ParentRef>,
-    /// Index of the wave in work, from 0.
-    #[prost(uint32, tag = "12")]
-    pub wave: u32,
-    /// The waves with their tasks; empty in a list of runs and in a summary.
-    #[prost(message, repeated, tag = "13")]
-    pub waves: ::prost::alloc::vec::Vec<WaveView>,
-    /// Questions that were asked, answered or not; without those about deadlines that nobody answered in time, which the
-    /// run's events have.
-    #[prost(message, repeated, tag = "14")]
-    pub questions: ::prost::alloc::vec::Vec<Question>,
-    /// Why it did not succeed.
-    #[prost(message, optional, tag = "15")]
-    pub error: ::core::option::Option<Error>,
-    /// Its errors by severity.
-    #[prost(message, optional, tag = "16")]
-    pub summary: ::core::option::Option<ErrorSummary>,
-    /// Tasks in all.
-    #[prost(uint32, tag = "17")]
-    pub tasks_total: u32,
-    /// Tasks that have ended. In a list of runs the number may lag behind.
-    #[prost(uint32, tag = "18")]
-    pub tasks_settled: u32,
-    /// Id of the session that an ask belongs to; absent where the run belongs to none.
-    #[prost(string, optional, tag = "19")]
+    pub query: ::prost::alloc::string::String,
+    /// The mode of this run alone; absent: the one that its session has chosen, and `simple` where it has chosen none.
+    #[prost(enumeration = "ExecutionMode", optional, tag = "2")]
+    pub mode: ::core::option::Option<i32>,
+    /// Letters, digits, `.`, `_`, `-`; 1 to 128 characters. Runs of one session are at work one after the other, and share its
+    /// memory.
+    #[prost(string, optional, tag = "3")]
     pub session: ::core::option::Option<::prost::alloc::string::String>,
-    /// Why it is not worked on and cannot be read; absent in a run like any other. Only in a list of runs: every other call
-    /// for such a run fails with LOG_DAMAGED.
-    #[prost(message, optional, tag = "20")]
-    pub quarantine: ::core::option::Option<Quarantine>,
-    /// Runs whose parent this one is, oldest first, at most 100; empty in a list of runs and in a summary.
-    #[prost(message, repeated, tag = "21")]
-    pub children: ::prost::alloc::vec::Vec<ChildView>,
-    /// Its notices, oldest first, at most 100: of more, the mildest are left out, the newest of them first. Empty in a list of
-    /// runs and in a summary.
-    #[prost(message, repeated, tag = "22")]
-    pub notices: ::prost::alloc::vec::Vec<Notice>,
-    /// Notices beyond those.
-    #[prost(uint32, tag = "23")]
-    pub notices_omitted: u32,
-    /// How many tasks are in each state, those of waves that have not begun among them; states that no task is in are left out.
-    /// Empty in a list of runs.
-    #[prost(message, repeated, tag = "24")]
-    pub state_counts: ::prost::alloc::vec::Vec<StateCount>,
-    /// The run that this one continues; absent where it continues none, and in a list of runs.
-    #[prost(string, optional, tag = "25")]
-    pub continues: ::core::option::Option<::prost::alloc::string::String>,
-    /// The run has ended, and ContinueRun may go on with what is left of it. Never set in a list of runs.
-    #[prost(bool, tag = "26")]
-    pub may_be_continued: bool,
-    /// Code of the error for which the state of its session was repaired before it began, such as SESSION_CORRUPTED; absent where
-    /// that state was valid. Only of a plan that has ended without success, and neither in a list of runs nor in a
-    /// summary.
-    #[prost(string, optional, tag = "27")]
-    pub session_repaired: ::core::option::Option<::prost::alloc::string::String>,
-    /// The run that this one was forked from; absent where it was not, and in a list of runs.
-    #[prost(message, optional, tag = "28")]
-    pub forked_from: ::core::option::Option<ForkRef>,
-}
-/// Where a run was forked from another one.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ForkRef {
-    /// The other run, a UUID.
-    #[prost(string, tag = "1")]
+    /// Name of the agent that decides what is done next, of kind planner. In a request an empty name stands for the only one
+    /// that is known.
+    #[prost(string, tag = "4")]
+    pub planner: ::prost::alloc::string::String,
+    /// Tools that the planner may use; 1 to 64. In a request an empty list stands for every agent of kind tool that is known.
+    #[prost(message, repeated, tag = "5")]
+    pub tools: ::prost::alloc::vec::Vec<ModeTool>,
+    /// `workspace` of the prompts: names of files. At most 1,000 of 1 to 512 bytes.
+    #[prost(string, repeated, tag = "6")]
+    pub workspace: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// `currentFile` of the prompts. 1 to 512 bytes.
+    #[prost(string, optional, tag = "7")]
+    pub current_file: ::core::option::Option<::prost::alloc::string::String>,
+    /// How far results may depart from an approved plan without a person being asked: 0 to 1, default 0.3. Of `supervised` only.
+    #[prost(double, optional, tag = "8")]
+    pub autonomy_level: ::core::option::Option<f64>,
+    /// Actions after which the run fails: 1 to 200, default 50.
+    #[prost(uint32, optional, tag = "9")]
+    pub max_steps: ::core::option::Option<u32>,
+    /// Limits of time of every call of the planner.
+    #[prost(message, optional, tag = "10")]
+    pub timeouts: ::core::option::Option<TimeoutPolicy>,
+    /// How calls of the planner are tried again; default: 4 attempts, after 500, 1,500 and 3,000 ms. An answer that breaks the
+    /// contract is tried again whatever its code is.
+    #[prost(message, optional, tag = "11")]
+    pub retry: ::core::option::Option<RetryPolicy>,
+    /// This run, a UUID: what it keeps in memory is named after it.
+    #[prost(string, tag = "12")]
     pub run_id: ::prost::alloc::string::String,
-    /// Number of the last event that the fork has of it.
-    #[prost(uint64, tag = "2")]
-    pub seq: u64,
 }
-/// The tasks of a run that are in one state.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct StateCount {
-    /// The state.
-    #[prost(enumeration = "TaskState", tag = "1")]
-    pub state: i32,
-    /// How many tasks are in it.
-    #[prost(uint32, tag = "2")]
-    pub tasks: u32,
-}
-/// Something to know that changes nothing.
+/// Something that a planner may have done.
 #[derive(Clone, PartialEq, ::prost::Message)]
-pub struct Notice {
-    /// Code, message and severity.
-    #[prost(message, optional, tag = "1")]
-    pub notice: ::core::option::Option<Error>,
-    /// Place of the wave that it is about, from 0; absent where it is about the run.
-    #[prost(uint32, optional, tag = "2")]
-    pub wave: ::core::option::Option<u32>,
-    /// Place of the task in that wave, from 0.
-    #[prost(uint32, optional, tag = "3")]
-    pub task: ::core::option::Option<u32>,
-    /// What it is about.
-    #[prost(enumeration = "NoticeKind", tag = "4")]
-    pub kind: i32,
-}
-/// Why a run is not worked on. The run's log has no event of it, and it can be taken back.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Quarantine {
-    /// What is wrong.
-    #[prost(enumeration = "QuarantineReason", tag = "1")]
-    pub reason: i32,
-    /// Number of the last event that is known to be whole; 0 if there is none.
-    #[prost(uint64, tag = "2")]
-    pub seq: u64,
-    /// Position in the log of the row that is wrong; absent where there is none.
-    #[prost(uint64, optional, tag = "3")]
-    pub position: ::core::option::Option<u64>,
-    /// For people.
-    #[prost(string, tag = "4")]
-    pub detail: ::prost::alloc::string::String,
-    /// Since when, in Unix milliseconds.
-    #[prost(int64, tag = "5")]
-    pub at_ms: i64,
-}
-/// A wave as it stands.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct WaveView {
-    /// Name of the wave.
+pub struct ModeTool {
+    /// The name by which planners call it, unique in the run: that of an agent of kind tool, or `plan.run` or `router.ask`.
+    /// Letters, digits, `.`, `_`, `-`; 1 to 128 characters.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
-    /// How its results are judged.
-    #[prost(enumeration = "AggregationKind", tag = "2")]
-    pub policy: i32,
-    /// Its tasks in the order of the plan, as far as they are on this page.
-    #[prost(message, repeated, tag = "3")]
-    pub tasks: ::prost::alloc::vec::Vec<TaskView>,
-    /// What the policy says of the results so far; absent where there is none yet.
-    #[prost(message, optional, tag = "4")]
-    pub evaluation: ::core::option::Option<Evaluation>,
-}
-/// A task as it stands.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct TaskView {
-    /// Name of the task, unique in its run.
-    #[prost(string, tag = "1")]
-    pub name: ::prost::alloc::string::String,
-    /// Name of its agent.
+    /// What it does, for planners and people.
     #[prost(string, tag = "2")]
-    pub agent: ::prost::alloc::string::String,
-    /// State of its lifecycle.
-    #[prost(enumeration = "TaskState", tag = "3")]
-    pub state: i32,
-    /// How it ended; absent until then.
-    #[prost(enumeration = "ResultStatus", optional, tag = "4")]
-    pub status: ::core::option::Option<i32>,
-    /// Number of the newest attempt, from 1; 0 where none has begun.
-    #[prost(uint32, tag = "5")]
-    pub attempt: u32,
-    /// Attempts that the retry policy allows.
-    #[prost(uint32, tag = "6")]
-    pub max_attempts: u32,
-    /// How often the task was begun, from 1; a user's retry begins it anew.
-    #[prost(uint32, tag = "7")]
-    pub activation: u32,
-    /// Under the policy critical_path, its failure fails the wave.
-    #[prost(bool, tag = "8")]
-    pub critical: bool,
-    /// When the activation was first leased, in Unix milliseconds.
-    #[prost(int64, optional, tag = "9")]
-    pub started_at_ms: ::core::option::Option<i64>,
-    /// When it ended, in Unix milliseconds.
-    #[prost(int64, optional, tag = "10")]
-    pub settled_at_ms: ::core::option::Option<i64>,
-    /// When its time is over, in Unix milliseconds; absent until the first lease.
-    #[prost(int64, optional, tag = "11")]
-    pub deadline_ms: ::core::option::Option<i64>,
-    /// When the next attempt is due, in Unix milliseconds; absent where none is waited for.
-    #[prost(int64, optional, tag = "12")]
-    pub retry_at_ms: ::core::option::Option<i64>,
-    /// Id of the worker that has it now.
-    #[prost(string, optional, tag = "13")]
-    pub worker: ::core::option::Option<::prost::alloc::string::String>,
-    /// What it gave back; absent unless outputs were asked for.
-    #[prost(message, optional, tag = "14")]
-    pub output: ::core::option::Option<Payload>,
-    /// What it failed with.
-    #[prost(message, optional, tag = "15")]
-    pub error: ::core::option::Option<Error>,
-    /// The steps of its lifecycle, in their order (seed 000, contract 2).
-    #[prost(message, repeated, tag = "16")]
-    pub history: ::prost::alloc::vec::Vec<Transition>,
-    /// Severity of the failure; unspecified where there is none.
-    #[prost(enumeration = "Severity", tag = "17")]
-    pub severity: i32,
-    /// What the work used of models, as its worker says; absent where it says nothing.
-    #[prost(message, optional, tag = "18")]
-    pub usage: ::core::option::Option<Usage>,
-    /// The run that the task is now, or was last, a UUID; absent where the task is not a run.
-    #[prost(string, optional, tag = "19")]
-    pub child: ::core::option::Option<::prost::alloc::string::String>,
-    /// The attempts of the newest activation that have ended, oldest first, the last and successful one included (seed 000,
-    /// contract 4).
-    #[prost(message, repeated, tag = "20")]
-    pub attempts: ::prost::alloc::vec::Vec<AttemptRecord>,
-    /// The output is what there was of it when the work was ended.
-    #[prost(bool, tag = "21")]
-    pub partial: bool,
-    /// The health checks of the activation, while a worker is at work on it; absent where the daemon cannot tell.
-    #[prost(message, optional, tag = "22")]
-    pub health_checks: ::core::option::Option<HealthChecks>,
-    /// The task has succeeded in the run that this one continues, and was not at work here.
-    #[prost(bool, tag = "23")]
-    pub taken_over: bool,
+    pub description: ::prost::alloc::string::String,
+    /// JSON Schema of its parameters; empty where anything is taken.
+    #[prost(string, tag = "3")]
+    pub input_schema: ::prost::alloc::string::String,
+    /// What it does can be undone, or it changes nothing: a run goes back behind it.
+    #[prost(bool, tag = "4")]
+    pub undoable: bool,
+    /// A person approves each call of it. A request can demand it of tools that do not demand it themselves.
+    #[prost(bool, tag = "5")]
+    pub needs_approval: bool,
+    /// What may be repeated; default: at least once where it is undoable, else at most once.
+    #[prost(enumeration = "Effect", optional, tag = "6")]
+    pub effect: ::core::option::Option<i32>,
+    /// Limits of time of each call.
+    #[prost(message, optional, tag = "7")]
+    pub timeouts: ::core::option::Option<TimeoutPolicy>,
+    /// How a failed call is tried again; default: the default of plans.
+    #[prost(message, optional, tag = "8")]
+    pub retry: ::core::option::Option<RetryPolicy>,
 }
-/// What is known of the work that goes on (seed 000, contract 3).
-#[derive(Clone, Copy, PartialEq, ::prost::Message)]
-pub struct HealthChecks {
-    /// How often the worker was found well, as long as the run is in the daemon's memory: one check in every interval of the
-    /// configuration, which is 5 s where it says nothing.
+/// A plan of a planner (seed 004).
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ModePlan {
+    /// Grows from 1 with each change of the plan within the run.
     #[prost(uint32, tag = "1")]
-    pub count: u32,
-    /// When the worker was heard last, in Unix milliseconds: every frame counts, a heartbeat as well; absent where it was not
-    /// heard since it has the task.
-    #[prost(int64, optional, tag = "2")]
-    pub last_at_ms: ::core::option::Option<i64>,
-    /// Share of the task's time that is over: 0 to 1, and more after the deadline.
+    pub revision: u32,
+    /// In their order; 1 to 50.
+    #[prost(message, repeated, tag = "2")]
+    pub steps: ::prost::alloc::vec::Vec<PlanStep>,
+    /// What the planner expects it to take, in minutes.
     #[prost(double, tag = "3")]
-    pub time_used: f64,
+    pub estimated_minutes: f64,
+    /// Places of the steps, from 0, before which a checkpoint is made.
+    #[prost(uint32, repeated, tag = "4")]
+    pub checkpoints: ::prost::alloc::vec::Vec<u32>,
 }
-/// One step of a task's lifecycle.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Transition {
-    /// Absent for the first.
-    #[prost(enumeration = "TaskState", optional, tag = "1")]
-    pub from: ::core::option::Option<i32>,
-    /// The state from then on.
-    #[prost(enumeration = "TaskState", tag = "2")]
-    pub to: i32,
-    /// When it came about, in Unix milliseconds.
-    #[prost(int64, tag = "3")]
-    pub at_ms: i64,
-}
-/// What the policy says about the results so far (seed 000, contract 5).
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct Evaluation {
-    /// The run goes on after the wave.
-    #[prost(bool, tag = "1")]
-    pub should_continue: bool,
-    /// The policy that was applied.
-    #[prost(enumeration = "AggregationKind", tag = "2")]
-    pub policy: i32,
-    /// Tasks that succeeded.
-    #[prost(uint32, tag = "3")]
-    pub successes: u32,
-    /// Tasks that have ended.
-    #[prost(uint32, tag = "4")]
-    pub total: u32,
-    /// Successes by tasks that have ended, 0 to 1.
-    #[prost(double, tag = "5")]
-    pub success_rate: f64,
-    /// The share that a quorum needs; absent for other policies.
-    #[prost(double, optional, tag = "6")]
-    pub threshold: ::core::option::Option<f64>,
-    /// The share was reached; absent for other policies.
-    #[prost(bool, optional, tag = "7")]
-    pub quorum_met: ::core::option::Option<bool>,
-    /// Why, in words.
-    #[prost(string, tag = "8")]
-    pub reason: ::prost::alloc::string::String,
-    /// Agents whose tasks failed.
-    #[prost(string, repeated, tag = "9")]
-    pub failed_agents: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Agents whose critical tasks failed.
-    #[prost(string, repeated, tag = "10")]
-    pub critical_failures: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Agents whose other tasks failed.
-    #[prost(string, repeated, tag = "11")]
-    pub optional_failures: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-}
-/// Errors of a run by severity (seed 000: getErrorSummary).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ErrorSummary {
-    /// Errors in all.
-    #[prost(uint32, tag = "1")]
-    pub total: u32,
-    /// Errors of severity CRITICAL.
-    #[prost(uint32, tag = "2")]
-    pub critical: u32,
-    /// Errors of severity HIGH.
-    #[prost(uint32, tag = "3")]
-    pub high: u32,
-    /// Errors of severity MEDIUM.
-    #[prost(uint32, tag = "4")]
-    pub medium: u32,
-    /// Errors of severity LOW.
-    #[prost(uint32, tag = "5")]
-    pub low: u32,
-    /// Failures of tasks that are marked critical.
-    #[prost(uint32, tag = "6")]
-    pub critical_tasks: u32,
-}
-/// What a question is about.
+/// A step of a plan.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct QuestionSubject {
-    #[prost(oneof = "question_subject::About", tags = "1, 2")]
-    pub about: ::core::option::Option<question_subject::About>,
-}
-/// Nested message and enum types in `QuestionSubject`.
-pub mod question_subject {
-    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
-    pub enum About {
-        /// One life of a task.
-        #[prost(message, tag = "1")]
-        Task(super::TaskSubject),
-        /// One phase of a pipeline.
-        #[prost(message, tag = "2")]
-        Phase(super::PhaseSubject),
-    }
-}
-/// A phase of a pipeline, as the subject of a question.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct PhaseSubject {
-    /// Place of the phase, from 0.
-    #[prost(uint32, tag = "1")]
-    pub phase: u32,
-    /// Its name.
-    #[prost(string, tag = "2")]
-    pub name: ::prost::alloc::string::String,
-    /// Items without an output that counts, by their places.
-    #[prost(uint32, repeated, tag = "3")]
-    pub items: ::prost::alloc::vec::Vec<u32>,
-}
-/// One life of a task, as the subject of a question.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct TaskSubject {
-    /// Place of its wave in the run, from 0.
-    #[prost(uint32, tag = "1")]
-    pub wave: u32,
-    /// Place of the task in the wave, from 0.
-    #[prost(uint32, tag = "2")]
-    pub task: u32,
-    /// Which life, from 1.
-    #[prost(uint32, tag = "3")]
-    pub activation: u32,
-    /// The fencing token of the lease whose outcome is unknown; 0 where the question is about no lease.
-    #[prost(uint64, tag = "4")]
-    pub lease: u64,
-    /// Id of the worker that had the lease.
-    #[prost(string, tag = "5")]
-    pub worker: ::prost::alloc::string::String,
-}
-/// The value that an answer has beside, or instead of, an option.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct AnswerType {
-    /// Media type of the value; `*/*` where any is taken.
+pub struct PlanStep {
+    /// Names the step within its plan; 1 to 128 bytes.
     #[prost(string, tag = "1")]
-    pub media_type: ::prost::alloc::string::String,
-    /// The options that may have a value; empty where the value is the whole answer.
-    #[prost(string, repeated, tag = "2")]
-    pub options: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// JSON Schema that the value has to pass; empty where any value of the media type is taken. Where an answer that may have
-    /// a value has none, the proposed one counts, and where there is none, null.
-    #[prost(string, tag = "3")]
-    pub schema: ::prost::alloc::string::String,
-}
-/// One place at which a value breaks its JSON Schema.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct SchemaViolation {
-    /// JSON pointer to the place in the value; empty for the value itself.
-    #[prost(string, tag = "1")]
-    pub path: ::prost::alloc::string::String,
-    /// The keyword that is broken, such as `type` or `required`; `syntax`, `size`, `depth` and `media_type` where the value
-    /// cannot be judged, `cost` where to judge it takes too long, `truncated` where there are further violations.
+    pub id: ::prost::alloc::string::String,
+    /// What it is for; at most 2,000 bytes.
     #[prost(string, tag = "2")]
-    pub rule: ::prost::alloc::string::String,
-    /// What is allowed there, for people.
+    pub description: ::prost::alloc::string::String,
+    /// Name of the tool that does it.
     #[prost(string, tag = "3")]
-    pub expected: ::prost::alloc::string::String,
-    /// What is there, cut short, for people.
+    pub tool: ::prost::alloc::string::String,
+    /// What the tool is given, as JSON.
     #[prost(string, tag = "4")]
-    pub found: ::prost::alloc::string::String,
+    pub parameters: ::prost::alloc::string::String,
+    /// What is expected of its result, as JSON: `{"schema": …}`, `{"equals": …}`, `{"contains": …}`, `{"success": …}`, or a text,
+    /// which counts as `{"success": true}`.
+    #[prost(string, tag = "5")]
+    pub expected: ::prost::alloc::string::String,
+    /// Ids of steps that have to succeed before.
+    #[prost(string, repeated, tag = "6")]
+    pub depends_on: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
-/// Something that only a person can decide.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct Question {
-    /// Names the question in an answer.
+/// A call of a tool.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ToolCall {
+    /// Name of the tool.
     #[prost(string, tag = "1")]
-    pub question_id: ::prost::alloc::string::String,
-    /// What is asked, for people.
+    pub tool: ::prost::alloc::string::String,
+    /// What it is given, as JSON.
     #[prost(string, tag = "2")]
-    pub text: ::prost::alloc::string::String,
-    /// The answers that can be given.
+    pub parameters: ::prost::alloc::string::String,
+    /// Place of the step of the plan that it does, from 0; absent in the mode `simple`.
+    #[prost(uint32, optional, tag = "3")]
+    pub step_index: ::core::option::Option<u32>,
+}
+/// What a person is asked on behalf of a planner.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Escalation {
+    /// Why.
+    #[prost(string, tag = "1")]
+    pub reason: ::prost::alloc::string::String,
+    /// The question.
+    #[prost(string, tag = "2")]
+    pub question: ::prost::alloc::string::String,
+    /// Answers that the planner proposes.
     #[prost(string, repeated, tag = "3")]
     pub options: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Name of the task that it is about; absent where it is about the run.
-    #[prost(string, optional, tag = "4")]
-    pub task: ::core::option::Option<::prost::alloc::string::String>,
-    /// The failure that led to it.
+}
+/// The run has its turn in its session, or belongs to none: its mode is decided.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ModeBegun {
+    /// The mode, to the end of the run.
+    #[prost(enumeration = "ExecutionMode", tag = "1")]
+    pub mode: i32,
+    /// Whether the session has chosen it.
+    #[prost(bool, tag = "2")]
+    pub chosen_by_session: bool,
+    /// JSON Schema of the planner's answers.
+    #[prost(string, tag = "3")]
+    pub answer_schema: ::prost::alloc::string::String,
+    /// JSON Schema of answers that have to bring a plan; empty in the mode `simple`.
+    #[prost(string, tag = "4")]
+    pub plan_schema: ::prost::alloc::string::String,
+}
+/// The planner is asked what is to be done next. The event brings its wave.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PlannerAsked {
+    /// Place of the wave in the run, from 0.
+    #[prost(uint32, tag = "1")]
+    pub wave: u32,
+    /// Its one task, with the prompt as its input.
+    #[prost(message, optional, tag = "2")]
+    pub tasks: ::core::option::Option<Wave>,
+    /// What was recalled for the prompt.
+    #[prost(message, optional, tag = "3")]
+    pub recalled: ::core::option::Option<Recalled>,
+    /// The answer has to bring a plan.
+    #[prost(bool, tag = "4")]
+    pub plan_wanted: bool,
+    /// Why the plan is made anew; empty where it is not.
+    #[prost(enumeration = "ReplanReason", repeated, tag = "5")]
+    pub reasons: ::prost::alloc::vec::Vec<i32>,
+}
+/// What was recalled of a session's memory.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Recalled {
+    /// Ids of the entries in the prompt, in its order.
+    #[prost(string, repeated, tag = "1")]
+    pub entries: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Those of them whose digest is in the prompt, for the whole did not fit.
+    #[prost(string, repeated, tag = "2")]
+    pub digests: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Entries that did not fit at all.
+    #[prost(string, repeated, tag = "3")]
+    pub skipped: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Tokens of what is in the prompt.
+    #[prost(uint32, tag = "4")]
+    pub tokens: u32,
+    /// Tokens that the entries in the prompt have in whole.
+    #[prost(uint32, tag = "5")]
+    pub source_tokens: u32,
+    /// How long it took, in microseconds.
+    #[prost(uint64, tag = "6")]
+    pub took_us: u64,
+}
+/// The planner has answered, by its contract.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PlannerAnswered {
+    /// Place of the wave in the run, from 0.
+    #[prost(uint32, tag = "1")]
+    pub wave: u32,
+    /// What it has decided.
+    #[prost(enumeration = "PlannerDecision", tag = "2")]
+    pub decision: i32,
+    /// The call that it wants.
+    #[prost(message, optional, tag = "3")]
+    pub call: ::core::option::Option<ToolCall>,
+    /// The plan, where the answer brings one.
+    #[prost(message, optional, tag = "4")]
+    pub plan: ::core::option::Option<ModePlan>,
+    /// What a person is to be asked.
     #[prost(message, optional, tag = "5")]
-    pub error: ::core::option::Option<Error>,
-    /// When it was asked, in Unix milliseconds.
-    #[prost(int64, tag = "6")]
-    pub asked_at_ms: i64,
-    /// What was answered; absent until then.
-    #[prost(string, optional, tag = "7")]
-    pub answer: ::core::option::Option<::prost::alloc::string::String>,
-    /// Why it is asked.
-    #[prost(enumeration = "QuestionPurpose", tag = "8")]
-    pub purpose: i32,
-    /// What it is about; absent where it is about the run as a whole.
-    #[prost(message, optional, tag = "9")]
-    pub about: ::core::option::Option<QuestionSubject>,
-    /// What stands still until the answer.
-    #[prost(enumeration = "QuestionHold", tag = "10")]
-    pub holds: i32,
-    /// Grows from 1 whenever the question changes while it is open. An answer that names another revision is refused.
-    #[prost(uint32, tag = "11")]
+    pub escalation: ::core::option::Option<Escalation>,
+    /// `continue` of the answer: whether the run goes on after this action. Of `simple` only.
+    #[prost(bool, tag = "6")]
+    pub goes_on: bool,
+    /// Why, in the planner's words.
+    #[prost(string, tag = "7")]
+    pub reasoning: ::prost::alloc::string::String,
+    /// How sure the planner is, 0 to 1.
+    #[prost(double, tag = "8")]
+    pub confidence: f64,
+    /// How far the action keeps to the plan, 0 to 1, in the planner's eyes. Of `supervised` only.
+    #[prost(double, optional, tag = "9")]
+    pub adherence: ::core::option::Option<f64>,
+    /// Why the plan is made anew; empty where it is not.
+    #[prost(enumeration = "ReplanReason", repeated, tag = "10")]
+    pub reasons: ::prost::alloc::vec::Vec<i32>,
+    /// What is kept in memory of the plan.
+    #[prost(message, optional, tag = "11")]
+    pub remembered: ::core::option::Option<Remembered>,
+    /// Steps of the plan that were done before under the same id stay done.
+    #[prost(bool, tag = "12")]
+    pub keeps_done: bool,
+}
+/// A person has changed a proposed plan.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PlanEdited {
+    /// The plan, as the next revision.
+    #[prost(message, optional, tag = "1")]
+    pub plan: ::core::option::Option<ModePlan>,
+    /// What is kept in memory of it.
+    #[prost(message, optional, tag = "2")]
+    pub remembered: ::core::option::Option<Remembered>,
+}
+/// A person has approved a revision of the plan.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PlanApproved {
+    /// The revision.
+    #[prost(uint32, tag = "1")]
     pub revision: u32,
-    /// The value that an answer may have; absent where it has none.
-    #[prost(message, optional, tag = "12")]
-    pub value: ::core::option::Option<AnswerType>,
-    /// The value that counts where an answer that may have one names none; absent unless outputs were asked for.
-    #[prost(message, optional, tag = "13")]
-    pub proposed: ::core::option::Option<Payload>,
-    /// The value of the answer; absent unless outputs were asked for.
-    #[prost(message, optional, tag = "14")]
-    pub answer_value: ::core::option::Option<Payload>,
+    /// What is kept in memory of it.
+    #[prost(message, optional, tag = "2")]
+    pub remembered: ::core::option::Option<Remembered>,
 }
-/// What a run does.
+/// A person has approved a call of a tool that needs it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ToolApproved {
+    /// The call.
+    #[prost(message, optional, tag = "1")]
+    pub call: ::core::option::Option<ToolCall>,
+    /// What is kept in memory of it.
+    #[prost(message, optional, tag = "2")]
+    pub remembered: ::core::option::Option<Remembered>,
+}
+/// A tool is called. The event brings its wave.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ToolCalled {
+    /// Place of the wave in the run, from 0.
+    #[prost(uint32, tag = "1")]
+    pub wave: u32,
+    /// Its one task.
+    #[prost(message, optional, tag = "2")]
+    pub tasks: ::core::option::Option<Wave>,
+    /// Place of the step of the plan that it does, from 0; absent in the mode `simple`.
+    #[prost(uint32, optional, tag = "3")]
+    pub step_index: ::core::option::Option<u32>,
+    /// What it does cannot be undone: the run does not go back behind it.
+    #[prost(bool, tag = "4")]
+    pub irreversible: bool,
+}
+/// What a call of a tool has come to.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ToolObserved {
+    /// Number of the action, from 1.
+    #[prost(uint32, tag = "1")]
+    pub step: u32,
+    /// Name of the tool.
+    #[prost(string, tag = "2")]
+    pub tool: ::prost::alloc::string::String,
+    /// Place of the step of the plan that it did, from 0; absent in the mode `simple`.
+    #[prost(uint32, optional, tag = "3")]
+    pub step_index: ::core::option::Option<u32>,
+    /// What it failed with; absent where it has succeeded.
+    #[prost(message, optional, tag = "4")]
+    pub error: ::core::option::Option<Error>,
+    /// The result is what was expected.
+    #[prost(bool, tag = "5")]
+    pub as_expected: bool,
+    /// How long it took, in milliseconds.
+    #[prost(int64, tag = "6")]
+    pub duration_ms: i64,
+    /// What is kept in memory of it.
+    #[prost(message, optional, tag = "7")]
+    pub remembered: ::core::option::Option<Remembered>,
+    /// Entries that were recalled for this action, and that have one success more.
+    #[prost(string, repeated, tag = "8")]
+    pub useful: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Place of the wave in the run, from 0; absent where a person has refused the call.
+    #[prost(uint32, optional, tag = "9")]
+    pub wave: ::core::option::Option<u32>,
+}
+/// A person has answered what the planner, or a rule, has asked.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct EscalationAnswered {
+    /// Why it was asked.
+    #[prost(string, tag = "1")]
+    pub reason: ::prost::alloc::string::String,
+    /// The answer.
+    #[prost(string, tag = "2")]
+    pub answer: ::prost::alloc::string::String,
+    /// How far results departed from the plan then, 0 to 1: the person knows that.
+    #[prost(double, tag = "3")]
+    pub deviation: f64,
+    /// What is kept in memory of it.
+    #[prost(message, optional, tag = "4")]
+    pub remembered: ::core::option::Option<Remembered>,
+    /// Id of the question.
+    #[prost(string, tag = "5")]
+    pub question_id: ::prost::alloc::string::String,
+}
+/// A place to which the run can go back.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ModeCheckpointed {
+    /// Names it in the run.
+    #[prost(string, tag = "1")]
+    pub checkpoint_id: ::prost::alloc::string::String,
+    /// Why it was made.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+    /// Id of a user's request; empty where a rule has made it.
+    #[prost(string, tag = "3")]
+    pub request_id: ::prost::alloc::string::String,
+    /// Place of the step of the plan before which it is made, from 0; absent where it is made for another reason.
+    #[prost(uint32, optional, tag = "4")]
+    pub step_index: ::core::option::Option<u32>,
+}
+/// The run has gone back: what came after the checkpoint is in the log alone.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ModeRolledBack {
+    /// The checkpoint.
+    #[prost(string, tag = "1")]
+    pub checkpoint_id: ::prost::alloc::string::String,
+    /// Number of the event that made it: what was kept in memory after that is dropped.
+    #[prost(uint64, tag = "2")]
+    pub to_seq: u64,
+    /// Id of the request.
+    #[prost(string, tag = "3")]
+    pub request_id: ::prost::alloc::string::String,
+}
+/// The query is done.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ModeCompleted {
+    /// Place of the wave with the final result, from 0; absent where there is none.
+    #[prost(uint32, optional, tag = "1")]
+    pub wave: ::core::option::Option<u32>,
+    /// What is kept in memory of the plan.
+    #[prost(message, optional, tag = "2")]
+    pub remembered: ::core::option::Option<Remembered>,
+}
+/// What an event leaves in the memory of its session (seed 004). Its id is made of the run and the event.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Remembered {
+    /// `tool_result`, `error`, `success`, `plan`, `user_feedback`, `solution` or `pattern`.
+    #[prost(string, tag = "1")]
+    pub r#type: ::prost::alloc::string::String,
+    /// At most 2,000 bytes.
+    #[prost(string, tag = "2")]
+    pub content: ::prost::alloc::string::String,
+    /// The same in at most 40 tokens, for prompts in which the whole does not fit.
+    #[prost(string, tag = "3")]
+    pub digest: ::prost::alloc::string::String,
+    /// Tools that it is about.
+    #[prost(string, repeated, tag = "4")]
+    pub tools: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Files that it is about.
+    #[prost(string, repeated, tag = "5")]
+    pub files: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Ids of entries that it is about.
+    #[prost(string, repeated, tag = "6")]
+    pub related_to: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The session whose memory it is; the run's own id where it belongs to none.
+    #[prost(string, tag = "7")]
+    pub session: ::prost::alloc::string::String,
+    /// The mode of the run.
+    #[prost(enumeration = "ExecutionMode", tag = "8")]
+    pub mode: i32,
+    /// Of feedback: whether it speaks for the entries that it is about, or against them; absent where it does neither.
+    #[prost(bool, optional, tag = "9")]
+    pub positive: ::core::option::Option<bool>,
+}
+/// The state of an execution (seed 004).
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExecutionState {
+    /// The session; the run's own id where it belongs to none.
+    #[prost(string, tag = "1")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The mode; unspecified until the run has its turn.
+    #[prost(enumeration = "ExecutionMode", tag = "2")]
+    pub mode: i32,
+    /// Actions that were done.
+    #[prost(uint32, tag = "3")]
+    pub step: u32,
+    /// Errors in a row.
+    #[prost(uint32, tag = "4")]
+    pub error_count: u32,
+    /// The last action; absent where there was none.
+    #[prost(message, optional, tag = "5")]
+    pub last_result: ::core::option::Option<ToolOutcome>,
+    /// Where it stands: `planning`, `executing`, `paused`, `completed` or `error`.
+    #[prost(string, tag = "6")]
+    pub execution_state: ::prost::alloc::string::String,
+    /// The plan; absent where there is none.
+    #[prost(message, optional, tag = "7")]
+    pub plan: ::core::option::Option<ModePlan>,
+    /// Where its steps stand, in their order.
+    #[prost(enumeration = "StepStatus", repeated, tag = "8")]
+    pub steps: ::prost::alloc::vec::Vec<i32>,
+    /// Whether a person has approved the plan.
+    #[prost(bool, tag = "9")]
+    pub approved: bool,
+    /// Share of the plan's steps that have succeeded, 0 to 1.
+    #[prost(double, tag = "10")]
+    pub progress: f64,
+    /// Share of the steps done under this revision that miss what was expected, 0 to 1.
+    #[prost(double, tag = "11")]
+    pub deviation: f64,
+    /// How often the plan was made anew.
+    #[prost(uint32, tag = "12")]
+    pub replans: u32,
+    /// How often a person was asked.
+    #[prost(uint32, tag = "13")]
+    pub escalations: u32,
+    /// Checkpoints, oldest first.
+    #[prost(message, repeated, tag = "14")]
+    pub checkpoints: ::prost::alloc::vec::Vec<ModeCheckpoint>,
+    /// Entries of memory in the newest prompt.
+    #[prost(uint32, tag = "15")]
+    pub memory_entries: u32,
+    /// Their tokens.
+    #[prost(uint32, tag = "16")]
+    pub memory_tokens: u32,
+}
+/// What an action has come to (seed 004).
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ToolOutcome {
+    /// Name of the tool.
+    #[prost(string, tag = "1")]
+    pub tool: ::prost::alloc::string::String,
+    /// What it failed with; absent where it has succeeded.
+    #[prost(message, optional, tag = "2")]
+    pub error: ::core::option::Option<Error>,
+    /// How long it took, in milliseconds.
+    #[prost(int64, tag = "3")]
+    pub duration_ms: i64,
+    /// What it gave back; absent unless outputs were asked for.
+    #[prost(message, optional, tag = "4")]
+    pub output: ::core::option::Option<Payload>,
+}
+/// A place to which an execution can go back (seed 004).
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ModeCheckpoint {
+    /// Names it in the run.
+    #[prost(string, tag = "1")]
+    pub checkpoint_id: ::prost::alloc::string::String,
+    /// When it was made, in Unix milliseconds.
+    #[prost(int64, tag = "2")]
+    pub at_ms: i64,
+    /// Why it was made.
+    #[prost(string, tag = "3")]
+    pub reason: ::prost::alloc::string::String,
+    /// Actions that were done by then.
+    #[prost(uint32, tag = "4")]
+    pub step: u32,
+    /// The run can go back there.
+    #[prost(bool, tag = "5")]
+    pub can_rollback: bool,
+    /// Why it cannot; empty where it can.
+    #[prost(string, tag = "6")]
+    pub why_not: ::prost::alloc::string::String,
+    /// Number of the event that made it: the state and the memory are those of that moment.
+    #[prost(uint64, tag = "7")]
+    pub seq: u64,
+}
+/// What only runs in an execution mode have.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ModeResult {
+    /// Where the execution has come to.
+    #[prost(message, optional, tag = "1")]
+    pub state: ::core::option::Option<ExecutionState>,
+    /// What the last action has given; the result of the query.
+    #[prost(message, optional, tag = "2")]
+    pub output: ::core::option::Option<Payload>,
+    /// Results left out, which exceed the room of the answer.
+    #[prost(bool, tag = "3")]
+    pub output_omitted: bool,
+}
+/// Where a step of a plan stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
-pub enum RunKind {
+pub enum StepStatus {
     /// No value was given.
     Unspecified = 0,
-    /// Waves of tasks.
-    Plan = 1,
-    /// A text that a spec answers (seed 001).
-    Ask = 2,
-    /// Actions in a browser (seed 002).
-    Script = 3,
-    /// Phases with outputs that are judged (seed 003).
-    Pipeline = 4,
-    /// Not a run: the stream of a session's events.
-    Session = 100,
-}
-impl RunKind {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "RUN_KIND_UNSPECIFIED",
-            Self::Plan => "RUN_KIND_PLAN",
-            Self::Ask => "RUN_KIND_ASK",
-            Self::Script => "RUN_KIND_SCRIPT",
-            Self::Pipeline => "RUN_KIND_PIPELINE",
-            Self::Session => "RUN_KIND_SESSION",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "RUN_KIND_UNSPECIFIED" => Some(Self::Unspecified),
-            "RUN_KIND_PLAN" => Some(Self::Plan),
-            "RUN_KIND_ASK" => Some(Self::Ask),
-            "RUN_KIND_SCRIPT" => Some(Self::Script),
-            "RUN_KIND_PIPELINE" => Some(Self::Pipeline),
-            "RUN_KIND_SESSION" => Some(Self::Session),
-            _ => None,
-        }
-    }
-}
-/// Where a run stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum RunStatus {
-    /// No value was given.
-    Unspecified = 0,
-    /// Work is done, or waits for workers.
-    Running = 1,
-    /// No new leases and no retries; running work goes on.
-    Paused = 2,
-    /// Paused by a question that nobody has answered yet.
-    Waiting = 3,
-    /// Told to end; running tasks are in their grace period.
-    Cancelling = 4,
-    /// The run has ended, and has an outcome.
-    Finished = 5,
-}
-impl RunStatus {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "RUN_STATUS_UNSPECIFIED",
-            Self::Running => "RUN_STATUS_RUNNING",
-            Self::Paused => "RUN_STATUS_PAUSED",
-            Self::Waiting => "RUN_STATUS_WAITING",
-            Self::Cancelling => "RUN_STATUS_CANCELLING",
-            Self::Finished => "RUN_STATUS_FINISHED",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "RUN_STATUS_UNSPECIFIED" => Some(Self::Unspecified),
-            "RUN_STATUS_RUNNING" => Some(Self::Running),
-            "RUN_STATUS_PAUSED" => Some(Self::Paused),
-            "RUN_STATUS_WAITING" => Some(Self::Waiting),
-            "RUN_STATUS_CANCELLING" => Some(Self::Cancelling),
-            "RUN_STATUS_FINISHED" => Some(Self::Finished),
-            _ => None,
-        }
-    }
-}
-/// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum RunOutcome {
-    /// No value was given.
-    Unspecified = 0,
-    /// Everything succeeded.
-    Succeeded = 1,
-    /// Went on to its end in spite of failures (PARTIAL_SUCCESS).
-    SucceededWithFailures = 2,
-    /// A policy, a CRITICAL failure or a question ended it.
-    Failed = 3,
-    /// A user cancelled it, or it outgrew a limit.
-    Cancelled = 4,
-    /// A pipeline was given up while a phase was blocked (seed 003). No run of this version ends so.
-    Blocked = 5,
-}
-impl RunOutcome {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "RUN_OUTCOME_UNSPECIFIED",
-            Self::Succeeded => "RUN_OUTCOME_SUCCEEDED",
-            Self::SucceededWithFailures => "RUN_OUTCOME_SUCCEEDED_WITH_FAILURES",
-            Self::Failed => "RUN_OUTCOME_FAILED",
-            Self::Cancelled => "RUN_OUTCOME_CANCELLED",
-            Self::Blocked => "RUN_OUTCOME_BLOCKED",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "RUN_OUTCOME_UNSPECIFIED" => Some(Self::Unspecified),
-            "RUN_OUTCOME_SUCCEEDED" => Some(Self::Succeeded),
-            "RUN_OUTCOME_SUCCEEDED_WITH_FAILURES" => Some(Self::SucceededWithFailures),
-            "RUN_OUTCOME_FAILED" => Some(Self::Failed),
-            "RUN_OUTCOME_CANCELLED" => Some(Self::Cancelled),
-            "RUN_OUTCOME_BLOCKED" => Some(Self::Blocked),
-            _ => None,
-        }
-    }
-}
-/// Lifecycle of a task (seed 000, contract 2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum TaskState {
-    /// No value was given.
-    Unspecified = 0,
-    /// No attempt has begun.
-    Init = 1,
-    /// From the first lease to the end, also between two attempts.
-    Active = 2,
-    /// The task has given an output.
-    Complete = 3,
-    /// The task failed, timed out or was cancelled after it had begun.
+    /// It has not been done.
+    Pending = 1,
+    /// Its tool is at work.
+    InProgress = 2,
+    /// Its tool has succeeded.
+    Succeeded = 3,
+    /// Its tool has failed; it may be done again.
     Failed = 4,
-    /// The task was taken back.
-    RolledBack = 5,
-    /// The task was given up before it began.
-    Deleted = 6,
 }
-impl TaskState {
+impl StepStatus {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
     /// The values are not transformed in any way and thus are considered stable
     /// (if the ProtoBuf definition does not change) and safe for programmatic use.
     pub fn as_str_name(&self) -> &'static str {
         match self {
-            Self::Unspecified => "TASK_STATE_UNSPECIFIED",
-            Self::Init => "TASK_STATE_INIT",
-            Self::Active => "TASK_STATE_ACTIVE",
-            Self::Complete => "TASK_STATE_COMPLETE",
-            Self::Failed => "TASK_STATE_FAILED",
-            Self::RolledBack => "TASK_STATE_ROLLED_BACK",
-            Self::Deleted => "TASK_STATE_DELETED",
+            Self::Unspecified => "STEP_STATUS_UNSPECIFIED",
+            Self::Pending => "STEP_STATUS_PENDING",
+            Self::InProgress => "STEP_STATUS_IN_PROGRESS",
+            Self::Succeeded => "STEP_STATUS_SUCCEEDED",
+            Self::Failed => "STEP_STATUS_FAILED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
     pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
         match value {
-            "TASK_STATE_UNSPECIFIED" => Some(Self::Unspecified),
-            "TASK_STATE_INIT" => Some(Self::Init),
-            "TASK_STATE_ACTIVE" => Some(Self::Active),
-            "TASK_STATE_COMPLETE" => Some(Self::Complete),
-            "TASK_STATE_FAILED" => Some(Self::Failed),
-            "TASK_STATE_ROLLED_BACK" => Some(Self::RolledBack),
-            "TASK_STATE_DELETED" => Some(Self::Deleted),
+            "STEP_STATUS_UNSPECIFIED" => Some(Self::Unspecified),
+            "STEP_STATUS_PENDING" => Some(Self::Pending),
+            "STEP_STATUS_IN_PROGRESS" => Some(Self::InProgress),
+            "STEP_STATUS_SUCCEEDED" => Some(Self::Succeeded),
+            "STEP_STATUS_FAILED" => Some(Self::Failed),
             _ => None,
         }
     }
 }
-/// How a task ended.
+/// Why a plan is made anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
-pub enum ResultStatus {
+pub enum ReplanReason {
     /// No value was given.
     Unspecified = 0,
-    /// With an output.
-    Success = 1,
-    /// With an error.
-    Error = 2,
-    /// Its time was over.
-    Timeout = 3,
-    /// It was cancelled, which is not a success.
-    Cancelled = 4,
+    /// More than 0.4 of the steps that were done under this revision miss what was expected.
+    Deviation = 1,
+    /// Three results in a row are errors.
+    Errors = 2,
+    /// A step that is to be done names a tool that is not there.
+    ResourcesUnavailable = 3,
+    /// A step that is to be done depends on one that has failed.
+    InvalidatedSteps = 4,
+    /// The planner demands it.
+    Planner = 5,
 }
-impl ResultStatus {
+impl ReplanReason {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
     /// The values are not transformed in any way and thus are considered stable
     /// (if the ProtoBuf definition does not change) and safe for programmatic use.
     pub fn as_str_name(&self) -> &'static str {
         match self {
-            Self::Unspecified => "RESULT_STATUS_UNSPECIFIED",
-            Self::Success => "RESULT_STATUS_SUCCESS",
-            Self::Error => "RESULT_STATUS_ERROR",
-            Self::Timeout => "RESULT_STATUS_TIMEOUT",
-            Self::Cancelled => "RESULT_STATUS_CANCELLED",
+            Self::Unspecified => "REPLAN_REASON_UNSPECIFIED",
+            Self::Deviation => "REPLAN_REASON_DEVIATION",
+            Self::Errors => "REPLAN_REASON_ERRORS",
+            Self::ResourcesUnavailable => "REPLAN_REASON_RESOURCES_UNAVAILABLE",
+            Self::InvalidatedSteps => "REPLAN_REASON_INVALIDATED_STEPS",
+            Self::Planner => "REPLAN_REASON_PLANNER",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
     pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
         match value {
-            "RESULT_STATUS_UNSPECIFIED" => Some(Self::Unspecified),
-            "RESULT_STATUS_SUCCESS" => Some(Self::Success),
-            "RESULT_STATUS_ERROR" => Some(Self::Error),
-            "RESULT_STATUS_TIMEOUT" => Some(Self::Timeout),
-            "RESULT_STATUS_CANCELLED" => Some(Self::Cancelled),
+            "REPLAN_REASON_UNSPECIFIED" => Some(Self::Unspecified),
+            "REPLAN_REASON_DEVIATION" => Some(Self::Deviation),
+            "REPLAN_REASON_ERRORS" => Some(Self::Errors),
+            "REPLAN_REASON_RESOURCES_UNAVAILABLE" => Some(Self::ResourcesUnavailable),
+            "REPLAN_REASON_INVALIDATED_STEPS" => Some(Self::InvalidatedSteps),
+            "REPLAN_REASON_PLANNER" => Some(Self::Planner),
             _ => None,
         }
     }
 }
-/// What a notice is about. Some are given once only, which the state remembers.
+/// What a planner has decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
-pub enum NoticeKind {
-    /// A notice of another kind, or of a format that did not say it.
-    Unspecified = 0,
-    /// A task succeeded after failed attempts: RETRY_SUCCESS.
-    RetrySuccess = 1,
-    /// A task has little time left; given once for each deadline.
-    TimeoutImminent = 2,
-    /// A task waits for an agent that nobody serves; given once for each activation.
-    AgentAbsent = 3,
-    /// A task that is not critical failed under critical_path.
-    OptionalAgentFailed = 4,
-    /// A task failed that never was at work.
-    IncompleteLifecycle = 5,
-    /// The run came to its end in spite of failures.
-    PartialSuccess = 6,
-    /// A task failed with a code and a message that no rule of severities knows, and which therefore counts as HIGH.
-    Unclassified = 7,
-}
-impl NoticeKind {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "NOTICE_KIND_UNSPECIFIED",
-            Self::RetrySuccess => "NOTICE_KIND_RETRY_SUCCESS",
-            Self::TimeoutImminent => "NOTICE_KIND_TIMEOUT_IMMINENT",
-            Self::AgentAbsent => "NOTICE_KIND_AGENT_ABSENT",
-            Self::OptionalAgentFailed => "NOTICE_KIND_OPTIONAL_AGENT_FAILED",
-            Self::IncompleteLifecycle => "NOTICE_KIND_INCOMPLETE_LIFECYCLE",
-            Self::PartialSuccess => "NOTICE_KIND_PARTIAL_SUCCESS",
-            Self::Unclassified => "NOTICE_KIND_UNCLASSIFIED",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "NOTICE_KIND_UNSPECIFIED" => Some(Self::Unspecified),
-            "NOTICE_KIND_RETRY_SUCCESS" => Some(Self::RetrySuccess),
-            "NOTICE_KIND_TIMEOUT_IMMINENT" => Some(Self::TimeoutImminent),
-            "NOTICE_KIND_AGENT_ABSENT" => Some(Self::AgentAbsent),
-            "NOTICE_KIND_OPTIONAL_AGENT_FAILED" => Some(Self::OptionalAgentFailed),
-            "NOTICE_KIND_INCOMPLETE_LIFECYCLE" => Some(Self::IncompleteLifecycle),
-            "NOTICE_KIND_PARTIAL_SUCCESS" => Some(Self::PartialSuccess),
-            "NOTICE_KIND_UNCLASSIFIED" => Some(Self::Unclassified),
-            _ => None,
-        }
-    }
-}
-/// What is wrong with a run in quarantine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum QuarantineReason {
-    /// Not set.
-    Unspecified = 0,
-    /// Its log cannot be read as it was written.
-    Damaged = 1,
-    /// A decision about it panicked.
-    Panicked = 2,
-    /// What was decided about it does not fit its log, again and again.
-    Conflicted = 3,
-}
-impl QuarantineReason {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "QUARANTINE_REASON_UNSPECIFIED",
-            Self::Damaged => "QUARANTINE_REASON_DAMAGED",
-            Self::Panicked => "QUARANTINE_REASON_PANICKED",
-            Self::Conflicted => "QUARANTINE_REASON_CONFLICTED",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "QUARANTINE_REASON_UNSPECIFIED" => Some(Self::Unspecified),
-            "QUARANTINE_REASON_DAMAGED" => Some(Self::Damaged),
-            "QUARANTINE_REASON_PANICKED" => Some(Self::Panicked),
-            "QUARANTINE_REASON_CONFLICTED" => Some(Self::Conflicted),
-            _ => None,
-        }
-    }
-}
-/// Why a question is asked, which says what its answers do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum QuestionPurpose {
+pub enum PlannerDecision {
     /// No value was given.
     Unspecified = 0,
-    /// A task has failed: it may run again, be left as it is, or end the run.
-    Failure = 1,
-    /// The holder of a lease is gone, and its task must not be repeated automatically: a person says what became of it.
-    Outcome = 2,
-    /// The time of a task is over, and it was told to end: until its grace is over it may get more time, be ended with what it
-    /// has, begin again, or end the run. Without an answer it ends as timed out, and the question is withdrawn.
-    Timeout = 3,
-    /// A phase of a pipeline is blocked: it may begin again, perhaps with another agent or input, be rolled back, or end the run.
-    Phase = 4,
+    /// A tool is called.
+    Act = 1,
+    /// A person is asked.
+    Escalate = 2,
+    /// The run pauses.
+    Pause = 3,
+    /// The plan is done.
+    Complete = 4,
+    /// There is a plan that a person has to approve before anything is done.
+    Propose = 5,
 }
-impl QuestionPurpose {
+impl PlannerDecision {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
     /// The values are not transformed in any way and thus are considered stable
     /// (if the ProtoBuf definition does not change) and safe for programmatic use.
     pub fn as_str_name(&self) -> &'static str {
         match self {
-            Self::Unspecified => "QUESTION_PURPOSE_UNSPECIFIED",
-            Self::Failure => "QUESTION_PURPOSE_FAILURE",
-            Self::Outcome => "QUESTION_PURPOSE_OUTCOME",
-            Self::Timeout => "QUESTION_PURPOSE_TIMEOUT",
-            Self::Phase => "QUESTION_PURPOSE_PHASE",
+            Self::Unspecified => "PLANNER_DECISION_UNSPECIFIED",
+            Self::Act => "PLANNER_DECISION_ACT",
+            Self::Escalate => "PLANNER_DECISION_ESCALATE",
+            Self::Pause => "PLANNER_DECISION_PAUSE",
+            Self::Complete => "PLANNER_DECISION_COMPLETE",
+            Self::Propose => "PLANNER_DECISION_PROPOSE",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
     pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
         match value {
-            "QUESTION_PURPOSE_UNSPECIFIED" => Some(Self::Unspecified),
-            "QUESTION_PURPOSE_FAILURE" => Some(Self::Failure),
-            "QUESTION_PURPOSE_OUTCOME" => Some(Self::Outcome),
-            "QUESTION_PURPOSE_TIMEOUT" => Some(Self::Timeout),
-            "QUESTION_PURPOSE_PHASE" => Some(Self::Phase),
-            _ => None,
-        }
-    }
-}
-/// What stands still until the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum QuestionHold {
-    /// No value was given.
-    Unspecified = 0,
-    /// The run: none of its tasks begins, and nothing follows what has ended.
-    Run = 1,
-    /// The task that the question is about; all others go on.
-    Task = 2,
-    /// Nothing; a question that is open at the end of its run is withdrawn.
-    Nothing = 3,
-}
-impl QuestionHold {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "QUESTION_HOLD_UNSPECIFIED",
-            Self::Run => "QUESTION_HOLD_RUN",
-            Self::Task => "QUESTION_HOLD_TASK",
-            Self::Nothing => "QUESTION_HOLD_NOTHING",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "QUESTION_HOLD_UNSPECIFIED" => Some(Self::Unspecified),
-            "QUESTION_HOLD_RUN" => Some(Self::Run),
-            "QUESTION_HOLD_TASK" => Some(Self::Task),
-            "QUESTION_HOLD_NOTHING" => Some(Self::Nothing),
+            "PLANNER_DECISION_UNSPECIFIED" => Some(Self::Unspecified),
+            "PLANNER_DECISION_ACT" => Some(Self::Act),
+            "PLANNER_DECISION_ESCALATE" => Some(Self::Escalate),
+            "PLANNER_DECISION_PAUSE" => Some(Self::Pause),
+            "PLANNER_DECISION_COMPLETE" => Some(Self::Complete),
+            "PLANNER_DECISION_PROPOSE" => Some(Self::Propose),
             _ => None,
         }
     }
@@ -4975,7 +5687,7 @@ pub struct Event {
     pub elapsed_ms: i64,
     #[prost(
         oneof = "event::Body",
-        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 44, 21, 22, 23, 24, 31, 32, 33, 34, 35, 36, 25, 26, 27, 28, 29, 30, 40, 41, 42, 43, 50, 51, 52, 53, 60, 61, 62, 63, 64, 65, 66, 67, 68, 70, 71, 72, 73, 74, 75"
+        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 44, 21, 22, 23, 24, 31, 32, 33, 34, 35, 36, 25, 26, 27, 28, 29, 30, 40, 41, 42, 43, 50, 51, 52, 53, 60, 61, 62, 63, 64, 65, 66, 67, 68, 70, 71, 72, 73, 74, 75, 80, 81, 82, 83, 84, 85, 86, 87, 88, 89, 90, 91, 54"
     )]
     pub body: ::core::option::Option<event::Body>,
 }
@@ -5138,6 +5850,45 @@ pub mod event {
         /// Phases were rolled back.
         #[prost(message, tag = "75")]
         PipelineRolledBack(super::PipelineRolledBack),
+        /// The mode of an execution is decided.
+        #[prost(message, tag = "80")]
+        ModeBegun(super::ModeBegun),
+        /// A planner is asked.
+        #[prost(message, tag = "81")]
+        PlannerAsked(super::PlannerAsked),
+        /// A planner has answered.
+        #[prost(message, tag = "82")]
+        PlannerAnswered(super::PlannerAnswered),
+        /// A person has changed a proposed plan.
+        #[prost(message, tag = "83")]
+        PlanEdited(super::PlanEdited),
+        /// A person has approved a plan.
+        #[prost(message, tag = "84")]
+        PlanApproved(super::PlanApproved),
+        /// A person has approved a call of a tool.
+        #[prost(message, tag = "85")]
+        ToolApproved(super::ToolApproved),
+        /// A tool is called.
+        #[prost(message, tag = "86")]
+        ToolCalled(super::ToolCalled),
+        /// What a call of a tool has come to.
+        #[prost(message, tag = "87")]
+        ToolObserved(super::ToolObserved),
+        /// A person has answered an escalation.
+        #[prost(message, tag = "88")]
+        EscalationAnswered(super::EscalationAnswered),
+        /// A place to which an execution can go back.
+        #[prost(message, tag = "89")]
+        ModeCheckpointed(super::ModeCheckpointed),
+        /// An execution has gone back.
+        #[prost(message, tag = "90")]
+        ModeRolledBack(super::ModeRolledBack),
+        /// A query is done.
+        #[prost(message, tag = "91")]
+        ModeCompleted(super::ModeCompleted),
+        /// The user has chosen the mode of a session.
+        #[prost(message, tag = "54")]
+        SessionModeChosen(super::SessionModeChosen),
     }
 }
 /// The run begins. The first event of every run.
@@ -5159,7 +5910,7 @@ pub struct RunAccepted {
     #[prost(message, optional, tag = "7")]
     pub lineage: ::core::option::Option<Lineage>,
     /// What the run is to do.
-    #[prost(oneof = "run_accepted::Work", tags = "2, 5, 6, 8")]
+    #[prost(oneof = "run_accepted::Work", tags = "2, 5, 6, 8, 9")]
     pub work: ::core::option::Option<run_accepted::Work>,
 }
 /// Nested message and enum types in `RunAccepted`.
@@ -5179,6 +5930,9 @@ pub mod run_accepted {
         /// With every default filled in: each time that a phase begins it is a wave.
         #[prost(message, tag = "8")]
         Pipeline(super::Pipeline),
+        /// With every default filled in: each call of the planner or of a tool is a wave of one task.
+        #[prost(message, tag = "9")]
+        Mode(super::ModeRun),
     }
 }
 /// What a run has of its ancestors.
@@ -6006,6 +6760,13 @@ pub struct BrowserLost {
     /// How it was lost.
     #[prost(enumeration = "BrowserLossReason", tag = "2")]
     pub reason: i32,
+}
+/// The user has chosen the mode of a session's runs (seed 004).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SessionModeChosen {
+    /// The mode.
+    #[prost(enumeration = "ExecutionMode", tag = "1")]
+    pub mode: i32,
 }
 /// Why a worker has a task no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -7952,6 +8713,737 @@ pub mod executor_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// The mode that a session is to have.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChooseModeRequest {
+    /// Letters, digits, `.`, `_`, `-`; 1 to 128 characters. A session that is not there yet begins with it.
+    #[prost(string, tag = "1")]
+    pub session: ::prost::alloc::string::String,
+    /// The mode.
+    #[prost(enumeration = "ExecutionMode", tag = "2")]
+    pub mode: i32,
+}
+/// The choice is durable.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChooseModeResponse {
+    /// Number of the session's newest event.
+    #[prost(uint64, tag = "1")]
+    pub seq: u64,
+    /// What the session had chosen before; unspecified where it had chosen none.
+    #[prost(enumeration = "ExecutionMode", tag = "2")]
+    pub before: i32,
+}
+/// The run whose execution is wanted.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetExecutionRequest {
+    /// Id of the run.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    /// As it was after this event; 0: as it is now.
+    #[prost(uint64, tag = "2")]
+    pub at_seq: u64,
+    /// With the output of the last action.
+    #[prost(bool, tag = "3")]
+    pub include_output: bool,
+}
+/// An execution as it stands.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetExecutionResponse {
+    /// The state.
+    #[prost(message, optional, tag = "1")]
+    pub state: ::core::option::Option<ExecutionState>,
+    /// Number of the event after which it was so.
+    #[prost(uint64, tag = "2")]
+    pub seq: u64,
+}
+/// The run that is to have a checkpoint.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CreateCheckpointRequest {
+    /// Id of the run, which must be unfinished.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    /// Why, for people; at most 200 bytes.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+    /// Names this call: a repeated one changes nothing. 1 to 256 bytes.
+    #[prost(string, tag = "3")]
+    pub request_id: ::prost::alloc::string::String,
+    /// The number of the newest event that the caller knows; the call is refused where there is a newer one.
+    #[prost(uint64, optional, tag = "4")]
+    pub if_seq: ::core::option::Option<u64>,
+}
+/// The checkpoint is durable.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CreateCheckpointResponse {
+    /// Number of the event that made it.
+    #[prost(uint64, tag = "1")]
+    pub seq: u64,
+    /// Names it in the run.
+    #[prost(string, tag = "2")]
+    pub checkpoint_id: ::prost::alloc::string::String,
+}
+/// How far a run goes back.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RollbackExecutionRequest {
+    /// Id of the run, which must be unfinished.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    /// The checkpoint.
+    #[prost(string, tag = "2")]
+    pub checkpoint_id: ::prost::alloc::string::String,
+    /// Names this call: a repeated one changes nothing. 1 to 256 bytes.
+    #[prost(string, tag = "3")]
+    pub request_id: ::prost::alloc::string::String,
+    /// The number of the newest event that the caller knows; the call is refused where there is a newer one.
+    #[prost(uint64, optional, tag = "4")]
+    pub if_seq: ::core::option::Option<u64>,
+}
+/// The run as it is then.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RollbackExecutionResponse {
+    /// Number of the event that records it.
+    #[prost(uint64, tag = "1")]
+    pub seq: u64,
+}
+/// A query that is to be looked at.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AssessRiskRequest {
+    /// Not blank; at most 16 KiB.
+    #[prost(string, tag = "1")]
+    pub query: ::prost::alloc::string::String,
+    /// Names of the tools that would be used; empty: every agent of kind tool that is known.
+    #[prost(string, repeated, tag = "2")]
+    pub tools: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// A language tag of English or Spanish, such as `en` or `es-MX`; English where it is empty. Other languages are refused.
+    #[prost(string, tag = "3")]
+    pub language: ::prost::alloc::string::String,
+}
+/// How a query looks (seed 004, TaskAnalysis).
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AssessRiskResponse {
+    /// Steps that it seems to take, from 1.
+    #[prost(uint32, tag = "1")]
+    pub estimated_steps: u32,
+    /// 0 to 1.
+    #[prost(double, tag = "2")]
+    pub complexity_score: f64,
+    /// `low`, `medium` or `high`.
+    #[prost(string, tag = "3")]
+    pub risk_level: ::prost::alloc::string::String,
+    /// How sure the assessment is, 0 to 1.
+    #[prost(double, tag = "4")]
+    pub confidence: f64,
+    /// Why, a sentence each, in the language that was asked for.
+    #[prost(string, repeated, tag = "5")]
+    pub reasoning: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Generated client implementations.
+#[cfg(feature = "client")]
+pub mod mode_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Execution modes (seed 004). Their runs are started with RunService.StartRun.
+    #[derive(Debug, Clone)]
+    pub struct ModeServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl<T> ModeServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> ModeServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            ModeServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// The choice of a session: its runs from now on that name no mode are in this one. A run at work stays in its mode.
+        pub async fn choose_mode(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ChooseModeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ChooseModeResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SmallCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.ModeService/ChooseMode",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.ModeService", "ChooseMode"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// The state of an execution: plan, steps, checkpoints, what was recalled.
+        pub async fn get_execution(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetExecutionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetExecutionResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SmallCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.ModeService/GetExecution",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.ModeService", "GetExecution"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Makes a place to which the run can go back.
+        pub async fn create_checkpoint(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CreateCheckpointRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CreateCheckpointResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SmallCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.ModeService/CreateCheckpoint",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.ModeService", "CreateCheckpoint"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Goes back to a checkpoint: what is at work is ended, and what came after the checkpoint does not count.
+        pub async fn rollback_execution(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RollbackExecutionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RollbackExecutionResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SmallCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.ModeService/RollbackExecution",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.ModeService", "RollbackExecution"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// How large and how risky a query looks, for information only: nothing follows from it (docs/risk.md).
+        pub async fn assess_risk(
+            &mut self,
+            request: impl tonic::IntoRequest<super::AssessRiskRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::AssessRiskResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SmallCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.ModeService/AssessRisk",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.ModeService", "AssessRisk"));
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+#[cfg(feature = "server")]
+pub mod mode_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with ModeServiceServer.
+    #[async_trait]
+    pub trait ModeService: std::marker::Send + std::marker::Sync + 'static {
+        /// The choice of a session: its runs from now on that name no mode are in this one. A run at work stays in its mode.
+        async fn choose_mode(
+            &self,
+            request: tonic::Request<super::ChooseModeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ChooseModeResponse>,
+            tonic::Status,
+        >;
+        /// The state of an execution: plan, steps, checkpoints, what was recalled.
+        async fn get_execution(
+            &self,
+            request: tonic::Request<super::GetExecutionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetExecutionResponse>,
+            tonic::Status,
+        >;
+        /// Makes a place to which the run can go back.
+        async fn create_checkpoint(
+            &self,
+            request: tonic::Request<super::CreateCheckpointRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CreateCheckpointResponse>,
+            tonic::Status,
+        >;
+        /// Goes back to a checkpoint: what is at work is ended, and what came after the checkpoint does not count.
+        async fn rollback_execution(
+            &self,
+            request: tonic::Request<super::RollbackExecutionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RollbackExecutionResponse>,
+            tonic::Status,
+        >;
+        /// How large and how risky a query looks, for information only: nothing follows from it (docs/risk.md).
+        async fn assess_risk(
+            &self,
+            request: tonic::Request<super::AssessRiskRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::AssessRiskResponse>,
+            tonic::Status,
+        >;
+    }
+    /// Execution modes (seed 004). Their runs are started with RunService.StartRun.
+    #[derive(Debug)]
+    pub struct ModeServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> ModeServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for ModeServiceServer<T>
+    where
+        T: ModeService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/capataz.v1.ModeService/ChooseMode" => {
+                    #[allow(non_camel_case_types)]
+                    struct ChooseModeSvc<T: ModeService>(pub Arc<T>);
+                    impl<
+                        T: ModeService,
+                    > tonic::server::UnaryService<super::ChooseModeRequest>
+                    for ChooseModeSvc<T> {
+                        type Response = super::ChooseModeResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ChooseModeRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ModeService>::choose_mode(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ChooseModeSvc(inner);
+                        let codec = crate::codec::SmallCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.ModeService/GetExecution" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetExecutionSvc<T: ModeService>(pub Arc<T>);
+                    impl<
+                        T: ModeService,
+                    > tonic::server::UnaryService<super::GetExecutionRequest>
+                    for GetExecutionSvc<T> {
+                        type Response = super::GetExecutionResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetExecutionRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ModeService>::get_execution(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetExecutionSvc(inner);
+                        let codec = crate::codec::SmallCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.ModeService/CreateCheckpoint" => {
+                    #[allow(non_camel_case_types)]
+                    struct CreateCheckpointSvc<T: ModeService>(pub Arc<T>);
+                    impl<
+                        T: ModeService,
+                    > tonic::server::UnaryService<super::CreateCheckpointRequest>
+                    for CreateCheckpointSvc<T> {
+                        type Response = super::CreateCheckpointResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CreateCheckpointRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ModeService>::create_checkpoint(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CreateCheckpointSvc(inner);
+                        let codec = crate::codec::SmallCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.ModeService/RollbackExecution" => {
+                    #[allow(non_camel_case_types)]
+                    struct RollbackExecutionSvc<T: ModeService>(pub Arc<T>);
+                    impl<
+                        T: ModeService,
+                    > tonic::server::UnaryService<super::RollbackExecutionRequest>
+                    for RollbackExecutionSvc<T> {
+                        type Response = super::RollbackExecutionResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RollbackExecutionRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ModeService>::rollback_execution(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RollbackExecutionSvc(inner);
+                        let codec = crate::codec::SmallCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.ModeService/AssessRisk" => {
+                    #[allow(non_camel_case_types)]
+                    struct AssessRiskSvc<T: ModeService>(pub Arc<T>);
+                    impl<
+                        T: ModeService,
+                    > tonic::server::UnaryService<super::AssessRiskRequest>
+                    for AssessRiskSvc<T> {
+                        type Response = super::AssessRiskResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::AssessRiskRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ModeService>::assess_risk(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = AssessRiskSvc(inner);
+                        let codec = crate::codec::SmallCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for ModeServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "capataz.v1.ModeService";
+    impl<T> tonic::server::NamedService for ModeServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
 /// The run whose checkpoints are wanted, or the product.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListCheckpointsRequest {
@@ -9762,7 +11254,7 @@ pub mod session_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
-/// The run that is to be started: exactly one of plan, ask, script and pipeline.
+/// The run that is to be started: exactly one of plan, ask, script, pipeline and mode.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StartRunRequest {
     /// At most 32; keys of 1 to 63 characters of `a-z 0-9 . _ / -`, values of at most 256 bytes.
@@ -9779,7 +11271,7 @@ pub struct StartRunRequest {
     #[prost(message, optional, tag = "4")]
     pub parent: ::core::option::Option<ParentRef>,
     /// What the run is to do. Exactly one of them is given; it decides the kind of the run.
-    #[prost(oneof = "start_run_request::Work", tags = "1, 5, 6, 8")]
+    #[prost(oneof = "start_run_request::Work", tags = "1, 5, 6, 8, 9")]
     pub work: ::core::option::Option<start_run_request::Work>,
 }
 /// Nested message and enum types in `StartRunRequest`.
@@ -9799,6 +11291,9 @@ pub mod start_run_request {
         /// Phases with outputs that are judged.
         #[prost(message, tag = "8")]
         Pipeline(super::Pipeline),
+        /// A query for planners and tools.
+        #[prost(message, tag = "9")]
+        Mode(super::ModeRun),
     }
 }
 /// The run that was started.
@@ -9916,7 +11411,7 @@ pub struct RunResult {
     #[prost(int64, tag = "5")]
     pub duration_ms: i64,
     /// What only runs of one kind have; the result of a plan is that of its tasks.
-    #[prost(oneof = "run_result::Work", tags = "6, 7, 8")]
+    #[prost(oneof = "run_result::Work", tags = "6, 7, 8, 9")]
     pub work: ::core::option::Option<run_result::Work>,
 }
 /// Nested message and enum types in `RunResult`.
@@ -9933,6 +11428,9 @@ pub mod run_result {
         /// The checkpoints of a pipeline.
         #[prost(message, tag = "8")]
         Pipeline(super::PipelineResult),
+        /// Where an execution has come to.
+        #[prost(message, tag = "9")]
+        Mode(super::ModeResult),
     }
 }
 /// How a task ended.
@@ -12762,6 +14260,10 @@ pub struct Assignment {
     /// clock need not agree with the daemon's.
     #[prost(int64, tag = "9")]
     pub remaining_ms: i64,
+    /// JSON Schema that the output has to pass before it counts; empty where there is none. A planner learns from it which tools
+    /// there are.
+    #[prost(string, tag = "10")]
+    pub output_schema: ::prost::alloc::string::String,
 }
 /// The work is to stop within the grace period, and to be answered with `Cancelled`. A `Completed` that comes then
 /// counts as the partial output.

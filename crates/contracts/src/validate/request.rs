@@ -32,6 +32,7 @@ pub fn start_run(request: &v1::StartRunRequest, limits: &PlanLimits) -> Vec<Viol
         Some(Work::Ask(ask)) => asks::check(ask, &root.key("ask"), &mut violations),
         Some(Work::Script(script)) => script::check(script, &root.key("script"), &mut violations),
         Some(Work::Pipeline(of)) => check_pipeline(of, &root.key("pipeline"), &mut violations),
+        Some(Work::Mode(run)) => super::mode::check(run, &root.key("mode"), &mut violations),
         None => violations.push(&root.key("plan"), "required", "the plan is missing"),
     }
     violations.into_vec()

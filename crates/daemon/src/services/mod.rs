@@ -11,6 +11,7 @@ mod family;
 mod follow;
 mod forks;
 mod health_checks;
+mod modes;
 pub(crate) mod named;
 mod pipelines;
 mod reports;
@@ -31,6 +32,7 @@ use capataz_contracts::v1::agent_service_server::AgentServiceServer;
 use capataz_contracts::v1::blob_service_server::BlobServiceServer;
 use capataz_contracts::v1::event_service_server::EventServiceServer;
 use capataz_contracts::v1::executor_service_server::ExecutorServiceServer;
+use capataz_contracts::v1::mode_service_server::ModeServiceServer;
 use capataz_contracts::v1::pipeline_service_server::PipelineServiceServer;
 use capataz_contracts::v1::router_service_server::RouterServiceServer;
 use capataz_contracts::v1::run_service_server::RunServiceServer;
@@ -133,6 +135,7 @@ pub(crate) async fn serve(
     routes
         .add_service(RunServiceServer::from_arc(Arc::clone(&runs)))
         .add_service(PipelineServiceServer::new(pipelines::Pipelines::new(Arc::clone(&runs))))
+        .add_service(ModeServiceServer::new(modes::Modes::new(Arc::clone(&runs))))
         .add_service(ExecutorServiceServer::new(executor::Executor::new(runtime.clone(), runs, browsers)))
         .add_service(RouterServiceServer::new(router::Routing::new(runtime.clone(), specs)))
         .add_service(SessionServiceServer::new(sessions::Sessions::new(runtime.clone())))

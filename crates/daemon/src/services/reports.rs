@@ -31,16 +31,7 @@ impl Wanted {
     /// # Errors
     /// It is a language that nothing is written in.
     pub(super) fn read(request: &v1::RenderReportRequest) -> Result<Self, Status> {
-        let language = match request.language.as_str() {
-            "" => Language::default(),
-            tag => Language::of_tag(tag).ok_or_else(|| {
-                status::invalid_field(
-                    "language",
-                    "language",
-                    format!("{tag:?} is neither English nor Spanish"),
-                )
-            })?,
-        };
+        let language = language_of(&request.language)?;
         let paint = if request.color { Paint::ON } else { Paint::OFF };
         Ok(Self { language, paint, verbose: request.verbose })
     }
@@ -92,4 +83,18 @@ pub(super) fn events(store: &dyn Store, run: RunId, view: &v1::Run) -> Result<mo
             }
         }
     }
+}
+
+/// The language of a tag.
+///
+/// # Errors
+/// It is a language that nothing is written in.
+pub(super) fn language_of(tag: &str) -> Result<Language, Status> {
+    if tag.is_empty() {
+        return Ok(Language::default());
+    }
+    Language::of_tag(tag).ok_or_else(|| {
+        let message = format!("{tag:?} is neither English nor Spanish");
+        status::invalid_field("language", "language", message)
+    })
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use capataz_contracts::v1::run_service_server::RunService;
 use capataz_contracts::validate;
 use capataz_contracts::{Violation, v1};
-use capataz_engine::{Answer, Input, TaskRef, ViewOptions, without_values};
+use capataz_engine::{Answer, Input, TaskRef, ViewOptions, Work, without_values};
 use capataz_hosts::browsers::Browsers;
 use capataz_runtime::Runtime;
 use capataz_shard::blob_hash;
@@ -18,7 +18,9 @@ use prost::Message;
 use tokio::sync::Semaphore;
 use tonic::{Code, Request, Response, Status};
 
-use super::{Pages, export, family, health_checks, named, pipelines, reports, session_repairs, starts};
+use super::{
+    Pages, export, family, health_checks, modes, named, pipelines, reports, session_repairs, starts,
+};
 use crate::SHARD;
 use crate::folds::{Folds, Held, Unread};
 use crate::specs::Specs;
@@ -90,6 +92,10 @@ impl Runs {
 
     /// Holds a start against what is there now.
     async fn checked(&self, mut start: StartRequest) -> Result<StartRequest, Status> {
+        if let Work::Mode(run) = &mut start.start.work {
+            modes::prepare(&self.runtime, run).await?;
+            start.agents = start.start.work.needs().agents;
+        }
         starts::check(&self.specs, &self.browsers, &start).await?;
         if let Some(parent) = &start.start.parent {
             start.start.lineage = Some(self.lineage(parent).await?);

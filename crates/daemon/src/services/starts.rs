@@ -69,7 +69,7 @@ fn asks_of(work: &Work) -> Vec<&v1::Ask> {
         Work::Ask(ask) => asks.push(ask),
         Work::Plan(plan) => asks_of_plan(plan, &mut asks),
         // The specs of a fork were there when the run that it was began.
-        Work::Script(_) | Work::Pipeline(_) | Work::Fork(_) => {}
+        Work::Script(_) | Work::Pipeline(_) | Work::Mode(_) | Work::Fork(_) => {}
     }
     asks
 }
@@ -124,6 +124,12 @@ pub(super) fn parse(mut request: v1::StartRunRequest, wait: bool) -> Result<Star
             add(&mut violations, under.collect());
             refuse(&violations)?;
             (drawn(None), Work::Pipeline(pipeline))
+        }
+        Some(Asked::Mode(mut of_mode)) => {
+            refuse(&violations)?;
+            let run = drawn(of_mode.session.as_deref());
+            of_mode.run_id = run.to_string();
+            (run, Work::Mode(of_mode))
         }
         None => return Err(status::invalid(&violations)),
     };
@@ -204,7 +210,7 @@ pub(super) fn not_continued(message: String) -> Status {
     status::status(Code::FailedPrecondition, codes::RUN_NOT_CONTINUED, message)
 }
 
-fn refuse(violations: &[Violation]) -> Result<(), Status> {
+pub(super) fn refuse(violations: &[Violation]) -> Result<(), Status> {
     if violations.is_empty() { Ok(()) } else { Err(status::invalid(violations)) }
 }
 

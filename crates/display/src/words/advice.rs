@@ -102,7 +102,17 @@ const SPANISH: &[(&str, &str)] = &[
         "Corrija aquello con lo que fallaron sus intentos y reintente, vuelva a un punto de control, o aborte.",
     ),
     ("PHASE_NOT_FOUND", "Nombre una fase del proceso."),
-    ("CHECKPOINT_NOT_FOUND", "Vuelva a una fase que tenga antes otra completa."),
+    (
+        "CHECKPOINT_NOT_FOUND",
+        "Vuelva a una fase que tenga antes otra completa, o a un punto de control de la lista.",
+    ),
+    (
+        "TOO_MANY_ERRORS",
+        "Mire con qué fallaron las últimas acciones, y formule la consulta de otro modo o dé otras herramientas al planificador.",
+    ),
+    ("STEP_LIMIT", "Divida la consulta, o iníciela con un max_steps mayor."),
+    ("TOOL_REJECTED", "El planificador decide qué se hace en su lugar."),
+    ("ROLLBACK_NOT_POSSIBLE", "Vuelva a un punto de control posterior a lo que no se puede deshacer."),
     ("CHECKPOINT_TOO_LARGE", "Haga que el resumen nombre menos claves, o más pequeñas."),
     ("OUTPUT_TOO_LARGE", "Haga que el agente devuelva las salidas grandes como blobs."),
     ("INVALID_OUTPUT", "Corrija el agente: su salida no tiene la forma declarada."),

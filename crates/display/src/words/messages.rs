@@ -258,6 +258,70 @@ const PATTERNS: &[(&str, &str)] = &[
         "la fase \"{0}\" está bloqueada: {1}; fallaron {2} elementos",
     ),
     ("the phase \"{0}\" is blocked: {1}", "la fase \"{0}\" está bloqueada: {1}"),
+    (
+        "Revision {0} of the plan has {1} steps. Is it to be worked on?",
+        "La revisión {0} del plan tiene {1} pasos. ¿Se trabaja con ella?",
+    ),
+    ("Is {0} to be called with {1}?", "¿Se llama a {0} con {1}?"),
+    ("{0}. Is the query done?", "{0}. ¿Está hecha la consulta?"),
+    ("{0}. Is the action to be done?", "{0}. ¿Se hace la acción?"),
+    ("{0}. Is the plan to be worked on?", "{0}. ¿Se sigue con el plan?"),
+    ("{0}. Is it to be asked again?", "{0}. ¿Se le consulta otra vez?"),
+    ("{0}. Is it to be worked on?", "{0}. ¿Se sigue con él?"),
+    (
+        "the planner says that the plan is done, and {0} steps of it are not",
+        "el planificador dice que el plan está hecho, y faltan {0} pasos",
+    ),
+    (
+        "by the planner's own words the action keeps to the plan by {0}, and {1} is needed",
+        "según el planificador la acción se ajusta al plan en {0}, y hace falta {1}",
+    ),
+    (
+        "{0} of the results miss what was expected, and {1} is allowed",
+        "{0} de los resultados no son los esperados, y se permite {1}",
+    ),
+    ("the planner has failed: {0}", "el planificador ha fallado: {0}"),
+    ("the plan was made anew {0} times", "el plan se rehízo {0} veces"),
+    ("the plan was made anew", "el plan se rehízo"),
+    ("before step {0}, as the plan says", "antes del paso {0}, como dice el plan"),
+    ("made by a person", "hecho por una persona"),
+    ("the call was cancelled", "la llamada se canceló"),
+    ("{0} actions in a row have failed: {1}", "{0} acciones seguidas han fallado: {1}"),
+    (
+        "the run has done {0} actions, and may do no more",
+        "la ejecución ha hecho {0} acciones, y no puede hacer más",
+    ),
+    ("a person has rejected the call of {0}", "una persona rechazó la llamada a {0}"),
+    ("there is no checkpoint \"{0}\"; there are: {1}", "no existe el punto de control \"{0}\"; hay: {1}"),
+    (
+        "the run does not go back to checkpoint \"{0}\": {1} was called since then, and what it did cannot be undone",
+        "la ejecución no vuelve al punto de control \"{0}\": desde entonces se llamó a {1}, y lo que hizo no se puede deshacer",
+    ),
+    (
+        "{0} was called since then, and what it did cannot be undone",
+        "desde entonces se llamó a {0}, y lo que hizo no se puede deshacer",
+    ),
+    (
+        "a tool is a run that is at work: wait until it has ended",
+        "una herramienta es una ejecución en curso: espera a que termine",
+    ),
+    (
+        "only runs in an execution mode have checkpoints of their own",
+        "solo las ejecuciones con un modo tienen puntos de control propios",
+    ),
+    (
+        "the run waits for its turn, and there is nothing to go back to",
+        "la ejecución espera su turno, y no hay nada a lo que volver",
+    ),
+    (
+        "\"{0}\" is a call of an execution: its planner decides what is done again",
+        "\"{0}\" es una llamada de una ejecución: su planificador decide qué se repite",
+    ),
+    ("the planner has ended without an answer", "el planificador terminó sin responder"),
+    (
+        "the answer \"edit\" has the changed plan as its value",
+        "la respuesta \"edit\" lleva como valor el plan cambiado",
+    ),
     ("The phase \"{0}\" is blocked. What is to be done?", "La fase \"{0}\" está bloqueada. ¿Qué hacer?"),
     ("the output breaks its schema: {0}", "la salida incumple su esquema: {0}"),
     (

@@ -6,6 +6,15 @@
 /// Things that rules are about, as values of the patterns below.
 pub(super) const NAMES: &[(&str, &str)] = &[
     ("the plan's name", "el nombre del plan"),
+    ("the planner", "el planificador"),
+    ("a plan", "un plan"),
+    ("an answer by the contract of the prompt", "una respuesta según el contrato de la consulta"),
+    ("at least 1 step", "al menos un paso"),
+    ("an id that no other step has", "un id que no tenga otro paso"),
+    ("the id of another step of the plan", "el id de otro paso del plan"),
+    ("steps that can be done one after the other", "pasos que se puedan hacer uno tras otro"),
+    ("a circle", "un círculo"),
+    ("a step that has not succeeded yet", "un paso que aún no haya tenido éxito"),
     ("the pipeline's name", "el nombre del proceso"),
     ("the check", "la comprobación"),
     ("the command's name", "el nombre del comando"),
@@ -78,6 +87,35 @@ pub(super) const NAMES: &[(&str, &str)] = &[
 
 /// Patterns in English and in Spanish; the first one that fits counts.
 pub(super) const PATTERNS: &[(&str, &str)] = &[
+    ("the level is from 0 to 1", "el nivel va de 0 a 1"),
+    ("a run has 1 to {0} actions", "una ejecución tiene de 1 a {0} acciones"),
+    ("the query is missing or blank", "la consulta falta o está en blanco"),
+    (
+        "the name of a tool has 1 to {0} letters, digits, `.`, `_` or `-`",
+        "el nombre de una herramienta tiene de 1 a {0} letras, dígitos, `.`, `_` o `-`",
+    ),
+    ("the name of a file has 1 to {0} bytes", "el nombre de un archivo tiene de 1 a {0} bytes"),
+    ("with these tools there is no contract: {0}", "con estas herramientas no hay contrato: {0}"),
+    (
+        "no agent of kind planner is known; connect one, or declare `[[planners]]` in capataz.toml",
+        "no se conoce ningún agente de clase planner; conecta uno, o declara `[[planners]]` en capataz.toml",
+    ),
+    ("there are several planners; name one of {0}", "hay varios planificadores; nombra uno de {0}"),
+    ("`{0}` is no planner: it is of kind {1}", "`{0}` no es un planificador: es de clase {1}"),
+    (
+        "{0} tools are known, and a run has at most {1}; name those that it may use",
+        "se conocen {0} herramientas, y una ejecución tiene como máximo {1}; nombra las que puede usar",
+    ),
+    (
+        "no agent of kind tool is known; declare one, or name a tool that is built in: {0}",
+        "no se conoce ningún agente de clase tool; declara uno, o nombra una herramienta incluida: {0}",
+    ),
+    ("`{0}` is no tool: it is of kind {1}", "`{0}` no es una herramienta: es de clase {1}"),
+    ("one of simple, planner and supervised is chosen", "se elige uno de simple, planner y supervised"),
+    (
+        "a reason has 1 to {0} bytes, and is not blank",
+        "un motivo tiene de 1 a {0} bytes, y no está en blanco",
+    ),
     // Plans (crates/contracts/src/validate/plan.rs, references.rs, request.rs).
     ("a plan has at least one wave", "un plan tiene al menos una ola"),
     ("a wave has at least one task", "una ola tiene al menos una tarea"),

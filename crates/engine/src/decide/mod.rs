@@ -129,6 +129,10 @@ pub(crate) fn not_a_session(command: &Command) -> Refusal {
                 "only pipelines are rolled back to a phase; tasks of plans are taken back one by one";
             return refuse_with(codes::CHECKPOINT_NOT_FOUND, message);
         }
+        Command::Checkpoint { .. } | Command::RollBackTo { .. } => {
+            let message = "only runs in an execution mode have checkpoints of their own";
+            return refuse_with(codes::CHECKPOINT_NOT_FOUND, message);
+        }
     };
     refuse_with(codes::SESSION_NOT_INTERACTIVE, message)
 }
@@ -174,6 +178,12 @@ fn dispatch(turn: &mut Turn<'_>, input: Input) -> Result<(), Refusal> {
         Input::Propose { action, request_id } => machine::command(turn, Command::Propose(action), request_id),
         Input::RollbackPipeline { phase, request_id } => {
             machine::command(turn, Command::RollBack { phase }, request_id)
+        }
+        Input::Checkpoint { reason, request_id } => {
+            machine::command(turn, Command::Checkpoint { reason }, request_id)
+        }
+        Input::RollbackExecution { checkpoint, request_id } => {
+            machine::command(turn, Command::RollBackTo { checkpoint }, request_id)
         }
         Input::CloseBrowser { request_id } => machine::command(turn, Command::CloseBrowser, request_id),
     }

@@ -23,13 +23,13 @@ pub(super) fn resume(turn: &mut Turn<'_>, request_id: String) -> Result<(), Refu
     }
     turn.refuse_finished()?;
     turn.emit_request(Body::RunResumed(v1::RunResumed { request_id }));
-    let settled = turn.state.settled;
     release(turn)?;
     if turn.state.may_lease() {
         browser::take_back(turn)?;
     }
-    // A child that cannot be has failed its task, and what waited for a browser that is not there is taken back.
-    if turn.state.settled > settled { advance::advance(turn) } else { Ok(()) }
+    // A child that cannot be has failed its task, what waited for a browser that is not there is taken back, and an execution
+    // goes on only now.
+    advance::advance(turn)
 }
 
 /// Lets queued tasks be leased again, and begins those that are runs, if nothing else holds the run. Whoever calls this

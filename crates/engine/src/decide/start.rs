@@ -13,6 +13,7 @@ use super::turn::{Turn, encode};
 use super::{Decision, Refusal, advance};
 use crate::fold::EVENT_FORMAT;
 use crate::fold::state::{RunState, Wall};
+use crate::machine::mode;
 use crate::snapshot::as_bytes;
 
 /// What a run is to do.
@@ -26,6 +27,8 @@ pub enum Work {
     Script(#[serde(with = "as_bytes::one")] Box<v1::Script>),
     /// Validated and materialised ([`materialise_pipeline`](crate::materialise_pipeline)).
     Pipeline(#[serde(with = "as_bytes::one")] v1::Pipeline),
+    /// Validated and materialised ([`materialise_mode`](crate::materialise_mode)), with its run's id filled in.
+    Mode(#[serde(with = "as_bytes::one")] v1::ModeRun),
     /// Another run, as it was.
     Fork(Box<Fork>),
 }
@@ -78,6 +81,7 @@ impl Work {
             Self::Ask(ask) => ask.encoded_len(),
             Self::Script(script) => script.encoded_len(),
             Self::Pipeline(pipeline) => pipeline.encoded_len(),
+            Self::Mode(run) => run.encoded_len(),
             Self::Fork(fork) => usize::try_from(fork.state.bytes()).unwrap_or(usize::MAX),
         }
     }
@@ -92,6 +96,7 @@ impl Work {
                 }
             }
             Self::Script(script) => run_id.clone_into(&mut script.run_id),
+            Self::Mode(run) => run_id.clone_into(&mut run.run_id),
             Self::Fork(fork) => run_id.clone_into(&mut fork.run_id),
         }
     }
@@ -113,6 +118,12 @@ impl Work {
             Self::Pipeline(pipeline) => {
                 needs.agents.extend(pipeline.phases.iter().map(|phase| phase.agent.clone()));
                 needs.add_blob(pipeline.input.as_ref());
+            }
+            Self::Mode(run) => {
+                needs.session.clone_from(&run.session);
+                needs.agents.insert(run.planner.clone());
+                let served = run.tools.iter().filter(|tool| mode::built_in_tool(&tool.name).is_none());
+                needs.agents.extend(served.map(|tool| tool.name.clone()));
             }
         }
         needs
@@ -201,6 +212,7 @@ pub fn start(seed: u64, request: StartRun, now: Wall) -> Result<(RunState, Decis
         Work::Ask(ask) => (v1::RunKind::Ask, Accepted::Ask(ask)),
         Work::Script(script) => (v1::RunKind::Script, Accepted::Script(*script)),
         Work::Pipeline(pipeline) => (v1::RunKind::Pipeline, Accepted::Pipeline(pipeline)),
+        Work::Mode(run) => (v1::RunKind::Mode, Accepted::Mode(run)),
         Work::Fork(fork) => return fork::start(seed, *fork, request.labels, now),
     };
     let accepted = v1::Event {

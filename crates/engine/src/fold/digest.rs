@@ -31,6 +31,14 @@ pub(crate) fn rollback_pipeline(requested: &str) -> String {
     format!("rollback to {requested:?}")
 }
 
+pub(crate) fn checkpoint(reason: &str) -> String {
+    format!("checkpoint {reason:?}")
+}
+
+pub(crate) fn rollback_execution(checkpoint_id: &str) -> String {
+    format!("rollback to checkpoint {checkpoint_id:?}")
+}
+
 pub(crate) fn resolve(question_id: &str, answer: &str, value: Option<&v1::Payload>) -> String {
     match value {
         None => format!("resolve {question_id} {answer}"),

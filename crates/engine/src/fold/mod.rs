@@ -297,6 +297,7 @@ impl RunState {
             Body::SessionOpened(_)
             | Body::SessionTurn(_)
             | Body::SessionTransitionAccepted(_)
+            | Body::SessionModeChosen(_)
             | Body::SessionStateWritten(_) => {
                 return None;
             }
@@ -318,9 +319,21 @@ impl RunState {
             | Body::PhaseCompleted(_)
             | Body::PhaseBlocked(_)
             | Body::PhaseChanged(_)
-            | Body::PipelineRolledBack(_)) => {
+            | Body::PipelineRolledBack(_)
+            | Body::ModeBegun(_)
+            | Body::PlannerAsked(_)
+            | Body::PlannerAnswered(_)
+            | Body::PlanEdited(_)
+            | Body::PlanApproved(_)
+            | Body::ToolApproved(_)
+            | Body::ToolCalled(_)
+            | Body::ToolObserved(_)
+            | Body::EscalationAnswered(_)
+            | Body::ModeCheckpointed(_)
+            | Body::ModeRolledBack(_)
+            | Body::ModeCompleted(_)) => {
                 let before = self.machine.changing_bytes();
-                let applied = self.machine.apply(body, at)?;
+                let applied = self.machine.apply(body, at, self.seq)?;
                 self.bytes.replace(before, self.machine.changing_bytes());
                 self.bytes.replace(applied.removed_bytes, applied.added_bytes);
                 self.applied(applied, at)?;

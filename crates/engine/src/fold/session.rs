@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::state::{CorruptLog, Wall};
 use super::{bytes, upcast};
-use crate::snapshot::{SnapshotError, as_bytes};
+use crate::snapshot::{SnapshotError, as_bytes, number};
 
 /// Messages that a session keeps (seed 001).
 pub const HISTORY: usize = 20;
@@ -48,6 +48,9 @@ pub struct SessionState {
     pub(crate) backup: Vec<u8>,
     /// Where the plan at work stands, of the state of work.
     pub(crate) flow: Option<Flow>,
+    /// The mode of runs that name none; unspecified where the user has chosen none.
+    #[serde(with = "number")]
+    pub(crate) chosen_mode: v1::ExecutionMode,
 }
 
 /// Where the plan that is at work in a session stands, as the state of work says it.
@@ -78,6 +81,7 @@ impl SessionState {
             work: Vec::new(),
             backup: Vec::new(),
             flow: None,
+            chosen_mode: v1::ExecutionMode::Unspecified,
         }
     }
 
@@ -147,6 +151,7 @@ impl SessionState {
             }
             Some(Body::SessionTransitionAccepted(accepted)) => self.accepted(accepted, at, seq),
             Some(Body::SessionStateWritten(written)) => self.written(&written),
+            Some(Body::SessionModeChosen(chosen)) => self.chosen_mode = chosen.mode(),
             _ => return Err(CorruptLog { seq, detail: "it is not an event of a session" }),
         }
         self.seq = seq;

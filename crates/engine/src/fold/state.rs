@@ -207,7 +207,7 @@ impl AskedQuestion {
     pub(crate) fn subject(&self) -> Option<&v1::TaskSubject> {
         match self.question.about.as_ref()?.about.as_ref()? {
             v1::question_subject::About::Task(subject) => Some(subject),
-            v1::question_subject::About::Phase(_) => None,
+            v1::question_subject::About::Phase(_) | v1::question_subject::About::Revision(_) => None,
         }
     }
 }

@@ -8,6 +8,8 @@
 //! fold and calls no rule.
 
 pub(crate) mod ask;
+mod correction;
+pub(crate) mod mode;
 pub(crate) mod pipeline;
 pub(crate) mod plan;
 pub(crate) mod script;
@@ -17,13 +19,14 @@ use capataz_policy::aggregation::ResultStatus;
 use capataz_policy::lifecycle::{self, TaskState};
 use capataz_policy::session::Progress;
 
-use crate::decide::{Ending, Refusal, judge};
+use crate::decide::{Ending, Refusal};
 use crate::fold::state::{Moment, RunState, Timestamp};
 use crate::input::{Answer, QueryAnswer, TaskRef};
 use crate::plan::Plan;
 use crate::query::{Query, QueryId};
 
 use ask::state::AskState;
+use mode::state::ModeState;
 use pipeline::state::PipelineState;
 use plan::state::PlanState;
 use script::state::ScriptState;
@@ -35,7 +38,11 @@ pub(crate) enum Machine {
     Ask(Box<AskState>),
     Script(Box<ScriptState>),
     Pipeline(Box<PipelineState>),
+    Mode(Box<ModeState>),
 }
+
+/// What people call an execution.
+pub(crate) const MODE_NAME: &str = "mode";
 
 /// What comes next in a run, in the words that the activity machine understands.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,6 +127,14 @@ pub(crate) enum Command {
     RollBack {
         phase: String,
     },
+    /// Make a place to which an execution can go back.
+    Checkpoint {
+        reason: String,
+    },
+    /// Go back to a checkpoint of an execution.
+    RollBackTo {
+        checkpoint: String,
+    },
 }
 
 /// The one interface of all kinds. Every answer is bounded, and none of them changes the state.
@@ -139,6 +154,11 @@ pub(crate) trait Kind {
         Vec::new()
     }
 
+    /// The schema of a task's output that its worker is told: it does not follow from the task.
+    fn contract_of(&self, _: TaskRef) -> Option<&str> {
+        None
+    }
+
     /// What its kind wants to be checked of the output of a task beside schemas; `None` where outputs are neither corrected nor
     /// changed.
     fn checks_of(&self, _: TaskRef) -> Option<Vec<v1::OutputCheck>> {
@@ -153,11 +173,7 @@ pub(crate) trait Kind {
         violations: Vec<v1::SchemaViolation>,
         _corrected: Option<v1::Payload>,
     ) -> Verdict {
-        let error = judge::broken(&violations);
-        match judge::is_unjudged(&violations) {
-            true => judge::unjudged(error, run.plan.task(task).is_some_and(|declared| declared.at_most_once)),
-            false => Verdict::attempt_failed(error),
-        }
+        correction::failed(run, task, &violations)
     }
 
     /// The meaning of an answer by which the holder of the task's lease says that the work has failed.
@@ -263,6 +279,11 @@ pub(crate) trait Kind {
         Vec::new()
     }
 
+    /// Where an execution stands, with what its last action has given where that is wanted.
+    fn execution(&self, _: &RunState, _output: bool) -> Option<v1::ExecutionState> {
+        None
+    }
+
     /// The steps that follow when the machine's own deadline has passed.
     fn overdue(&self) -> Vec<Step>;
 
@@ -340,6 +361,10 @@ impl Machine {
                 let plan = Plan::undeclared(pipeline.name.clone());
                 (Self::Pipeline(Box::new(PipelineState::new(pipeline))), plan)
             }
+            run_accepted::Work::Mode(run) => {
+                let plan = Plan::undeclared(MODE_NAME.to_owned());
+                (Self::Mode(Box::new(ModeState::new(run))), plan)
+            }
         })
     }
 
@@ -349,16 +374,19 @@ impl Machine {
             Self::Ask(ask) => &**ask,
             Self::Script(script) => &**script,
             Self::Pipeline(pipeline) => &**pipeline,
+            Self::Mode(mode) => &**mode,
         }
     }
 
     /// Folds an event that only one kind has. `None` where it does not fit the run.
-    pub(crate) fn apply(&mut self, body: Body, at: Moment) -> Option<Applied> {
+    /// `seq` is the number of the event.
+    pub(crate) fn apply(&mut self, body: Body, at: Moment, seq: u64) -> Option<Applied> {
         match self {
             Self::Plan(plan) => plan.apply(body),
             Self::Ask(ask) => ask.apply(body, at),
             Self::Script(script) => script.apply(body, at),
             Self::Pipeline(pipeline) => pipeline.apply(body, at),
+            Self::Mode(mode) => mode.apply(body, at, seq),
         }
     }
 
@@ -369,6 +397,7 @@ impl Machine {
             Self::Ask(ask) => ask.leave_session(),
             Self::Script(script) => script.rename_run(of, own),
             Self::Pipeline(pipeline) => pipeline.work_on(input),
+            Self::Mode(mode) => mode.leave_session(own),
         }
     }
 
@@ -379,6 +408,7 @@ impl Machine {
             Self::Ask(ask) => ask.bytes(),
             Self::Script(script) => script.bytes(),
             Self::Pipeline(pipeline) => pipeline.bytes(),
+            Self::Mode(mode) => mode.bytes(),
         }
     }
 
@@ -389,13 +419,14 @@ impl Machine {
             Self::Ask(ask) => ask.bytes(),
             Self::Script(script) => script.changing_bytes(),
             Self::Pipeline(pipeline) => pipeline.changing_bytes(),
+            Self::Mode(mode) => mode.changing_bytes(),
         }
     }
 
     /// When the machine's own time is over, while no activity is in work.
     pub(crate) fn due_at(&self) -> Option<Timestamp> {
         match self {
-            Self::Plan(_) | Self::Ask(_) | Self::Pipeline(_) => None,
+            Self::Plan(_) | Self::Ask(_) | Self::Pipeline(_) | Self::Mode(_) => None,
             Self::Script(script) => script.idle_at,
         }
     }
@@ -403,7 +434,7 @@ impl Machine {
     /// After how long of waiting for a person what the run has in memory elsewhere is put away. Milliseconds.
     pub(crate) fn keep_after(&self) -> Option<i64> {
         match self {
-            Self::Plan(_) | Self::Ask(_) | Self::Pipeline(_) => None,
+            Self::Plan(_) | Self::Ask(_) | Self::Pipeline(_) | Self::Mode(_) => None,
             Self::Script(script) => script.keep_after(),
         }
     }
@@ -471,6 +502,12 @@ impl RunState {
         self.rules().checkpoints(run_id)
     }
 
+    /// Where an execution stands, with what its last action has given where that is wanted; nothing of other kinds.
+    #[must_use]
+    pub fn execution(&self, output: bool) -> Option<v1::ExecutionState> {
+        self.rules().execution(self, output)
+    }
+
     /// Blobs that a worker's answer names, in its payload or beside it.
     #[must_use]
     pub fn blobs_of(&self, output: &v1::Payload) -> Vec<v1::BlobRef> {
@@ -503,7 +540,7 @@ impl RunState {
     pub fn ask_query(&self) -> Option<(&v1::Ask, &v1::SessionContext)> {
         match &self.machine {
             Machine::Ask(ask) => Some((&ask.ask, &ask.context)),
-            Machine::Plan(_) | Machine::Script(_) | Machine::Pipeline(_) => None,
+            Machine::Plan(_) | Machine::Script(_) | Machine::Pipeline(_) | Machine::Mode(_) => None,
         }
     }
 }

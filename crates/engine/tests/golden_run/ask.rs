@@ -148,6 +148,7 @@ fn context() -> v1::SessionContext {
             at_ms: START - 10 * SECOND,
             automatic: false,
         }],
+        chosen_mode: 0,
         preferences_json: None,
     }
 }

@@ -4,6 +4,7 @@
 //! replaced by a newer one.
 
 mod ask;
+mod mode;
 mod pipeline;
 mod plan;
 mod script;
@@ -57,7 +58,9 @@ pub const STORIES: &[(&str, Story)] = &[
     ("session", session::log),
     ("session-of-any-json", session::log_of_any_json),
     ("session-of-plans", session::log_of_plans),
+    ("session-of-modes", session::log_of_modes),
     ("pipeline", pipeline::log),
+    ("mode", mode::log),
     ("script", script::log),
     ("script-halted", script::log_of_a_halted_one),
     ("script-lost", script::log_of_a_lost_one),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use capataz_contracts::v1;
-use capataz_engine::session::{SessionState, import, record};
+use capataz_engine::session::{SessionState, choose_mode, import, record};
 use capataz_engine::{Input, Report, TaskRef, Wall, Work};
 use serde_json::json;
 
@@ -199,4 +199,26 @@ pub fn log_of_plans(_seed: u64, before: &Log, decisions: usize) -> Log {
     session.now = run.now;
     session.imports(&json!({ "version": "1.1.0", "updated_at": "2023-11-14T23:00:00Z" }));
     session.log
+}
+
+/// A session that has one mode after the other.
+pub fn log_of_modes(_seed: u64, before: &Log, decisions: usize) -> Log {
+    let log = Log::default();
+    let mut session = Session { state: None, now: START, log, before, decisions };
+    session.chooses(v1::ExecutionMode::Supervised);
+    session.chooses(v1::ExecutionMode::Planner);
+    session.log
+}
+
+impl Session<'_> {
+    #[track_caller]
+    fn chooses(&mut self, mode: v1::ExecutionMode) {
+        self.now += SECOND;
+        if !self.goes_on_as_before() {
+            let chosen = choose_mode(&mut self.state, "shop", mode, Wall(self.now));
+            let decision = chosen.and_then(|chosen| chosen.decision);
+            self.log.add(&decision.expect("it is another mode").events);
+            self.is_seen();
+        }
+    }
 }

@@ -196,6 +196,15 @@ fn effect_in_words(effect: &Effect) -> String {
             let outputs: Vec<Value> = asked.outputs.iter().map(payload).collect();
             format!("summarize {:?} of {outputs:?} ({})", asked.keys, query.0)
         }
+        Effect::Query { query, asked: Query::Prompt(asked) } => {
+            let results: Vec<(&String, Value)> =
+                asked.results.iter().map(|(place, output)| (place, payload(output))).collect();
+            format!("prompt {} with {results:?}, {:?} ({})", asked.prompt, asked.recall, query.0)
+        }
+        Effect::Query { query, asked: Query::Observe(seen) } => {
+            let output = seen.output.as_ref().map(payload);
+            format!("look at {output:?} of {}, expected {:?} ({})", seen.tool, seen.expected, query.0)
+        }
         Effect::Child { task } => format!("hear of the run of {task}"),
         Effect::Finish => "finish".to_owned(),
         other => panic!("{other:?} is never outstanding"),

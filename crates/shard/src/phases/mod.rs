@@ -3,6 +3,7 @@
 
 mod compose;
 mod correct;
+mod mode;
 mod summarize;
 #[cfg(test)]
 mod tests;
@@ -14,7 +15,7 @@ use capataz_contracts::json;
 use capataz_contracts::json::JSON_MEDIA_TYPE;
 use capataz_contracts::v1::{self, OutputCheck, SchemaViolation, payload::Data};
 use capataz_contracts::validate::{INLINE_MAX, PIPELINE_INPUT_MAX};
-use capataz_engine::{Computed, Judgement, Query, Rule, UNJUDGED, Verdict};
+use capataz_engine::{Computed, Judgement, Query, Rule, UNJUDGED, Verdict, Wanted};
 use capataz_judge::{JUDGED_MAX, Schema};
 use capataz_policy::codes;
 use capataz_policy::surfaces;
@@ -29,7 +30,9 @@ const READ_MAX: usize = 16 * 1024 * 1024;
 /// The most values, the inner ones included, of all that one query reads.
 const VALUES_MAX: usize = 1_000_000;
 
-/// Contents of payloads that are not inline.
+pub use mode::Entry;
+
+/// Contents of payloads that are not inline, and what else only the store and the shell know.
 pub trait Contents {
     /// The contents of a blob of at most so many bytes.
     ///
@@ -42,6 +45,20 @@ pub trait Contents {
     /// # Errors
     /// [`Unread::Unavailable`].
     fn keep(&self, contents: &[u8]) -> Result<v1::BlobRef, Unread>;
+
+    /// The entries of a session's memory that may be told, in their order.
+    ///
+    /// # Errors
+    /// [`Unread::Unavailable`].
+    fn recall(&self, _: &Wanted) -> Result<Vec<Entry>, Unread> {
+        Ok(Vec::new())
+    }
+
+    /// The tokens of a text, as models count them.
+    fn tokens(&self, text: &str) -> u32;
+
+    /// Microseconds since some moment, by a clock that only goes forward; for measuring.
+    fn now(&self) -> u64;
 
     /// A schema that can judge; the same ones are asked for again and again.
     ///
@@ -88,6 +105,10 @@ pub fn compute(query: &Query, contents: &dyn Contents) -> Result<Option<Computed
     let computed = match query {
         Query::Compose(composition) => compose::inputs(composition, contents).map(Computed::Inputs),
         Query::Summarize(summing) => summarize::summary(summing, contents).map(Computed::Summary),
+        Query::Prompt(prompting) => {
+            mode::prompt(prompting, contents).map(|(prompt, recalled)| Computed::Prompt { prompt, recalled })
+        }
+        Query::Observe(seen) => mode::observe(seen, contents).map(Computed::Observed),
         Query::Route { .. } | Query::Judge(_) => return Ok(None),
     };
     match computed {

@@ -12,6 +12,7 @@ use capataz_store::RunId;
 use super::ask::AskModel;
 use super::deadline::DeadlineModel;
 use super::family::ChildModel;
+use super::mode::ModeModel;
 use super::pipeline::PipelineModel;
 use super::script::{Kind, ScriptModel};
 use crate::invariant::{Invariant, Violation};
@@ -191,6 +192,7 @@ impl RunModel {
             Some(Work::Pipeline(pipeline)) => {
                 (Kind::Pipeline(Box::new(PipelineModel::new(pipeline))), v1::Plan::default())
             }
+            Some(Work::Mode(run)) => (Kind::Mode(Box::new(ModeModel::new(run))), v1::Plan::default()),
             None => return Invariant::GaplessSeq.broken(format!("run {run} begins without work")),
         };
         let mut held_sessions = accepted.lineage.map_or_else(Vec::new, |lineage| lineage.sessions);
@@ -377,6 +379,7 @@ impl RunModel {
             Body::SessionOpened(_)
             | Body::SessionTurn(_)
             | Body::SessionTransitionAccepted(_)
+            | Body::SessionModeChosen(_)
             | Body::SessionStateWritten(_) => {
                 Invariant::SessionTurns.broken(self.at("a session's event in a run"))
             }
@@ -395,6 +398,7 @@ impl RunModel {
             Body::PhaseBlocked(event) => self.phase_blocked(&event),
             Body::PhaseChanged(event) => self.phase_changed(event),
             Body::PipelineRolledBack(event) => self.pipeline_rolled_back(event),
+            body => self.execution(body),
         }
     }
 
@@ -417,7 +421,7 @@ impl RunModel {
             && self.waves.last().is_none_or(|before| before.finished == Some(true));
         let planned = match self.kind {
             Kind::Plan { has_turn } => has_turn || self.plan.session.is_none(),
-            Kind::Ask(_) | Kind::Script(_) | Kind::Pipeline(_) => false,
+            Kind::Ask(_) | Kind::Script(_) | Kind::Pipeline(_) | Kind::Mode(_) => false,
         };
         Invariant::WavesInOrder.check(in_order && planned, || self.at(format!("wave {wave} begins")))?;
         self.begin_wave();

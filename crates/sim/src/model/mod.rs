@@ -13,6 +13,7 @@ pub mod frames;
 mod keys;
 mod lifecycle;
 pub mod log;
+pub mod mode;
 mod page;
 pub mod pipeline;
 mod policy;

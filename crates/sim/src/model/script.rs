@@ -6,6 +6,7 @@ use capataz_contracts::v1::{self, AfterFailure, BrowserActivity};
 
 use super::ask::AskModel;
 use super::log::{RunModel, Step, WaveModel, place};
+use super::mode::ModeModel;
 use super::page::{changes, once_only};
 use super::pipeline::PipelineModel;
 use crate::invariant::{Invariant, Violation};
@@ -27,6 +28,7 @@ pub enum Kind {
     Ask(Box<AskModel>),
     Script(Box<ScriptModel>),
     Pipeline(Box<PipelineModel>),
+    Mode(Box<ModeModel>),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -529,7 +531,7 @@ impl RunModel {
         match &self.kind {
             Kind::Ask(ask) => ask.ask.session.as_deref(),
             Kind::Plan { .. } => self.plan.session.as_deref(),
-            Kind::Script(_) | Kind::Pipeline(_) => None,
+            Kind::Script(_) | Kind::Pipeline(_) | Kind::Mode(_) => None,
         }
     }
 

@@ -145,7 +145,11 @@ impl Ledger {
             | Body::PhaseStarted(_)
             | Body::PhaseBlocked(_)
             | Body::PhaseCompleted(_)
-            | Body::PipelineRolledBack(_) => self.routing = false,
+            | Body::PipelineRolledBack(_)
+            | Body::PlannerAsked(_)
+            | Body::ToolObserved(_)
+            | Body::ModeCheckpointed(_)
+            | Body::ModeRolledBack(_) => self.routing = false,
             Body::WaveStarted(_) => self.stopping = false,
             Body::TaskLeased(leased) => {
                 let task = TaskRef { wave: leased.wave, task: leased.task };

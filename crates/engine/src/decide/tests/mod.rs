@@ -13,6 +13,7 @@ mod judged;
 mod largest;
 mod leases;
 mod ledger;
+mod modes;
 mod pipelines;
 mod properties;
 mod questions;
@@ -146,6 +147,19 @@ fn kind(event: &v1::Event) -> &'static str {
         Body::PhaseBlocked(_) => "phase_blocked",
         Body::PhaseChanged(_) => "phase_changed",
         Body::PipelineRolledBack(_) => "pipeline_rolled_back",
+        Body::ModeBegun(_) => "mode_begun",
+        Body::PlannerAsked(_) => "planner_asked",
+        Body::PlannerAnswered(_) => "planner_answered",
+        Body::PlanEdited(_) => "plan_edited",
+        Body::PlanApproved(_) => "plan_approved",
+        Body::ToolApproved(_) => "tool_approved",
+        Body::ToolCalled(_) => "tool_called",
+        Body::ToolObserved(_) => "tool_observed",
+        Body::EscalationAnswered(_) => "escalation_answered",
+        Body::ModeCheckpointed(_) => "mode_checkpointed",
+        Body::ModeRolledBack(_) => "mode_rolled_back",
+        Body::ModeCompleted(_) => "mode_completed",
+        Body::SessionModeChosen(_) => "session_mode_chosen",
     }
 }
 

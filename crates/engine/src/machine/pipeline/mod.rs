@@ -10,15 +10,14 @@ use std::collections::BTreeMap;
 use capataz_contracts::json::JSON_MEDIA_TYPE;
 use capataz_contracts::reference::{self, Grammar};
 use capataz_contracts::v1::{self, CheckpointStatus, event::Body, payload::Data, run_result};
-use capataz_contracts::validate::INLINE_MAX;
 use capataz_policy::aggregation::{AggregationPolicy, ResultStatus};
 use capataz_policy::codes;
 use capataz_policy::lifecycle::{self, TaskState};
 use capataz_policy::retry;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use super::{Command, Kind, Meaning, Step, Verdict};
-use crate::decide::{Refusal, judge, not_a_session, refuse_with, schedule_to_start_error};
+use super::{Command, Kind, Meaning, Step, Verdict, correction};
+use crate::decide::{Refusal, not_a_session, refuse_with, schedule_to_start_error};
 use crate::fold::digest;
 use crate::fold::state::{Moment, RunState};
 use crate::input::{Answer, Computed, QueryAnswer, TaskRef};
@@ -247,44 +246,6 @@ fn task_name(phase: &str, item: Option<u32>, again: u32) -> String {
     name
 }
 
-/// What was given back is no JSON, so that nobody could judge it: that is a rejected output like any other.
-fn not_read(run: &RunState, task: TaskRef, error: v1::Error) -> Verdict {
-    let attempt = run.activity(task).map_or(0, |activity| activity.attempt);
-    let is_last = attempt >= run.plan.retry_of(task).max_attempts();
-    let violation = v1::SchemaViolation {
-        path: String::new(),
-        rule: "syntax".to_owned(),
-        expected: "JSON".to_owned(),
-        found: error.message.chars().take(FOUND_MAX).collect(),
-    };
-    let given = run.plan.task(task).and_then(|declared| declared.input.as_ref());
-    let input = given.filter(|_| !is_last).and_then(|given| with_correction(given, attempt, &violation));
-    let violations = vec![violation];
-    let error = judge::broken(&violations);
-    let rejected = v1::OutputRejected { wave: task.wave, task: task.task, attempt, violations, input };
-    Verdict {
-        record: vec![Body::OutputRejected(rejected)],
-        meaning: Meaning::AttemptFailed { error, output: None, may_pass: Some(true) },
-    }
-}
-
-/// An input with what was wrong, where it is small enough to be in the log.
-fn with_correction(given: &v1::Payload, attempt: u32, wrong: &v1::SchemaViolation) -> Option<v1::Payload> {
-    let Some(Data::Inline(text)) = &given.data else { return None };
-    let mut input = match serde_json::from_slice(text).ok()? {
-        Value::Object(object) => object,
-        other => Map::from_iter([("input".to_owned(), other)]),
-    };
-    let v1::SchemaViolation { path, rule, expected, found } = wrong;
-    let violation = json!({ "path": path, "rule": rule, "expected": expected, "found": found });
-    input.insert("correction".to_owned(), json!({ "attempt": attempt, "violations": [violation] }));
-    let text = Value::Object(input).to_string();
-    (text.len() <= INLINE_MAX).then(|| json_text(text))
-}
-
-/// Characters of what is told of an output that nobody could read.
-const FOUND_MAX: usize = 200;
-
 fn null() -> v1::Payload {
     json_text("null".to_owned())
 }
@@ -341,25 +302,12 @@ impl Kind for PipelineState {
         violations: Vec<v1::SchemaViolation>,
         corrected: Option<v1::Payload>,
     ) -> Verdict {
-        let error = judge::broken(&violations);
-        // Nothing is wrong with what nobody could judge.
-        if judge::is_unjudged(&violations) {
-            let is_once = run.plan.task(task).is_some_and(|declared| declared.at_most_once);
-            return judge::unjudged(error, is_once);
-        }
-        let attempt = run.activity(task).map_or(0, |activity| activity.attempt);
-        let corrected = corrected.filter(|_| attempt < run.plan.retry_of(task).max_attempts());
-        let rejected =
-            v1::OutputRejected { wave: task.wave, task: task.task, attempt, violations, input: corrected };
-        Verdict {
-            record: vec![Body::OutputRejected(rejected)],
-            meaning: Meaning::AttemptFailed { error, output: None, may_pass: Some(true) },
-        }
+        correction::judged(run, task, violations, corrected)
     }
 
     fn failed(&self, run: &RunState, task: TaskRef, error: v1::Error) -> Verdict {
         if error.code == codes::INVALID_OUTPUT.as_str() {
-            return not_read(run, task, error);
+            return correction::not_read(run, task, error);
         }
         let is_of_schema =
             [codes::VALIDATION_ERROR.as_str(), codes::PARSE_ERROR.as_str()].contains(&error.code.as_str());
@@ -447,7 +395,7 @@ impl Kind for PipelineState {
     fn digest(&self, _: &RunState, _: &str, command: &Command) -> String {
         match command {
             Command::RollBack { phase } => digest::rollback_pipeline(phase),
-            Command::Propose(_) | Command::CloseBrowser => String::new(),
+            _ => String::new(),
         }
     }
 

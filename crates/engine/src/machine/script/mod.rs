@@ -195,7 +195,7 @@ impl Kind for ScriptState {
         match command {
             Command::Propose(action) => proposal::propose(self, run, *action, request_id),
             Command::CloseBrowser => proposal::close(self, request_id),
-            command @ Command::RollBack { .. } => Err(not_a_session(&command)),
+            command => Err(not_a_session(&command)),
         }
     }
 

@@ -1,0 +1,290 @@
+//! `capataz mode …`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use capataz_contracts::json;
+use capataz_contracts::v1::{self, payload::Data};
+use capataz_contracts::validate::WORKSPACE_MAX;
+use capataz_display::error;
+use capataz_display::mode as display;
+use capataz_display::words::{Language, fill, words};
+
+use super::{Daemon, Outcome, fetch, run, steer};
+use crate::args::{Global, ModeCommand, ModeRunArgs, RunsCommand};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+
+const APPROVE: &str = "approve";
+const EDIT: &str = "edit";
+/// Folders that nobody means by a workspace.
+const LEFT_OUT: &[&str] = &[".git", "target", "node_modules", ".venv", "__pycache__"];
+
+pub async fn mode(command: ModeCommand, global: &Global, out: &mut Output) -> Outcome {
+    if matches!(command, ModeCommand::List) {
+        list(out);
+        return Ok(Exit::Ok);
+    }
+    let daemon = Daemon::connect(global).await?;
+    match command {
+        ModeCommand::Pause { run, mutation } => {
+            steer::steer(&daemon, RunsCommand::Pause { run, mutation }, out).await
+        }
+        ModeCommand::Resume { run, mutation } => {
+            steer::steer(&daemon, RunsCommand::Resume { run, mutation }, out).await
+        }
+        ModeCommand::Run(args) => start(&daemon, args, out).await,
+        ModeCommand::Set { mode, session } => {
+            let mode = v1::ExecutionMode::from(mode);
+            let request = v1::ChooseModeRequest { session: session.clone(), mode: mode.into() };
+            let response = daemon.client.choose_mode(request).await.map_err(|error| daemon.failure(error))?;
+            let texts = &words().modes;
+            let name = display::mode_name(mode);
+            let text = match response.before() {
+                v1::ExecutionMode::Unspecified => fill(texts.chosen, &[&session, name]),
+                before => fill(texts.chosen_before, &[&session, name, display::mode_name(before)]),
+            };
+            done(&text, json::print("capataz.v1.ChooseModeResponse", &response), out)
+        }
+        ModeCommand::Show { run, at, output } => {
+            let (run_id, response) = execution(&daemon, &run, at, output).await?;
+            if out.json {
+                out.document(&json::print("capataz.v1.GetExecutionResponse", &response));
+                return Ok(Exit::Ok);
+            }
+            out.line(&display::execution(&state_of(&run_id, response)?, out.paint));
+            Ok(Exit::Ok)
+        }
+        ModeCommand::Approve { run, mutation } => {
+            let (run_id, question) = proposed(&daemon, &run).await?;
+            let request = v1::ResolveRequest {
+                run_id: run_id.clone(),
+                question_id: question.question_id,
+                answer: APPROVE.to_owned(),
+                request_id: mutation.request_id,
+                if_seq: mutation.if_seq,
+                value: None,
+                revision: Some(question.revision),
+            };
+            let response = daemon.client.resolve(request).await;
+            let response = response.map_err(|error| daemon.failure(error).about(&run_id))?;
+            let document = json::print("capataz.v1.ResolveResponse", &response);
+            done(&fill(words().modes.plan_approved, &[&run_id]), document, out)
+        }
+        ModeCommand::Edit { run, plan_file, mutation } => {
+            let (run_id, question) = proposed(&daemon, &run).await?;
+            let plan = match plan_file {
+                Some(file) => std::fs::read(&file).map_err(|error| unread(&file, &error))?,
+                None => edited(&question)?,
+            };
+            let request = v1::ResolveRequest {
+                run_id: run_id.clone(),
+                question_id: question.question_id,
+                answer: EDIT.to_owned(),
+                request_id: mutation.request_id,
+                if_seq: mutation.if_seq,
+                value: Some(v1::Payload {
+                    media_type: json::JSON_MEDIA_TYPE.to_owned(),
+                    data: Some(Data::Inline(plan.into())),
+                }),
+                revision: Some(question.revision),
+            };
+            let response = daemon.client.resolve(request).await;
+            let response = response.map_err(|error| daemon.failure(error).about(&run_id))?;
+            let document = json::print("capataz.v1.ResolveResponse", &response);
+            done(&fill(words().modes.plan_changed, &[&run_id]), document, out)
+        }
+        ModeCommand::Checkpoint { run, reason, mutation } => {
+            let run_id = fetch::run_id(&daemon, &run).await?;
+            let request = v1::CreateCheckpointRequest {
+                run_id: run_id.clone(),
+                reason,
+                request_id: mutation.request_id,
+                if_seq: mutation.if_seq,
+            };
+            let response = daemon.client.create_checkpoint(request).await;
+            let response = response.map_err(|error| daemon.failure(error).about(&run_id))?;
+            let document = json::print("capataz.v1.CreateCheckpointResponse", &response);
+            done(&fill(words().modes.made, &[&response.checkpoint_id, &run_id]), document, out)
+        }
+        ModeCommand::Checkpoints { run } => {
+            let (run_id, response) = execution(&daemon, &run, None, false).await?;
+            if out.json {
+                out.document(&json::print("capataz.v1.GetExecutionResponse", &response));
+                return Ok(Exit::Ok);
+            }
+            out.line(&display::checkpoints(&state_of(&run_id, response)?, out.paint));
+            Ok(Exit::Ok)
+        }
+        ModeCommand::Rollback { run, checkpoint, mutation } => {
+            let run_id = fetch::run_id(&daemon, &run).await?;
+            let request = v1::RollbackExecutionRequest {
+                run_id: run_id.clone(),
+                checkpoint_id: checkpoint.clone(),
+                request_id: mutation.request_id,
+                if_seq: mutation.if_seq,
+            };
+            let response = daemon.client.rollback_execution(request).await;
+            let response = response.map_err(|error| daemon.failure(error).about(&run_id))?;
+            let document = json::print("capataz.v1.RollbackExecutionResponse", &response);
+            done(&fill(words().modes.went_back, &[&run_id, &checkpoint]), document, out)
+        }
+        ModeCommand::Risk { query, tools } => {
+            let language = Language::current().tag().to_owned();
+            let request = v1::AssessRiskRequest { query, tools, language };
+            let response = daemon.client.assess_risk(request).await.map_err(|error| daemon.failure(error))?;
+            if out.json {
+                out.document(&json::print("capataz.v1.AssessRiskResponse", &response));
+            } else {
+                out.line(&display::risk(&response, out.paint));
+            }
+            Ok(Exit::Ok)
+        }
+        // It needs no daemon.
+        ModeCommand::List => Ok(Exit::Ok),
+    }
+}
+
+fn done(text: &str, document: serde_json::Value, out: &mut Output) -> Outcome {
+    match out.json {
+        true => out.document(&document),
+        false => out.line(&error::ok(text, out.paint)),
+    }
+    Ok(Exit::Ok)
+}
+
+fn list(out: &mut Output) {
+    if out.json {
+        let modes = ["simple", "planner", "supervised"];
+        out.document(&serde_json::json!({ "modes": modes }));
+    } else {
+        out.line(&display::modes(out.paint));
+    }
+}
+
+async fn start(daemon: &Daemon, args: ModeRunArgs, out: &mut Output) -> Outcome {
+    let mut tools: Vec<v1::ModeTool> = Vec::new();
+    for name in args.tools.iter().chain(&args.approve) {
+        if tools.iter().all(|tool| tool.name != *name) {
+            tools.push(v1::ModeTool { name: name.clone(), ..v1::ModeTool::default() });
+        }
+    }
+    for tool in &mut tools {
+        tool.needs_approval = args.approve.contains(&tool.name);
+    }
+    let workspace = match &args.workspace {
+        Some(folder) => files_of(folder)?,
+        None => Vec::new(),
+    };
+    let work = v1::ModeRun {
+        query: args.query,
+        mode: args.mode.map(|mode| v1::ExecutionMode::from(mode).into()),
+        session: args.session,
+        planner: args.planner.unwrap_or_default(),
+        tools,
+        workspace,
+        current_file: args.file,
+        autonomy_level: args.autonomy,
+        max_steps: args.max_steps,
+        ..v1::ModeRun::default()
+    };
+    let request = v1::StartRunRequest {
+        labels: args.labels.into_iter().collect(),
+        idempotency_key: args.key,
+        ..v1::StartRunRequest::of_mode(work)
+    };
+    let started = daemon.client.start_run(request).await.map_err(|error| daemon.failure(error))?;
+    run::follow_started(daemon, started, args.following, None, out).await
+}
+
+/// The names of the files of a folder, by name, as far as a prompt tells them.
+fn files_of(folder: &Path) -> Result<Vec<String>, Failure> {
+    let mut files = Vec::new();
+    let mut open = vec![PathBuf::new()];
+    while let Some(below) = open.pop() {
+        let at = folder.join(&below);
+        let entries = std::fs::read_dir(&at).map_err(|error| unread(&at, &error))?;
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let path = below.join(&name);
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => {
+                    if !LEFT_OUT.iter().any(|left_out| name == *left_out) {
+                        open.push(path);
+                    }
+                }
+                Ok(kind) if kind.is_file() => files.extend(path.to_str().map(str::to_owned)),
+                _ => {}
+            }
+        }
+    }
+    files.retain(|file| file.len() <= 512);
+    files.sort_unstable();
+    files.truncate(WORKSPACE_MAX);
+    Ok(files)
+}
+
+fn unread(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::invalid(format!("{}: {error}", path.display()))
+}
+
+async fn execution(
+    daemon: &Daemon,
+    run: &str,
+    at: Option<u64>,
+    output: bool,
+) -> Result<(String, v1::GetExecutionResponse), Failure> {
+    let run_id = fetch::run_id(daemon, run).await?;
+    let request =
+        v1::GetExecutionRequest { run_id: run_id.clone(), at_seq: at.unwrap_or(0), include_output: output };
+    let response = daemon.client.get_execution(request).await;
+    let response = response.map_err(|error| daemon.failure(error).about(&run_id))?;
+    Ok((run_id, response))
+}
+
+fn state_of(run_id: &str, response: v1::GetExecutionResponse) -> Result<v1::ExecutionState, Failure> {
+    response.state.ok_or_else(|| Failure::failed(fill(words().modes.no_execution, &[run_id])))
+}
+
+/// The question about a plan that waits for approval, with the plan.
+async fn proposed(daemon: &Daemon, run: &str) -> Result<(String, v1::Question), Failure> {
+    let run_id = fetch::run_id(daemon, run).await?;
+    let request =
+        v1::GetRunRequest { run_id: run_id.clone(), include_outputs: true, ..v1::GetRunRequest::default() };
+    let response = daemon.client.get_run(request).await;
+    let questions =
+        response.map_err(|error| daemon.failure(error).about(&run_id))?.run.unwrap_or_default().questions;
+    let is_open = |question: &v1::Question| {
+        question.purpose() == v1::QuestionPurpose::Plan && question.answer.is_none()
+    };
+    match questions.into_iter().find(is_open) {
+        Some(question) => Ok((run_id, question)),
+        None => Err(Failure::failed(fill(words().modes.no_plan_question, &[&run_id]))),
+    }
+}
+
+/// The proposed plan, as the user's editor leaves it.
+#[expect(clippy::disallowed_methods, reason = "the user's editor is a program that the environment names")]
+fn edited(question: &v1::Question) -> Result<Vec<u8>, Failure> {
+    let Some(Data::Inline(plan)) = question.proposed.as_ref().and_then(|proposed| proposed.data.as_ref())
+    else {
+        return Err(Failure::failed(words().modes.no_checkpoints.to_owned()));
+    };
+    let pretty = serde_json::from_slice::<serde_json::Value>(plan)
+        .ok()
+        .and_then(|plan| serde_json::to_vec_pretty(&plan).ok())
+        .unwrap_or_else(|| plan.to_vec());
+    let folder = tempfile::tempdir().map_err(|error| Failure::failed(error.to_string()))?;
+    let file = folder.path().join("plan.json");
+    std::fs::write(&file, pretty).map_err(|error| unread(&file, &error))?;
+    let named = ["VISUAL", "EDITOR"].into_iter().find_map(|name| std::env::var(name).ok());
+    let editor = named.filter(|editor| !editor.trim().is_empty()).unwrap_or_else(|| "vi".to_owned());
+    let mut words_of = editor.split_whitespace();
+    let program = words_of.next().unwrap_or("vi");
+    let ended = Command::new(program).args(words_of).arg(&file).status();
+    match ended {
+        Ok(status) if status.success() => std::fs::read(&file).map_err(|error| unread(&file, &error)),
+        _ => Err(Failure::failed(fill(words().modes.edit_failed, &[&editor]))),
+    }
+}

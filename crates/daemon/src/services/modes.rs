@@ -1,0 +1,265 @@
+//! ModeService: the choice of a mode, executions as they stand, their checkpoints; and what a start of one needs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use capataz_contracts::v1::mode_service_server::ModeService;
+use capataz_contracts::{Violation, v1, validate};
+use capataz_display::words::Language;
+use capataz_engine::{BUILT_IN_TOOLS, Input, built_in_tool, materialise_mode, mode_contracts};
+use capataz_policy::mode::risk::{ToolFacts, assess};
+use capataz_runtime::Runtime;
+use tonic::{Request, Response, Status};
+
+use super::reports::language_of;
+use super::runs::Runs;
+use super::starts::refuse;
+use crate::status;
+
+/// Agents that are asked for at a time.
+const PAGE: u32 = 500;
+/// Tools that an assessment looks for where none are named.
+const RISK_TOOLS_MAX: usize = 200;
+/// Bytes of why a user makes a checkpoint.
+const REASON_MAX: usize = 200;
+
+pub(super) struct Modes {
+    runs: Arc<Runs>,
+}
+
+impl Modes {
+    pub(super) fn new(runs: Arc<Runs>) -> Self {
+        Self { runs }
+    }
+}
+
+/// The agents that are of this kind, by their names; those with a name of their own in `named` as well, of whatever kind.
+async fn agents_of(
+    runtime: &Runtime,
+    kinds: &[v1::AgentKind],
+    named: &[&str],
+) -> Result<BTreeMap<String, v1::Agent>, Status> {
+    let mut found = BTreeMap::new();
+    let mut after = None;
+    loop {
+        let page = runtime.agents(after, PAGE).await;
+        let (agents, more) = page.map_err(|declined| status::declined(&declined))?;
+        after = agents.last().map(|agent| agent.known.agent.name.clone());
+        let agents = agents.into_iter().map(|agent| agent.known.agent);
+        let wanted =
+            |agent: &v1::Agent| kinds.contains(&agent.kind()) || named.contains(&agent.name.as_str());
+        found.extend(agents.filter(wanted).map(|agent| (agent.name.clone(), agent)));
+        if !more || after.is_none() {
+            return Ok(found);
+        }
+    }
+}
+
+/// Fills in what a start of an execution leaves to what is known now: its planner, its tools and what they declare, and every
+/// default.
+///
+/// # Errors
+/// All that is wrong with that. Names that nobody knows are found with those of every other run.
+pub(super) async fn prepare(runtime: &Runtime, run: &mut v1::ModeRun) -> Result<(), Status> {
+    let named: Vec<&str> =
+        run.tools.iter().map(|tool| tool.name.as_str()).chain([run.planner.as_str()]).collect();
+    let kinds = [v1::AgentKind::Planner, v1::AgentKind::Tool];
+    let agents = agents_of(runtime, &kinds, &named).await?;
+    let mut violations = Vec::new();
+    choose_planner(run, &agents, &mut violations);
+    choose_tools(run, &agents, &mut violations);
+    if violations.is_empty() {
+        violations.extend(materialise_mode(run).err().unwrap_or_default());
+    }
+    if violations.is_empty() {
+        for contract in mode_contracts(run) {
+            if let Some(violation) =
+                capataz_judge::Schema::compile(&contract).err().unwrap_or_default().first()
+            {
+                let message =
+                    format!("with these tools there is no contract: {}", capataz_judge::shown(violation));
+                violations.push(Violation::new("tools", "schema", message));
+                break;
+            }
+        }
+    }
+    let under: Vec<Violation> = violations.into_iter().map(|violation| violation.under("mode")).collect();
+    refuse(&under)
+}
+
+fn choose_planner(
+    run: &mut v1::ModeRun,
+    agents: &BTreeMap<String, v1::Agent>,
+    violations: &mut Vec<Violation>,
+) {
+    let planners = || agents.values().filter(|agent| agent.kind() == v1::AgentKind::Planner);
+    if run.planner.is_empty() {
+        let names: Vec<&str> = planners().map(|agent| agent.name.as_str()).collect();
+        match names.as_slice() {
+            [only] => (*only).clone_into(&mut run.planner),
+            [] => violations.push(Violation::new(
+                "planner",
+                "required",
+                "no agent of kind planner is known; connect one, or declare `[[planners]]` in capataz.toml"
+                    .to_owned(),
+            )),
+            several => violations.push(Violation::new(
+                "planner",
+                "required",
+                format!("there are several planners; name one of {}", several.join(", ")),
+            )),
+        }
+    } else if let Some(agent) =
+        agents.get(&run.planner).filter(|agent| agent.kind() != v1::AgentKind::Planner)
+    {
+        let kind = kind_name(agent.kind());
+        let message = format!("`{}` is no planner: it is of kind {kind}", agent.name);
+        violations.push(Violation::new("planner", "kind", message));
+    }
+}
+
+fn choose_tools(
+    run: &mut v1::ModeRun,
+    agents: &BTreeMap<String, v1::Agent>,
+    violations: &mut Vec<Violation>,
+) {
+    if run.tools.is_empty() {
+        let tools = agents.values().filter(|agent| agent.kind() == v1::AgentKind::Tool);
+        let names = tools.map(|agent| agent.name.as_str());
+        run.tools =
+            names.map(|name| v1::ModeTool { name: name.to_owned(), ..v1::ModeTool::default() }).collect();
+        if run.tools.len() > validate::TOOLS_MAX {
+            let message = format!(
+                "{} tools are known, and a run has at most {}; name those that it may use",
+                run.tools.len(),
+                validate::TOOLS_MAX
+            );
+            return violations.push(Violation::new("tools", "limit", message));
+        }
+        if run.tools.is_empty() {
+            let built_in = BUILT_IN_TOOLS.join(", ");
+            let message = format!(
+                "no agent of kind tool is known; declare one, or name a tool that is built in: {built_in}"
+            );
+            return violations.push(Violation::new("tools", "required", message));
+        }
+    }
+    for (place, tool) in run.tools.iter_mut().enumerate() {
+        if let Some((description, schema)) = built_in_tool(&tool.name) {
+            description.clone_into(&mut tool.description);
+            schema.clone_into(&mut tool.input_schema);
+            continue;
+        }
+        // One that nobody knows is refused with all other names.
+        let Some(agent) = agents.get(&tool.name) else { continue };
+        if agent.kind() != v1::AgentKind::Tool {
+            let kind = kind_name(agent.kind());
+            let message = format!("`{}` is no tool: it is of kind {kind}", agent.name);
+            violations.push(Violation::new(format!("tools[{place}].name"), "kind", message));
+            continue;
+        }
+        tool.description.clone_from(&agent.description);
+        tool.input_schema.clone_from(&agent.input_schema);
+        tool.undoable = agent.undoable;
+        tool.needs_approval |= agent.needs_approval;
+    }
+}
+
+fn kind_name(kind: v1::AgentKind) -> &'static str {
+    match kind {
+        v1::AgentKind::Unspecified | v1::AgentKind::Task => "task",
+        v1::AgentKind::Spec => "spec",
+        v1::AgentKind::Planner => "planner",
+        v1::AgentKind::Tool => "tool",
+    }
+}
+
+#[tonic::async_trait]
+impl ModeService for Modes {
+    async fn choose_mode(
+        &self,
+        request: Request<v1::ChooseModeRequest>,
+    ) -> Result<Response<v1::ChooseModeResponse>, Status> {
+        let v1::ChooseModeRequest { session, mode } = request.into_inner();
+        let mut violations = validate::session(&session);
+        if v1::ExecutionMode::try_from(mode).unwrap_or_default() == v1::ExecutionMode::Unspecified {
+            let message = "one of simple, planner and supervised is chosen".to_owned();
+            violations.push(Violation::new("mode", "enum", message));
+        }
+        refuse(&violations)?;
+        let chosen = self.runs.runtime().choose_mode(session, mode).await;
+        let chosen = chosen.map_err(|declined| status::declined(&declined))?;
+        Ok(Response::new(v1::ChooseModeResponse { seq: chosen.seq, before: chosen.before }))
+    }
+
+    async fn get_execution(
+        &self,
+        request: Request<v1::GetExecutionRequest>,
+    ) -> Result<Response<v1::GetExecutionResponse>, Status> {
+        let v1::GetExecutionRequest { run_id, at_seq, include_output } = request.into_inner();
+        let state = self.runs.state_at(&run_id, (at_seq > 0).then_some(at_seq)).await?;
+        Ok(Response::new(v1::GetExecutionResponse {
+            state: state.execution(include_output),
+            seq: state.seq(),
+        }))
+    }
+
+    async fn create_checkpoint(
+        &self,
+        request: Request<v1::CreateCheckpointRequest>,
+    ) -> Result<Response<v1::CreateCheckpointResponse>, Status> {
+        let v1::CreateCheckpointRequest { run_id, reason, request_id, if_seq } = request.into_inner();
+        if reason.trim().is_empty() || reason.len() > REASON_MAX {
+            let message = format!("a reason has 1 to {REASON_MAX} bytes, and is not blank");
+            return Err(status::invalid_field("reason", "length", message));
+        }
+        let input = Input::Checkpoint { reason, request_id: request_id.clone() };
+        let (seq, ..) = self.runs.command(&run_id, &request_id, if_seq, input).await?;
+        let state = self.runs.state_at(&run_id, Some(seq)).await?;
+        let made = state.execution(false).unwrap_or_default().checkpoints;
+        let checkpoint_id = made.into_iter().rev().find(|kept| kept.seq == seq);
+        Ok(Response::new(v1::CreateCheckpointResponse {
+            seq,
+            checkpoint_id: checkpoint_id.map(|kept| kept.checkpoint_id).unwrap_or_default(),
+        }))
+    }
+
+    async fn rollback_execution(
+        &self,
+        request: Request<v1::RollbackExecutionRequest>,
+    ) -> Result<Response<v1::RollbackExecutionResponse>, Status> {
+        let v1::RollbackExecutionRequest { run_id, checkpoint_id, request_id, if_seq } = request.into_inner();
+        let input = Input::RollbackExecution { checkpoint: checkpoint_id, request_id: request_id.clone() };
+        let (seq, ..) = self.runs.command(&run_id, &request_id, if_seq, input).await?;
+        Ok(Response::new(v1::RollbackExecutionResponse { seq }))
+    }
+
+    async fn assess_risk(
+        &self,
+        request: Request<v1::AssessRiskRequest>,
+    ) -> Result<Response<v1::AssessRiskResponse>, Status> {
+        let v1::AssessRiskRequest { query, tools, language } = request.into_inner();
+        let in_spanish = language_of(&language)? == Language::Spanish;
+        refuse(&validate::query(&query))?;
+        if tools.len() > validate::TOOLS_MAX {
+            let message = format!("{} tools; at most {} are allowed", tools.len(), validate::TOOLS_MAX);
+            return Err(status::invalid_field("tools", "limit", message));
+        }
+        let named: Vec<&str> = tools.iter().map(String::as_str).collect();
+        let agents = agents_of(self.runs.runtime(), &[v1::AgentKind::Tool], &named).await?;
+        let is_wanted = |agent: &&v1::Agent| tools.is_empty() || tools.contains(&agent.name);
+        let facts = agents.values().filter(is_wanted).take(RISK_TOOLS_MAX).map(|agent| ToolFacts {
+            name: &agent.name,
+            undoable: agent.undoable,
+            needs_approval: agent.needs_approval,
+        });
+        let risk = assess(&query, &facts.collect::<Vec<_>>());
+        Ok(Response::new(v1::AssessRiskResponse {
+            estimated_steps: risk.estimated_steps,
+            complexity_score: risk.complexity_score,
+            risk_level: risk.risk_level.as_str().to_owned(),
+            confidence: risk.confidence,
+            reasoning: risk.reasoning.iter().map(|reason| reason.text(in_spanish)).collect(),
+        }))
+    }
+}

@@ -1,0 +1,798 @@
+//! Executions: a query that a planner and tools work on, in one of three modes (seed 004; CONTRACTS §5).
+
+use capataz_policy::mode::contract;
+use serde_json::{Value, json as value};
+
+use super::*;
+use crate::input::{Computed, Observing, QueryAnswer};
+use crate::machine::mode::materialise;
+use crate::query::{Query, Verdict};
+use v1::ExecutionMode::{Planner, Simple, Supervised, Unspecified};
+
+/// Tools: `read` can be undone, `send` cannot, `ask` has to be approved each time.
+fn tool(name: &str) -> v1::ModeTool {
+    v1::ModeTool {
+        name: name.to_owned(),
+        undoable: name != "send",
+        needs_approval: name == "ask",
+        ..v1::ModeTool::default()
+    }
+}
+
+fn begin(mode: v1::ExecutionMode) -> Bench {
+    begin_with(mode, |_| ())
+}
+
+fn begin_with(mode: v1::ExecutionMode, edit: impl FnOnce(&mut v1::ModeRun)) -> Bench {
+    let mut run = v1::ModeRun {
+        query: "tidy up".to_owned(),
+        mode: (mode != Unspecified).then(|| mode.into()),
+        planner: "brain".to_owned(),
+        tools: ["read", "send", "ask", "plan.run"].map(tool).to_vec(),
+        run_id: "run".to_owned(),
+        ..v1::ModeRun::default()
+    };
+    edit(&mut run);
+    materialise(&mut run).expect("the policies are valid");
+    let request = StartRun { work: Work::Mode(run), labels: BTreeMap::new(), parent: None, lineage: None };
+    let now = Timestamp(START);
+    let (state, decision) = start(SEED, request, Wall(START)).expect("the run starts");
+    let mut ledger = Ledger::default();
+    ledger.observe(&state, &decision);
+    ledger.compare_fold(&state);
+    Bench { state, ledger, now, ahead: 0, last: Ok(decision), small: true }
+}
+
+impl Bench {
+    /// The name of the one task of the newest wave.
+    fn newest(&self) -> String {
+        let wave = u32::try_from(self.state.waves.len()).unwrap() - 1;
+        self.state.plan().task(TaskRef { wave, task: 0 }).expect("a call").name.clone()
+    }
+
+    /// The prompt that is to be made.
+    #[track_caller]
+    fn prompt(&self) -> Value {
+        match self.state.open_query() {
+            Some((_, Query::Prompt(asked))) => serde_json::from_str(&asked.prompt).expect("a prompt is JSON"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The prompt is made, and the planner has it.
+    #[track_caller]
+    fn asks(self) -> Self {
+        let Some((query, Query::Prompt(asked))) = self.state.open_query() else {
+            panic!("{:?}", self.state.open_query())
+        };
+        let recalled = v1::Recalled { entries: vec!["m1".to_owned()], tokens: 7, ..Default::default() };
+        let computed = Computed::Prompt { prompt: json(&asked.prompt), recalled };
+        let bench = self.does(Input::Answered { query, answer: QueryAnswer::Computed(computed) });
+        let task = bench.newest();
+        assert!(task.starts_with("planner."), "{task}");
+        bench.lease(&task, "w")
+    }
+
+    /// The planner answers this, which passes its schema.
+    #[track_caller]
+    fn says(self, answer: &Value) -> Self {
+        let name = self.newest();
+        let task = self.at(&name);
+        let (lease, worker) = self.state.lease_of(task).expect("the planner is asked");
+        let output = json(&answer.to_string());
+        let judged = self.state.output_to_judge(task, lease, worker, &output).expect("it is judged");
+        let report = Report::Judged(output, Box::new(Verdict::on(judged, Vec::new())));
+        let input = reported(task, lease, worker, report);
+        self.does(input)
+    }
+
+    /// The tool is called, and gives this back, which is what was expected or not.
+    #[track_caller]
+    fn tool_gives(self, output: &str, as_expected: bool) -> Self {
+        let task = self.newest();
+        self.lease(&task, "w").completes_with(&task, output).seen(as_expected)
+    }
+
+    /// The tool fails for good.
+    #[track_caller]
+    fn tool_fails(self) -> Self {
+        let task = self.newest();
+        self.lease(&task, "w").fails(&task, "FILE_NOT_FOUND").seen(false)
+    }
+
+    #[track_caller]
+    fn seen(self, as_expected: bool) -> Self {
+        let Some((query, Query::Observe(_))) = self.state.open_query() else {
+            panic!("{:?}", self.state.open_query())
+        };
+        let seen = Observing { as_expected, content: "c".to_owned(), digest: "d".to_owned() };
+        let answer = QueryAnswer::Computed(Computed::Observed(seen));
+        self.does(Input::Answered { query, answer })
+    }
+
+    fn execution(&self) -> v1::ExecutionState {
+        self.state.execution(true).expect("it is an execution")
+    }
+
+    fn decides(self, option: &str, given: Option<&Value>) -> Self {
+        let [question_id] = self.open().try_into().expect("one question is open");
+        let mut answer =
+            Answer { value: given.map(|given| json(&given.to_string())), ..Answer::from(option) };
+        let request_id = format!("answers {question_id}");
+        let unjudged = Input::Resolve {
+            question_id: question_id.clone(),
+            answer: answer.clone(),
+            request_id: request_id.clone(),
+        };
+        if let Some(judgement) = self.state.to_judge(&unjudged) {
+            answer.verdict = Some(Box::new(Verdict::on(judgement, Vec::new())));
+        }
+        self.input(Input::Resolve { question_id, answer, request_id })
+    }
+
+    fn keeps(self, reason: &str) -> Self {
+        self.does(Input::Checkpoint { reason: reason.to_owned(), request_id: format!("make {reason}") })
+    }
+
+    fn goes_back_to(self, checkpoint: &str) -> Self {
+        let request_id = format!("back to {checkpoint} at {}", self.state.seq());
+        self.input(Input::RollbackExecution { checkpoint: checkpoint.to_owned(), request_id })
+    }
+
+    #[track_caller]
+    fn newest_event(&self, wanted: &str) -> Body {
+        let found = self.ledger.events.iter().rev().find(|event| kind(event) == wanted);
+        found.and_then(|event| event.body.clone()).expect("there is such an event")
+    }
+}
+
+/// `SimpleResponse`.
+fn act(tool: &str, goes_on: bool) -> Value {
+    value!({
+        "action": { "tool": tool, "parameters": { "path": "a" } },
+        "reasoning": "because", "continue": goes_on, "confidence": 0.5,
+    })
+}
+
+fn step(id: &str, tool: &str, needs: &[&str]) -> Value {
+    value!({
+        "id": id, "description": format!("do {id}"), "tool": tool, "parameters": { "n": id },
+        "expected": { "success": true }, "dependsOn": needs,
+    })
+}
+
+/// `PlannerResponse` with a plan, and its first action.
+fn plans(steps: &[Value], next: u32, tool: &str) -> Value {
+    value!({
+        "planUpdate": { "type": "create", "steps": steps, "estimatedTime": 2.5, "checkpoints": [] },
+        "nextAction": { "tool": tool, "parameters": {}, "stepIndex": next },
+        "replanRequired": false, "reasoning": "because", "confidence": 1,
+    })
+}
+
+/// `PlannerResponse` that goes on.
+fn next(step: u32, tool: &str) -> Value {
+    value!({
+        "nextAction": { "tool": tool, "parameters": {}, "stepIndex": step },
+        "replanRequired": false, "reasoning": "because", "confidence": 1,
+    })
+}
+
+/// `SupervisedResponse` that goes on.
+fn goes_on(tool: &str, parameters: &Value) -> Value {
+    value!({
+        "decision": "continue",
+        "nextAction": { "tool": tool, "parameters": parameters, "justification": "the plan says so" },
+        "planAdherence": 1, "reasoning": "because", "confidence": 1,
+    })
+}
+
+#[test]
+fn a_prompt_of_the_mode_simple_has_the_keys_of_the_seed_and_no_others() {
+    let bench = begin_with(Simple, |run| {
+        run.workspace = vec!["a.txt".to_owned()];
+        run.current_file = Some("a.txt".to_owned());
+    });
+    let expected = value!({
+        "query": "tidy up", "memory": [], "currentFile": "a.txt", "workspace": ["a.txt"], "step": 0, "errorCount": 0,
+    });
+    assert_eq!(bench.prompt(), expected);
+    let bench = bench.asks().says(&act("read", true)).tool_gives("{\"n\":1}", true);
+    let last = value!({ "tool": "read", "output": null, "error": null, "durationMs": 0 });
+    assert_eq!(bench.prompt()["lastResult"], last);
+    let Some((_, Query::Prompt(asked))) = bench.state.open_query() else { panic!() };
+    assert_eq!(asked.results, [("/lastResult/output".to_owned(), json("{\"n\":1}"))]);
+    assert_eq!((asked.recall.tokens, asked.recall.entries), (100, 10));
+    assert_eq!(asked.recall.since_ms, START - 24 * 60 * MINUTE);
+    assert_eq!(asked.recall.session, "run");
+}
+
+#[test]
+fn an_execution_without_a_session_begins_at_once_and_in_the_mode_simple_where_nobody_chose_another() {
+    let bench = begin(Unspecified);
+    assert_eq!(bench.execution().mode(), Simple);
+    assert_eq!(bench.kinds(), ["run_accepted", "mode_begun"]);
+}
+
+#[test]
+fn an_execution_of_a_session_has_the_mode_that_the_session_chose_unless_it_names_one() {
+    for (named, chosen, expected) in [
+        (Unspecified, Unspecified, Simple),
+        (Unspecified, Planner, Planner),
+        (Unspecified, Supervised, Supervised),
+        (Simple, Supervised, Simple),
+    ] {
+        let bench = begin_with(named, |run| run.session = Some("shop".to_owned()));
+        assert_eq!(bench.kinds(), ["run_accepted"], "it waits for its turn");
+        let context = v1::SessionContext { chosen_mode: chosen.into(), ..Default::default() };
+        let bench = bench.does(Input::SessionTurn { context });
+        assert_eq!(bench.execution().mode(), expected);
+        assert_eq!(bench.execution().session_id, "shop");
+    }
+}
+
+#[test]
+fn simple_goes_on_while_the_planner_says_so_and_its_result_is_the_last_one() {
+    let bench = begin(Simple).asks().says(&act("read", true)).tool_gives("1", true);
+    let bench = bench.asks().says(&act("send", false)).tool_gives("{\"done\":2}", true);
+    let bench = bench.expect_outcome(v1::RunOutcome::Succeeded);
+    let Some(v1::run_result::Work::Mode(result)) = bench.state.result(1 << 20).unwrap().work else {
+        panic!()
+    };
+    assert_eq!(result.output, Some(json("{\"done\":2}")));
+    assert_eq!(result.state.unwrap().step, 2);
+}
+
+#[test]
+fn simple_fails_after_three_errors_in_a_row_and_a_success_resets_the_count() {
+    let mut bench = begin(Simple);
+    for _ in 0..2 {
+        bench = bench.asks().says(&act("read", true)).tool_fails();
+    }
+    assert_eq!(bench.prompt()["errorCount"], 2);
+    bench = bench.asks().says(&act("read", true)).tool_gives("1", true);
+    assert_eq!(bench.execution().error_count, 0);
+    for _ in 0..3 {
+        bench = bench.asks().says(&act("read", true)).tool_fails();
+    }
+    let error = bench.run().error.expect("it has failed");
+    assert_eq!(error.code, "TOO_MANY_ERRORS");
+    assert_eq!(error.cause.unwrap().code, "FILE_NOT_FOUND");
+    bench.expect_outcome(v1::RunOutcome::Failed);
+}
+
+#[test]
+fn simple_that_ends_with_an_error_has_failed_with_it() {
+    let bench = begin(Simple).asks().says(&act("read", false)).tool_fails();
+    assert_eq!(bench.run().error.as_ref().unwrap().code, "FILE_NOT_FOUND");
+    bench.expect_outcome(v1::RunOutcome::Failed);
+}
+
+#[test]
+fn a_planner_that_goes_on_for_ever_ends_at_the_step_limit() {
+    let mut bench = begin_with(Simple, |run| run.max_steps = Some(4));
+    for _ in 0..4 {
+        bench = bench.asks().says(&act("read", true)).tool_gives("1", true);
+    }
+    assert_eq!(bench.run().error.as_ref().unwrap().code, "STEP_LIMIT");
+    bench.expect_outcome(v1::RunOutcome::Failed);
+}
+
+#[test]
+fn fifty_actions_are_the_limit_where_nobody_says_another() {
+    let mut run = v1::ModeRun::default();
+    materialise(&mut run).unwrap();
+    assert_eq!((run.max_steps, run.autonomy_level), (Some(50), Some(0.3)));
+}
+
+#[test]
+fn an_answer_goes_back_with_what_is_wrong_and_the_fourth_wrong_one_fails_the_run() {
+    let wrong = value!({
+        "action": { "tool": "plan.run", "parameters": { "name": "p", "waves": [] } },
+        "reasoning": "", "continue": true, "confidence": 0,
+    });
+    let mut bench = begin(Simple).asks();
+    for delay in [500, 1_500, 3_000] {
+        bench = bench.says(&wrong).expect_kinds(&["output_rejected", "task_attempt_failed"]);
+        bench = bench.after(delay).tick();
+        let task = bench.newest();
+        bench = bench.lease(&task, "w");
+        let assignment = bench.state.assignment(bench.at(&task)).unwrap();
+        let Some(v1::payload::Data::Inline(text)) = assignment.input.unwrap().data.clone() else { panic!() };
+        let given: Value = serde_json::from_slice(&text).unwrap();
+        assert_eq!(given["correction"]["violations"][0]["path"], "/action/parameters/waves");
+        assert_eq!(given["correction"]["output"], wrong);
+        assert_eq!(given["query"], "tidy up");
+    }
+    let bench = bench.says(&wrong);
+    assert_eq!(bench.count("output_rejected"), 4);
+    bench.expect_outcome(v1::RunOutcome::Failed);
+}
+
+#[test]
+fn the_contract_of_the_answer_is_told_to_the_planner_and_judged() {
+    let bench = begin(Planner).asks();
+    let task = bench.at(&bench.newest());
+    let schema = bench.state.assignment(task).unwrap().output_schema.unwrap().to_owned();
+    let tools = ["read", "send", "ask", "plan.run"].map(|name| contract::Tool { name, input_schema: "" });
+    assert_eq!(schema, contract::plan_schema(Planner, &tools), "the first answer brings a plan");
+    let (lease, worker) = bench.state.lease_of(task).unwrap();
+    let judged = bench.state.output_to_judge(task, lease, worker, &json("{}")).unwrap();
+    assert_eq!(judged.schemas, [schema]);
+    // A tool is told nothing.
+    let bench = bench.says(&plans(&[step("a", "read", &[])], 0, "read"));
+    let task = bench.at(&bench.newest());
+    assert_eq!(bench.state.assignment(task).unwrap().output_schema, None);
+}
+
+#[test]
+fn a_plan_is_followed_step_by_step_and_is_done_when_every_step_has_succeeded() {
+    let steps = [step("a", "read", &[]), step("b", "send", &["a"])];
+    let bench = begin(Planner);
+    assert_eq!(bench.prompt()["progress"], 0.0);
+    assert_eq!(bench.prompt().get("currentPlan"), None);
+    let bench = bench.asks().says(&plans(&steps, 0, "read")).tool_gives("1", true);
+    let state = bench.execution();
+    assert_eq!((state.plan.as_ref().unwrap().revision, state.progress, state.replans), (1, 0.5, 0));
+    assert_eq!(bench.prompt()["currentPlan"]["steps"][1]["dependsOn"], value!(["a"]));
+    assert_eq!(bench.prompt()["progress"], 0.5);
+    assert_eq!(bench.prompt().get("deviationAnalysis"), None);
+    let bench = bench.asks().says(&next(1, "send")).tool_gives("2", true);
+    assert_eq!(bench.execution().progress, 1.0);
+    bench.expect_outcome(v1::RunOutcome::Succeeded);
+}
+
+#[test]
+fn the_next_step_of_a_plan_is_one_that_can_be_done_by_its_own_tool() {
+    let steps = [step("a", "read", &[]), step("b", "send", &["a"])];
+    let rejected = |answer: &Value| {
+        let bench = begin(Planner).asks().says(answer);
+        let Body::OutputRejected(rejected) = bench.newest_event("output_rejected") else { panic!() };
+        (rejected.violations[0].path.clone(), rejected.violations[0].rule.clone())
+    };
+    assert_eq!(rejected(&plans(&steps, 1, "send")), ("/nextAction/stepIndex".to_owned(), "step".to_owned()));
+    assert_eq!(rejected(&plans(&steps, 2, "read")), ("/nextAction/stepIndex".to_owned(), "step".to_owned()));
+    assert_eq!(rejected(&plans(&steps, 0, "send")), ("/nextAction/tool".to_owned(), "plan".to_owned()));
+}
+
+#[test]
+fn a_plan_has_steps_of_names_of_their_own_that_wait_for_no_circle() {
+    let cases = [
+        (vec![step("a", "read", &[]), step("a", "read", &[])], "/planUpdate/steps/1/id", "unique"),
+        (vec![step("a", "read", &["x"])], "/planUpdate/steps/0/dependsOn/0", "step"),
+        (vec![step("a", "read", &["a"])], "/planUpdate/steps/0/dependsOn/0", "step"),
+        (
+            vec![step("z", "read", &[]), step("a", "read", &["b"]), step("b", "read", &["a"])],
+            "/planUpdate/steps/1/dependsOn",
+            "circle",
+        ),
+    ];
+    for (steps, path, rule) in cases {
+        let bench = begin(Planner).asks().says(&plans(&steps, 0, "read"));
+        let Body::OutputRejected(rejected) = bench.newest_event("output_rejected") else { panic!() };
+        assert_eq!(
+            (rejected.violations[0].path.as_str(), rejected.violations[0].rule.as_str()),
+            (path, rule)
+        );
+    }
+}
+
+/// Ten steps, of which so many miss what was expected.
+fn misses(missed: usize, done: usize) -> Bench {
+    let steps: Vec<Value> = (0..10).map(|n| step(&format!("s{n}"), "read", &[])).collect();
+    let mut bench = begin(Planner).asks().says(&plans(&steps, 0, "read"));
+    for n in 0..done {
+        if n > 0 {
+            bench = bench.asks().says(&next(u32::try_from(n).unwrap(), "read"));
+        }
+        // Those that miss come last, so that nothing is made anew before.
+        bench = bench.tool_gives("1", n < done - missed);
+    }
+    bench
+}
+
+#[test]
+fn a_plan_is_made_anew_where_more_than_four_in_ten_results_miss_what_was_expected_and_not_at_four() {
+    // 2 of 5 is 0.4.
+    let bench = misses(2, 5);
+    assert_eq!(bench.execution().deviation, 0.4);
+    assert_eq!(bench.prompt().get("deviationAnalysis"), None);
+    // 3 of 7 is 0.428….
+    let bench = misses(3, 7);
+    let analysis = bench.prompt()["deviationAnalysis"].clone();
+    assert_eq!(analysis["impactedSteps"], value!([4, 5, 6]));
+    assert_eq!(analysis["availableResources"], value!(["ask", "plan.run", "read", "send"]));
+    let bench = bench.asks();
+    let Body::PlannerAsked(asked) = bench.newest_event("planner_asked") else { panic!() };
+    assert_eq!(asked.reasons().collect::<Vec<_>>(), [v1::ReplanReason::Deviation]);
+    assert!(asked.plan_wanted);
+}
+
+#[test]
+fn a_new_plan_resets_the_errors_makes_a_checkpoint_and_counts_results_anew() {
+    let bench = misses(3, 7).asks().says(&plans(&[step("x", "read", &[])], 0, "read"));
+    // The planner's answer, the end of its task, the checkpoint, the call.
+    let kinds = ["planner_answered", "task_settled", "mode_checkpointed", "tool_called"];
+    let bench = bench.expect_kinds(&kinds);
+    let state = bench.execution();
+    assert_eq!((state.replans, state.deviation, state.error_count), (1, 0.0, 0));
+    assert_eq!(state.plan.unwrap().revision, 2);
+    assert_eq!(state.checkpoints[0].reason, "the plan was made anew");
+}
+
+#[test]
+fn a_failed_step_invalidates_those_that_need_it_and_three_errors_are_a_reason_by_themselves() {
+    let steps = [step("a", "read", &[]), step("b", "read", &["a"]), step("c", "read", &["b"])];
+    let bench = begin(Planner).asks().says(&plans(&steps, 0, "read")).tool_fails().asks();
+    let Body::PlannerAsked(asked) = bench.newest_event("planner_asked") else { panic!() };
+    use v1::ReplanReason::{Deviation, Errors, InvalidatedSteps, ResourcesUnavailable};
+    assert_eq!(asked.reasons().collect::<Vec<_>>(), [Deviation, InvalidatedSteps]);
+    // A tool that is not there.
+    let steps = [step("a", "read", &[]), step("b", "fly", &[])];
+    let bench = begin(Planner).asks().says(&plans(&steps, 0, "read")).tool_gives("1", true).asks();
+    let Body::PlannerAsked(asked) = bench.newest_event("planner_asked") else { panic!() };
+    assert_eq!(asked.reasons().collect::<Vec<_>>(), [ResourcesUnavailable]);
+    // Three errors, none of which is counted as a miss any more once the plan is another one.
+    let mut bench = misses(0, 7);
+    for _ in 0..3 {
+        bench = bench.asks().says(&next(7, "read")).tool_fails();
+    }
+    let bench = bench.asks();
+    let Body::PlannerAsked(asked) = bench.newest_event("planner_asked") else { panic!() };
+    assert_eq!(asked.reasons().collect::<Vec<_>>(), [Errors]);
+}
+
+#[test]
+fn the_planner_itself_may_demand_another_plan_and_what_is_done_stays_done_where_it_modifies() {
+    let steps = [step("a", "read", &[]), step("b", "send", &[])];
+    let bench = begin(Planner).asks().says(&plans(&steps, 0, "read")).tool_gives("1", true).asks();
+    let mut answer = plans(&[step("a", "read", &[]), step("c", "read", &["a"])], 1, "read");
+    answer["planUpdate"]["type"] = value!("modify");
+    answer["replanRequired"] = value!(true);
+    let bench = bench.says(&answer);
+    let Body::PlannerAnswered(answered) = bench.newest_event("planner_answered") else { panic!() };
+    assert_eq!(answered.reasons().collect::<Vec<_>>(), [v1::ReplanReason::Planner]);
+    assert_eq!(bench.execution().progress, 0.5, "the step a has succeeded");
+    bench.tool_gives("1", true).expect_outcome(v1::RunOutcome::Succeeded);
+}
+
+#[test]
+fn the_eleventh_new_plan_waits_for_a_person_before_anything_is_done() {
+    let steps = [step("a", "read", &[]), step("b", "read", &[])];
+    let mut bench = begin(Planner).asks().says(&plans(&steps, 0, "read"));
+    for replans in 1..=10 {
+        bench = bench.tool_gives("1", false).asks().says(&plans(&steps, 0, "read"));
+        assert_eq!((bench.execution().replans, bench.open().len()), (replans, 0));
+    }
+    let bench = bench.tool_gives("1", false).asks().says(&plans(&steps, 0, "read"));
+    assert_eq!(bench.run().questions[0].purpose(), v1::QuestionPurpose::Escalation);
+    assert_eq!(bench.run().questions[0].options, ["continue", "abort"]);
+    let bench = bench.answer("continue");
+    assert!(bench.newest().starts_with("read."));
+    assert_eq!(bench.execution().escalations, 1);
+}
+
+/// A plan of two steps that a person has approved.
+fn approved() -> Bench {
+    let steps = [step("a", "read", &[]), step("b", "read", &["a"])];
+    begin(Supervised).asks().says(&plans(&steps, 0, "read")).decides("approve", None)
+}
+
+#[test]
+fn only_an_approved_revision_is_worked_on_and_an_edit_is_the_next_one_with_a_question_of_its_own() {
+    let bench = begin(Supervised);
+    assert!(bench.prompt().get("progress").is_some(), "the plan is made by the contract of planners");
+    let bench = bench.asks().says(&plans(&[step("a", "read", &[])], 0, "read"));
+    let question = bench.run().questions[0].clone();
+    assert_eq!(question.purpose(), v1::QuestionPurpose::Plan);
+    assert_eq!(question.options, ["approve", "edit", "reject"]);
+    assert_eq!(bench.execution().execution_state, "paused");
+    assert_eq!(bench.count("tool_called"), 0);
+    let edited = value!({ "steps": [step("x", "send", &[]), step("y", "read", &["x"])], "checkpoints": [1] });
+    let bench = bench.decides("edit", Some(&edited));
+    let questions = bench.run().questions;
+    assert_eq!(questions.len(), 2);
+    assert_ne!(questions[1].question_id, question.question_id);
+    assert!(questions[1].text.starts_with("Revision 2 of the plan has 2 steps."));
+    // The first question is answered, and cannot be again.
+    let late = bench.clone_run().input(resolve(&question.question_id, "approve", "late"));
+    assert!(matches!(late.last, Err(Refusal::QuestionAnswered { .. })));
+    let bench = bench.decides("approve", None);
+    assert_eq!(bench.prompt()["validatedPlan"]["steps"][0]["id"], "x");
+    assert_eq!(bench.prompt()["adherenceCheck"]["currentStep"], 0);
+    assert_eq!(bench.prompt()["adherenceCheck"]["planStep"]["tool"], "send");
+    assert_eq!(bench.prompt()["autonomyLevel"], 0.3);
+}
+
+#[test]
+fn a_plan_that_cannot_be_worked_on_is_no_edit() {
+    let bench = begin(Supervised).asks().says(&plans(&[step("a", "read", &[])], 0, "read"));
+    for edited in [
+        value!({ "steps": [step("a", "fly", &[])] }),
+        value!({ "steps": [step("a", "read", &["b"])] }),
+        value!({ "steps": [step("a", "read", &[])], "checkpoints": [1] }),
+    ] {
+        let refused = bench.clone_run().decides("edit", Some(&edited));
+        assert!(matches!(refused.last, Err(Refusal::BreaksSchema { .. })), "{:?}", refused.last);
+    }
+    let refused = bench.decides("edit", None);
+    assert!(refused.last.is_err());
+}
+
+#[test]
+fn a_rejected_plan_ends_the_run() {
+    let bench = begin(Supervised).asks().says(&plans(&[step("a", "read", &[])], 0, "read"));
+    bench.decides("reject", None).expect_outcome(v1::RunOutcome::Cancelled);
+}
+
+#[test]
+fn an_approved_plan_is_worked_on_without_anybody_and_is_done_with_its_last_step() {
+    let bench = approved().asks().says(&goes_on("read", &value!({ "n": "a" }))).tool_gives("1", true);
+    let bench = bench.asks().says(&goes_on("read", &value!({ "n": "b" }))).tool_gives("2", true);
+    assert_eq!(bench.execution().escalations, 0);
+    bench.expect_outcome(v1::RunOutcome::Succeeded);
+}
+
+#[test]
+fn another_tool_than_that_of_the_step_is_no_answer_in_the_mode_supervised() {
+    let bench = approved().asks().says(&goes_on("send", &value!({})));
+    let Body::OutputRejected(rejected) = bench.newest_event("output_rejected") else { panic!() };
+    assert_eq!(
+        (rejected.violations[0].path.as_str(), rejected.violations[0].rule.as_str()),
+        ("/nextAction/tool", "plan")
+    );
+}
+
+#[test]
+fn results_that_depart_further_than_the_autonomy_allows_ask_a_person_who_alone_lets_the_run_go_on() {
+    // 1 of 1 results misses: 1.0 is more than 0.3.
+    let bench = approved().asks().says(&goes_on("read", &value!({ "n": "a" }))).tool_gives("1", false);
+    let question = bench.run().questions.last().unwrap().clone();
+    assert_eq!(question.purpose(), v1::QuestionPurpose::Escalation);
+    assert!(question.text.starts_with("1.00 of the results miss what was expected, and 0.30 is allowed."));
+    assert_eq!(bench.execution().execution_state, "paused");
+    let bench = bench.answer("continue");
+    let history = bench.prompt()["escalationHistory"].clone();
+    assert_eq!(history.as_array().unwrap().len(), 1);
+    // What the person knows of is no reason to ask again: the next result is as expected.
+    let bench = bench.asks().says(&goes_on("read", &value!({ "n": "b" }))).tool_gives("2", true);
+    bench.expect_outcome(v1::RunOutcome::Succeeded);
+}
+
+#[test]
+fn as_far_as_the_autonomy_allows_nobody_is_asked() {
+    let steps: Vec<Value> = (0..10).map(|n| step(&format!("s{n}"), "read", &[])).collect();
+    let plan = plans(&steps, 0, "read");
+    let mut bench = begin(Supervised).asks().says(&plan).decides("approve", None);
+    // 3 of 10 is 0.3, and not more.
+    for n in 0..10 {
+        bench = bench.asks().says(&goes_on("read", &value!({ "n": format!("s{n}") }))).tool_gives("1", n < 7);
+    }
+    assert_eq!(bench.execution().escalations, 0);
+    bench.expect_outcome(v1::RunOutcome::Succeeded);
+}
+
+#[test]
+fn a_planner_may_ask_pause_and_say_that_the_plan_is_done() {
+    let escalates = value!({
+        "decision": "escalate",
+        "escalation": { "reason": "two files", "userQuestion": "Which one?", "suggestedOptions": ["left", "right"] },
+        "planAdherence": 1, "reasoning": "", "confidence": 1,
+    });
+    let bench = approved().asks().says(&escalates);
+    let question = bench.run().questions.last().unwrap().clone();
+    assert_eq!(question.text, "two files. Which one?");
+    assert_eq!(question.options, ["continue", "left", "right", "abort"]);
+    let bench = bench.answer("right");
+    assert_eq!(bench.prompt()["escalationHistory"], value!(["two files: right"]));
+    let decides = |decision: &str| value!({ "decision": decision, "planAdherence": 1, "reasoning": "tea", "confidence": 1 });
+    let bench = bench.asks().says(&decides("pause"));
+    let bench = bench.expect_kinds(&["planner_answered", "run_paused", "task_settled"]);
+    let bench = bench.expect_status(v1::RunStatus::Paused);
+    assert_eq!(bench.state.open_query(), None, "nothing is asked while it is paused");
+    let bench = bench.resume().asks().says(&decides("complete"));
+    assert!(
+        bench
+            .run()
+            .questions
+            .last()
+            .unwrap()
+            .text
+            .starts_with("the planner says that the plan is done, and 2 steps")
+    );
+    bench.answer("complete").expect_outcome(v1::RunOutcome::Succeeded);
+}
+
+#[test]
+fn an_action_that_hardly_keeps_to_the_plan_by_the_planners_own_words_is_asked_about_and_then_done() {
+    let mut answer = goes_on("read", &value!({ "n": "other" }));
+    answer["planAdherence"] = value!(0.5);
+    let bench = approved().asks().says(&answer);
+    assert_eq!(bench.count("tool_called"), 0);
+    let bench = bench.answer("continue");
+    assert!(bench.newest().starts_with("read."));
+}
+
+#[test]
+fn a_planner_that_fails_ends_the_modes_without_a_person_and_asks_the_person_of_the_other() {
+    let fails = |bench: Bench| {
+        let task = bench.newest();
+        bench.fails(&task, "LOGIC_ERROR")
+    };
+    for mode in [Simple, Planner] {
+        fails(begin(mode).asks()).expect_outcome(v1::RunOutcome::Failed);
+    }
+    let bench = fails(approved().asks());
+    assert_eq!(bench.run().questions.last().unwrap().purpose(), v1::QuestionPurpose::Escalation);
+    let bench = bench.answer("continue");
+    assert_eq!(bench.prompt()["adherenceCheck"]["currentStep"], 0);
+}
+
+#[test]
+fn a_tool_that_needs_it_is_called_only_once_a_person_has_approved_that_very_call() {
+    let bench = begin(Simple).asks().says(&act("ask", true));
+    assert_eq!(bench.count("tool_called"), 0);
+    let question = bench.run().questions[0].clone();
+    assert_eq!(question.purpose(), v1::QuestionPurpose::Tool);
+    assert_eq!(question.options, ["approve", "reject", "abort"]);
+    assert_eq!(question.text, "Is ask to be called with {\"path\":\"a\"}?");
+    let approved = bench.clone_run().answer("approve");
+    assert!(approved.newest().starts_with("ask."));
+    // A rejection is a result, which the planner is told.
+    let rejected = bench.answer("reject");
+    assert_eq!(rejected.prompt()["lastResult"]["error"]["code"], "TOOL_REJECTED");
+    assert_eq!(rejected.execution().error_count, 1);
+}
+
+#[test]
+fn whoever_has_approved_a_plan_has_approved_its_own_calls_and_no_others() {
+    let plan = plans(&[step("a", "ask", &[])], 0, "ask");
+    let bench = begin(Supervised).asks().says(&plan).decides("approve", None).asks();
+    let as_planned = bench.clone_run().says(&goes_on("ask", &value!({ "n": "a" })));
+    assert!(as_planned.newest().starts_with("ask."));
+    let another = bench.says(&goes_on("ask", &value!({ "n": "b" })));
+    assert_eq!(another.run().questions.last().unwrap().purpose(), v1::QuestionPurpose::Tool);
+}
+
+#[test]
+fn a_plan_says_before_which_of_its_steps_a_checkpoint_is_made() {
+    let mut plan = plans(&[step("a", "read", &[]), step("b", "read", &[])], 0, "read");
+    plan["planUpdate"]["checkpoints"] = value!([1]);
+    let bench = begin(Planner).asks().says(&plan).tool_gives("1", true);
+    assert_eq!(bench.execution().checkpoints.len(), 0);
+    let bench = bench.asks().says(&next(1, "read"));
+    let kept = bench.execution().checkpoints;
+    assert_eq!((kept.len(), kept[0].step, &*kept[0].reason), (1, 1, "before step 1, as the plan says"));
+}
+
+#[test]
+fn a_rollback_brings_the_state_back_field_by_field_and_late_results_are_refused() {
+    let bench = begin(Simple).asks().says(&act("read", true)).tool_gives("1", true).keeps("mine");
+    let before = bench.execution();
+    let bench = bench.asks().says(&act("read", true)).tool_fails();
+    let bench = bench.asks().says(&act("read", true));
+    assert_eq!((bench.execution().step, bench.execution().error_count), (2, 1));
+    let task = bench.newest();
+    let bench = bench.lease(&task, "w");
+    let (place, lease) = (bench.at(&task), bench.token(&task));
+    let bench = bench.goes_back_to("c1").expect_kinds(&["task_settled", "mode_rolled_back"]);
+    let after = bench.execution();
+    let without_memory =
+        |state: v1::ExecutionState| v1::ExecutionState { memory_entries: 0, memory_tokens: 0, ..state };
+    assert_eq!(without_memory(after), without_memory(before));
+    let Body::ModeRolledBack(back) = bench.newest_event("mode_rolled_back") else { panic!() };
+    let made = bench.ledger.events.iter().find(|event| kind(event) == "mode_checkpointed").unwrap().seq;
+    assert_eq!(back.to_seq, made);
+    let bench = bench.does(reported(place, lease, "w", Report::Completed(json("1"))));
+    assert_eq!(bench.kinds(), ["result_refused"]);
+    // What was dropped is still in the log.
+    assert_eq!(bench.count("tool_observed"), 2);
+    bench.asks().says(&act("read", false)).tool_gives("1", true).expect_outcome(v1::RunOutcome::Succeeded);
+}
+
+#[test]
+fn nobody_goes_back_behind_what_cannot_be_undone() {
+    let bench = begin(Simple).keeps("before").asks().says(&act("send", true)).tool_gives("1", true);
+    let bench = bench.keeps("after");
+    let kept = bench.execution().checkpoints;
+    assert_eq!(kept.iter().map(|kept| kept.can_rollback).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(kept[0].why_not, "send was called since then, and what it did cannot be undone");
+    let refused = bench.clone_run().goes_back_to("c1");
+    let Err(Refusal::Rule(error)) = refused.last else { panic!() };
+    assert_eq!(error.code, "ROLLBACK_NOT_POSSIBLE");
+    let unknown = bench.clone_run().goes_back_to("c9");
+    let Err(Refusal::Rule(error)) = unknown.last else { panic!() };
+    assert_eq!(
+        (&*error.code, &*error.message),
+        ("CHECKPOINT_NOT_FOUND", "there is no checkpoint \"c9\"; there are: c1, c2")
+    );
+    assert!(bench.goes_back_to("c2").last.is_ok());
+}
+
+#[test]
+fn fifty_checkpoints_are_kept_and_the_oldest_goes_first() {
+    let mut bench = begin(Simple);
+    for number in 0..51 {
+        bench = bench.keeps(&number.to_string());
+    }
+    let kept = bench.execution().checkpoints;
+    assert_eq!((kept.len(), &*kept[0].checkpoint_id, &*kept[49].checkpoint_id), (50, "c2", "c51"));
+}
+
+#[test]
+fn a_request_for_a_checkpoint_is_carried_out_once() {
+    let bench = begin(Simple).keeps("x").keeps("x");
+    assert_eq!(bench.execution().checkpoints.len(), 1);
+    let other = Input::Checkpoint { reason: "y".to_owned(), request_id: "make x".to_owned() };
+    assert!(matches!(bench.input(other).last, Err(Refusal::RequestReused { .. })));
+}
+
+#[test]
+fn a_paused_execution_asks_nothing_and_calls_nothing_until_it_is_resumed() {
+    let bench = begin(Simple).asks().pause().says(&act("read", true));
+    assert_eq!(bench.count("tool_called"), 0);
+    let bench = bench.resume();
+    assert!(bench.newest().starts_with("read."));
+    let task = bench.newest();
+    let bench = bench.lease(&task, "w").pause().completes_with(&task, "1").seen(true);
+    assert_eq!(bench.state.open_query(), None);
+    assert!(bench.resume().prompt().get("lastResult").is_some());
+}
+
+#[test]
+fn a_tool_may_be_a_run_of_its_own_which_is_waited_for() {
+    let plan = value!({ "name": "p", "waves": [{ "tasks": [{ "name": "t", "agent": "x" }] }] });
+    let answer = value!({
+        "action": { "tool": "plan.run", "parameters": plan },
+        "reasoning": "", "continue": false, "confidence": 0,
+    });
+    let bench = begin(Simple).asks().says(&answer);
+    let task = bench.at(&bench.newest());
+    let child = bench.state.child(task).expect("it is a run").run.to_owned();
+    let started = bench.state.child_start("run", task).expect("it can be started");
+    let Work::Plan(started) = started.work else { panic!() };
+    assert_eq!((&*started.name, &*started.waves[0].tasks[0].agent), ("p", "x"));
+    // While it is at work nobody goes back.
+    let bench = bench.keeps("x");
+    assert!(matches!(bench.clone_run().goes_back_to("c1").last, Err(Refusal::Rule(_))));
+    let news = ChildNews::Ended {
+        outcome: Some(v1::RunOutcome::Succeeded),
+        error: None,
+        output: Some(json("{\"tasks\":[]}")),
+        blobs: Vec::new(),
+    };
+    let bench = bench.does(Input::Child { task, run_id: child, news }).seen(true);
+    bench.expect_outcome(v1::RunOutcome::Succeeded);
+}
+
+#[test]
+fn a_cancelled_execution_ends_whatever_it_waits_for() {
+    begin(Simple).cancel().expect_outcome(v1::RunOutcome::Cancelled);
+    begin(Simple).asks().says(&act("ask", true)).cancel().expect_outcome(v1::RunOutcome::Cancelled);
+    approved().cancel().expect_outcome(v1::RunOutcome::Cancelled);
+}
+
+#[test]
+fn what_the_events_leave_in_memory_is_of_the_kinds_of_the_seed() {
+    let of = |bench: &Bench| {
+        let remembered = |event: &v1::Event| match event.body.clone().unwrap() {
+            Body::PlannerAnswered(event) => event.remembered,
+            Body::PlanApproved(event) => event.remembered,
+            Body::ToolObserved(event) => event.remembered,
+            Body::EscalationAnswered(event) => event.remembered,
+            Body::ModeCompleted(event) => event.remembered,
+            _ => None,
+        };
+        let kinds = bench.ledger.events.iter().filter_map(remembered).map(|remembered| remembered.r#type);
+        kinds.collect::<Vec<_>>()
+    };
+    let bench = begin(Simple).asks().says(&act("read", true)).tool_fails();
+    let bench = bench.asks().says(&act("read", true)).tool_gives("1", true);
+    let bench = bench.asks().says(&act("read", false)).tool_gives("1", true);
+    assert_eq!(of(&bench), ["error", "solution", "tool_result"]);
+    let bench = approved().asks().says(&goes_on("read", &value!({ "n": "a" }))).tool_gives("1", true);
+    let bench = bench.asks().says(&goes_on("read", &value!({ "n": "b" }))).tool_gives("2", true);
+    assert_eq!(of(&bench), ["plan", "user_feedback", "success", "success", "pattern"]);
+    let Body::ToolObserved(seen) = bench.newest_event("tool_observed") else { panic!() };
+    assert_eq!(seen.useful, ["m1"], "what was recalled has one success more");
+}

@@ -1,0 +1,95 @@
+//! What an execution leaves in the memory of its session (seed 004; CONTRACTS §5, "Memory").
+
+use capataz_contracts::v1;
+
+use super::state::ModeState;
+
+/// Bytes of the content of an entry.
+const CONTENT: usize = 2_000;
+/// Bytes of a digest that is made here: 40 tokens have more.
+const DIGEST: usize = 80;
+
+/// An entry of this run.
+fn entry(state: &ModeState, kind: &str, content: String, digest: String) -> v1::Remembered {
+    v1::Remembered {
+        r#type: kind.to_owned(),
+        content: cut(content, CONTENT),
+        digest: cut(digest, DIGEST),
+        tools: Vec::new(),
+        files: state.run.current_file.iter().cloned().collect(),
+        related_to: Vec::new(),
+        session: state.memory_of().to_owned(),
+        mode: state.mode().into(),
+        positive: None,
+    }
+}
+
+/// What is kept of a plan.
+pub(super) fn plan(state: &ModeState, plan: &v1::ModePlan, how: &str) -> v1::Remembered {
+    let of = |step: &v1::PlanStep| format!("{} ({})", step.description, step.tool);
+    let steps: Vec<String> = plan.steps.iter().map(of).collect();
+    let content = format!("plan for {:?}, {how}: {}", state.run.query, steps.join("; "));
+    let digest = format!("plan {how}: {} steps, revision {}", plan.steps.len(), plan.revision);
+    v1::Remembered { tools: tools_of(plan), ..entry(state, "plan", content, digest) }
+}
+
+/// What is kept of a plan that has led to its end.
+pub(super) fn pattern(state: &ModeState) -> Option<v1::Remembered> {
+    let plan = state.execution.plan.as_ref()?;
+    let tools: Vec<&str> = plan.steps.iter().map(|step| step.tool.as_str()).collect();
+    let content = format!("{:?} was done by {}", state.run.query, tools.join(", then "));
+    let digest = format!("pattern: {}", tools.join(" > "));
+    Some(v1::Remembered { tools: tools_of(plan), ..entry(state, "pattern", content, digest) })
+}
+
+/// What a person has said of the plan.
+pub(super) fn feedback(state: &ModeState, text: &str, positive: Option<bool>) -> v1::Remembered {
+    let planned = Some(state.execution.planned_at).filter(|seq| *seq > 0);
+    v1::Remembered {
+        related_to: planned.map(|seq| entry_id(state, seq)).into_iter().collect(),
+        positive,
+        ..entry(state, "user_feedback", text.to_owned(), format!("feedback: {text}"))
+    }
+}
+
+/// What is kept of a result: the digest and the content were made where it was read.
+pub(super) fn result(
+    state: &ModeState,
+    kind: &str,
+    tool: &str,
+    content: String,
+    digest: String,
+) -> v1::Remembered {
+    let entry = entry(state, kind, content, String::new());
+    v1::Remembered { tools: vec![tool.to_owned()], digest, ..entry }
+}
+
+/// The kind of entry that a result is.
+pub(super) fn kind_of_result(state: &ModeState, failed: bool, as_expected: bool) -> &'static str {
+    match (failed, state.execution.errors > 0) {
+        (true, _) => "error",
+        (false, true) => "solution",
+        (false, false) if as_expected && state.execution.plan.is_some() => "success",
+        (false, false) => "tool_result",
+    }
+}
+
+/// The id of what an event of this run has left in memory.
+fn entry_id(state: &ModeState, seq: u64) -> String {
+    format!("{}-{seq}-0", state.run.run_id)
+}
+
+fn tools_of(plan: &v1::ModePlan) -> Vec<String> {
+    let mut tools: Vec<String> = plan.steps.iter().map(|step| step.tool.clone()).collect();
+    tools.sort_unstable();
+    tools.dedup();
+    tools
+}
+
+fn cut(text: String, most: usize) -> String {
+    if text.len() <= most {
+        return text;
+    }
+    let end = text.floor_char_boundary(most.saturating_sub('…'.len_utf8()));
+    format!("{}…", text.get(..end).unwrap_or_default())
+}

@@ -1,0 +1,75 @@
+//! An execution as its readers see it (seed 004, `ExecutionState`).
+
+use capataz_contracts::v1;
+
+use super::state::{Kept, ModeState, Stage};
+use crate::fold::state::{Phase, RunState};
+
+impl ModeState {
+    /// The name of the next checkpoint.
+    pub(super) fn next_checkpoint(&self) -> String {
+        format!("c{}", self.made.saturating_add(1))
+    }
+
+    pub(super) fn view(&self, run: &RunState, output: bool) -> v1::ExecutionState {
+        let execution = &self.execution;
+        let last = execution.last.as_ref().map(|last| {
+            let given = || run.waves.get(last.wave? as usize)?.tasks.first()?.end.as_ref()?.output.clone();
+            v1::ToolOutcome {
+                tool: last.tool.clone(),
+                error: last.error.clone(),
+                duration_ms: last.duration_ms,
+                output: output.then(given).flatten(),
+            }
+        });
+        let recalled = self.recalled.as_ref();
+        v1::ExecutionState {
+            session_id: self.memory_of().to_owned(),
+            mode: self.mode().into(),
+            step: execution.step,
+            error_count: execution.errors,
+            last_result: last,
+            execution_state: self.stands(run).to_owned(),
+            plan: execution.plan.clone(),
+            steps: execution.steps.clone(),
+            approved: execution.approved,
+            progress: execution.progress(),
+            deviation: execution.deviation(),
+            replans: execution.replans,
+            escalations: self.escalations,
+            checkpoints: self.checkpoints.iter().map(checkpoint).collect(),
+            memory_entries: recalled
+                .map_or(0, |recalled| u32::try_from(recalled.entries.len()).unwrap_or(u32::MAX)),
+            memory_tokens: recalled.map_or(0, |recalled| recalled.tokens),
+        }
+    }
+
+    /// One of the seed's words.
+    fn stands(&self, run: &RunState) -> &'static str {
+        match &run.phase {
+            Phase::Finished { outcome: v1::RunOutcome::Succeeded, .. } => "completed",
+            Phase::Finished { .. } | Phase::Ending { .. } => "error",
+            Phase::Running if run.paused || run.is_waiting() => "paused",
+            Phase::Running => match self.stage {
+                Stage::Begins | Stage::Plans | Stage::Asked { .. } | Stage::Proposed => "planning",
+                Stage::Wanted(_) | Stage::Called { .. } | Stage::Escalated(_) => "executing",
+                Stage::Completed { .. } => "completed",
+            },
+        }
+    }
+}
+
+fn checkpoint(kept: &Kept) -> v1::ModeCheckpoint {
+    let why_not = kept.irreversible.as_ref().map_or_else(String::new, |tool| {
+        format!("{tool} was called since then, and what it did cannot be undone")
+    });
+    v1::ModeCheckpoint {
+        checkpoint_id: kept.id.clone(),
+        at_ms: kept.at.0,
+        reason: kept.reason.clone(),
+        step: kept.execution.step,
+        can_rollback: kept.irreversible.is_none(),
+        why_not,
+        seq: kept.seq,
+    }
+}

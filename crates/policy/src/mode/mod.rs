@@ -1,0 +1,67 @@
+//! Rules of the execution modes (seed 004; CONTRACTS §5): their limits, and the contracts of their planners.
+
+pub mod contract;
+pub mod risk;
+
+use std::time::Duration;
+
+use capataz_contracts::v1::ExecutionMode;
+
+/// Errors in a row after which `simple` ends, and `planner` makes its plan anew.
+pub const MAX_ERRORS: u32 = 3;
+/// The share of missed expectations above which a plan is made anew.
+pub const MAX_DEVIATION: f64 = 0.4;
+/// How often a plan is made anew before a person is asked.
+pub const MAX_REPLANS: u32 = 10;
+/// Actions of a run, where nobody says how many.
+pub const MAX_STEPS: u32 = 50;
+/// How far results may depart from an approved plan, where nobody says.
+pub const AUTONOMY: f64 = 0.3;
+/// Checkpoints that a run keeps.
+pub const MAX_CHECKPOINTS: usize = 50;
+/// Bytes of the states that a run's checkpoints keep.
+pub const MAX_CHECKPOINT_BYTES: u64 = 64 * 1024 * 1024;
+/// How old an entry is at most that is recalled.
+pub const MEMORY_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
+/// Entries that are looked at for a prompt.
+pub const MEMORY_ENTRIES: u32 = 10;
+/// Tokens that the digest of an entry has at most.
+pub const DIGEST_TOKENS: u32 = 40;
+
+/// Tokens of memory in a prompt.
+#[must_use]
+pub fn memory_tokens(mode: ExecutionMode) -> u32 {
+    match mode {
+        ExecutionMode::Unspecified | ExecutionMode::Simple => 100,
+        ExecutionMode::Planner => 200,
+        ExecutionMode::Supervised => 300,
+    }
+}
+
+/// The share of results that miss what was expected; 0 where there are none.
+#[must_use]
+pub fn deviation(missed: usize, done: u32) -> f64 {
+    if done == 0 {
+        return 0.0;
+    }
+    let missed = u32::try_from(missed).unwrap_or(u32::MAX);
+    f64::from(missed) / f64::from(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_of_five_are_no_reason_for_another_plan_and_three_of_seven_are() {
+        assert!(deviation(2, 5) <= MAX_DEVIATION);
+        assert!(deviation(3, 7) > MAX_DEVIATION);
+        assert!(deviation(0, 0) <= 0.0);
+    }
+
+    #[test]
+    fn a_prompt_has_as_many_tokens_of_memory_as_its_mode_allows() {
+        let modes = [ExecutionMode::Simple, ExecutionMode::Planner, ExecutionMode::Supervised];
+        assert_eq!(modes.map(memory_tokens), [100, 200, 300]);
+    }
+}
