@@ -6,7 +6,7 @@ use std::sync::Arc;
 use capataz_contracts::v1::mode_service_server::ModeService;
 use capataz_contracts::{Violation, v1, validate};
 use capataz_display::words::Language;
-use capataz_engine::{BUILT_IN_TOOLS, Input, built_in_tool, materialise_mode, mode_contracts};
+use capataz_engine::{BROWSER_AGENT, BUILT_IN_TOOLS, Input, built_in_tool, materialise_mode, mode_contracts};
 use capataz_policy::mode::risk::{ToolFacts, assess};
 use capataz_runtime::Runtime;
 use tonic::{Request, Response, Status};
@@ -124,7 +124,7 @@ fn choose_tools(
     violations: &mut Vec<Violation>,
 ) {
     if run.tools.is_empty() {
-        let tools = agents.values().filter(|agent| agent.kind() == v1::AgentKind::Tool);
+        let tools = agents.values().filter(|agent| is_tool(agent));
         let names = tools.map(|agent| agent.name.as_str());
         run.tools =
             names.map(|name| v1::ModeTool { name: name.to_owned(), ..v1::ModeTool::default() }).collect();
@@ -152,7 +152,7 @@ fn choose_tools(
         }
         // One that nobody knows is refused with all other names.
         let Some(agent) = agents.get(&tool.name) else { continue };
-        if agent.kind() != v1::AgentKind::Tool {
+        if !is_tool(agent) {
             let kind = kind_name(agent.kind());
             let message = format!("`{}` is no tool: it is of kind {kind}", agent.name);
             violations.push(Violation::new(format!("tools[{place}].name"), "kind", message));
@@ -163,6 +163,11 @@ fn choose_tools(
         tool.undoable = agent.undoable;
         tool.needs_approval |= agent.needs_approval;
     }
+}
+
+/// The browser's host is a tool of scripts, and understands nothing else.
+fn is_tool(agent: &v1::Agent) -> bool {
+    agent.kind() == v1::AgentKind::Tool && agent.name != BROWSER_AGENT
 }
 
 fn kind_name(kind: v1::AgentKind) -> &'static str {
@@ -247,7 +252,8 @@ impl ModeService for Modes {
         }
         let named: Vec<&str> = tools.iter().map(String::as_str).collect();
         let agents = agents_of(self.runs.runtime(), &[v1::AgentKind::Tool], &named).await?;
-        let is_wanted = |agent: &&v1::Agent| tools.is_empty() || tools.contains(&agent.name);
+        let is_wanted =
+            |agent: &&v1::Agent| is_tool(agent) && (tools.is_empty() || tools.contains(&agent.name));
         let facts = agents.values().filter(is_wanted).take(RISK_TOOLS_MAX).map(|agent| ToolFacts {
             name: &agent.name,
             undoable: agent.undoable,

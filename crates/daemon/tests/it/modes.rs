@@ -1,0 +1,450 @@
+//! Execution modes over a real socket: planners and tools are workers, contracts are judged, the choice of a session stays
+//! (seed 004; CONTRACTS §5).
+
+use capataz_contracts::v1::mode_service_client::ModeServiceClient;
+use capataz_contracts::v1::{self, AgentKind, ExecutionMode, payload::Data};
+use serde_json::{Value, json as of};
+use tonic::Status;
+
+use crate::support::{Harness, PATIENCE, Worker, code_of, json, paths_of};
+
+/// A planner and its tools, served by one worker: `read` can be undone, `send` cannot and wants a text, `ask` is approved by a
+/// person.
+fn crew() -> v1::Hello {
+    let agent = |name: &str, kind: AgentKind| v1::Agent {
+        name: name.to_owned(),
+        category: "modes".to_owned(),
+        kind: kind.into(),
+        contract_version: "1.0.0".to_owned(),
+        max_concurrency: 10,
+        ..v1::Agent::default()
+    };
+    let send = v1::Agent {
+        input_schema: r##"{"$id":"urn:send","type":"object","required":["to"],"properties":{"to":{"$ref":"#/$defs/name"}},"$defs":{"name":{"type":"string"}}}"##.to_owned(),
+        ..agent("send", AgentKind::Tool)
+    };
+    v1::Hello {
+        worker_id: "crew".to_owned(),
+        agents: vec![
+            agent("brain", AgentKind::Planner),
+            v1::Agent { undoable: true, ..agent("read", AgentKind::Tool) },
+            send,
+            v1::Agent { undoable: true, needs_approval: true, ..agent("ask", AgentKind::Tool) },
+        ],
+        slots: 100,
+        protocol: 1,
+        ..v1::Hello::default()
+    }
+}
+
+async fn join(harness: &Harness) -> Worker {
+    Worker::with_hello(harness.channel.clone(), crew()).await.unwrap()
+}
+
+fn execution(query: &str) -> v1::ModeRun {
+    v1::ModeRun { query: query.to_owned(), ..v1::ModeRun::default() }
+}
+
+fn in_mode(mode: ExecutionMode) -> v1::ModeRun {
+    v1::ModeRun { mode: Some(mode.into()), ..execution("tidy up") }
+}
+
+async fn try_start(harness: &Harness, run: v1::ModeRun) -> Result<String, Status> {
+    let request = v1::StartRunRequest::of_mode(run);
+    Ok(harness.runs.clone().start_run(request).await?.into_inner().run_id)
+}
+
+fn modes(harness: &Harness) -> ModeServiceClient<tonic::transport::Channel> {
+    ModeServiceClient::new(harness.channel.clone())
+}
+
+async fn stands(harness: &Harness, run: &str) -> v1::ExecutionState {
+    let request = v1::GetExecutionRequest { run_id: run.to_owned(), ..v1::GetExecutionRequest::default() };
+    modes(harness).get_execution(request).await.unwrap().into_inner().state.unwrap()
+}
+
+fn read(input: Option<&v1::Payload>) -> Value {
+    match input.and_then(|input| input.data.as_ref()) {
+        Some(Data::Inline(text)) => serde_json::from_slice(text).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The planner is asked, and answers this. Its prompt.
+async fn plans(worker: &mut Worker, answer: &Value) -> Value {
+    let asked = worker.assignment().await;
+    assert_eq!(asked.assignment.agent, "brain");
+    worker.complete(&asked.lease, json(answer.clone())).await;
+    read(asked.assignment.input.as_ref())
+}
+
+/// The tool is called, and gives this back. What it was given.
+async fn gives(worker: &mut Worker, tool: &str, output: Value) -> Value {
+    let called = worker.assignment().await;
+    assert_eq!(called.assignment.agent, tool);
+    worker.complete(&called.lease, json(output)).await;
+    read(called.assignment.input.as_ref())
+}
+
+async fn question(harness: &Harness, run: &str) -> v1::Question {
+    let asked = async {
+        loop {
+            let questions = harness.get(run).await.questions;
+            if let Some(open) = questions.into_iter().find(|question| question.answer.is_none()) {
+                return open;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, asked).await.expect("a question in time")
+}
+
+async fn answer(harness: &Harness, run: &str, option: &str, value: Option<Value>) -> Result<(), Status> {
+    let question = question(harness, run).await;
+    let request = v1::ResolveRequest {
+        run_id: run.to_owned(),
+        question_id: question.question_id.clone(),
+        answer: option.to_owned(),
+        request_id: format!("{option} {}", question.question_id),
+        value: value.map(json),
+        ..v1::ResolveRequest::default()
+    };
+    harness.runs.clone().resolve(request).await.map(drop)
+}
+
+fn act(tool: &str, parameters: Value, goes_on: bool) -> Value {
+    of!({
+        "action": { "tool": tool, "parameters": parameters },
+        "reasoning": "because", "continue": goes_on, "confidence": 0.5,
+    })
+}
+
+fn step(id: &str, tool: &str, expected: Value) -> Value {
+    of!({ "id": id, "description": id, "tool": tool, "parameters": { "n": id }, "expected": expected, "dependsOn": [] })
+}
+
+fn plan(steps: &[Value], tool: &str, parameters: Value) -> Value {
+    of!({
+        "planUpdate": { "type": "create", "steps": steps, "estimatedTime": 1, "checkpoints": [] },
+        "nextAction": { "tool": tool, "parameters": parameters, "stepIndex": 0 },
+        "replanRequired": false, "reasoning": "because", "confidence": 1,
+    })
+}
+
+fn keeps_to(tool: &str, parameters: Value) -> Value {
+    of!({
+        "decision": "continue",
+        "nextAction": { "tool": tool, "parameters": parameters, "justification": "as planned" },
+        "planAdherence": 1, "reasoning": "next", "confidence": 1,
+    })
+}
+
+// S004-SI-01 S004-SI-02
+#[tokio::test]
+async fn simple_asks_the_only_planner_and_calls_the_tools_that_are_there() {
+    let harness = Harness::start().await;
+    let mut worker = join(&harness).await;
+    let run = try_start(&harness, execution("tidy up")).await.unwrap();
+    let prompt = plans(&mut worker, &act("read", of!({ "path": "a" }), true)).await;
+    assert_eq!(
+        prompt,
+        of!({ "query": "tidy up", "memory": [], "workspace": [], "step": 0, "errorCount": 0 })
+    );
+    assert_eq!(gives(&mut worker, "read", of!({ "lines": 3 })).await, of!({ "path": "a" }));
+    let prompt = plans(&mut worker, &act("send", of!({ "to": "you" }), false)).await;
+    assert_eq!(prompt["lastResult"]["output"], of!({ "lines": 3 }));
+    assert_eq!(prompt["step"], 1);
+    gives(&mut worker, "send", of!("sent")).await;
+    let result = harness.wait(&run).await;
+    assert_eq!(result.outcome(), v1::RunOutcome::Succeeded);
+    let Some(v1::run_result::Work::Mode(mode)) = result.work else { panic!() };
+    assert_eq!(read(mode.output.as_ref()), "sent");
+    let state = mode.state.unwrap();
+    assert_eq!((state.mode(), state.step, &*state.execution_state), (ExecutionMode::Simple, 2, "completed"));
+}
+
+#[tokio::test]
+async fn an_answer_is_judged_by_its_contract_and_by_the_schema_of_the_tool_and_goes_back_with_what_is_wrong()
+{
+    let harness = Harness::start().await;
+    let mut worker = join(&harness).await;
+    let run = v1::ModeRun {
+        retry: Some(v1::RetryPolicy { delays_ms: vec![0, 0, 0], ..v1::RetryPolicy::default() }),
+        ..execution("tidy up")
+    };
+    let run = try_start(&harness, run).await.unwrap();
+    let asked = worker.assignment().await;
+    let contract: Value = serde_json::from_str(&asked.assignment.output_schema).unwrap();
+    assert_eq!(
+        contract.pointer("/properties/action/properties/tool/enum"),
+        Some(&of!(["ask", "read", "send"]))
+    );
+    let mut lease = asked.lease;
+    let wrong = [
+        (act("fly", of!({}), true), "/action/tool"),
+        (act("send", of!({ "to": 7 }), true), "/action/parameters/to"),
+        (of!({ "action": { "tool": "read", "parameters": {} }, "continue": true, "confidence": 1 }), ""),
+    ];
+    for (answer, path) in wrong {
+        worker.complete(&lease, json(answer)).await;
+        let again = worker.assignment().await;
+        let correction = read(again.assignment.input.as_ref())["correction"].clone();
+        assert_eq!(correction["violations"][0]["path"], path, "{correction}");
+        lease = again.lease;
+    }
+    worker.complete(&lease, json(act("read", of!({}), false))).await;
+    gives(&mut worker, "read", of!(1)).await;
+    assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
+}
+
+#[tokio::test]
+async fn a_session_keeps_its_mode_over_runs_and_restarts_until_the_user_chooses_another() {
+    let harness = Harness::start().await;
+    let choose =
+        |mode: ExecutionMode| v1::ChooseModeRequest { session: "shop".to_owned(), mode: mode.into() };
+    let chosen = modes(&harness).choose_mode(choose(ExecutionMode::Planner)).await.unwrap().into_inner();
+    assert_eq!(chosen.before(), ExecutionMode::Unspecified);
+    // The same choice again is no event.
+    let again = modes(&harness).choose_mode(choose(ExecutionMode::Planner)).await.unwrap().into_inner();
+    assert_eq!((again.seq, again.before()), (chosen.seq, ExecutionMode::Planner));
+    let of_session = || v1::ModeRun { session: Some("shop".to_owned()), ..execution("tidy up") };
+    let one_step = plan(&[step("a", "read", of!({ "success": true }))], "read", of!({}));
+    let mut worker = join(&harness).await;
+    let first = try_start(&harness, of_session()).await.unwrap();
+    let prompt = plans(&mut worker, &one_step).await;
+    assert_eq!(prompt["progress"], 0.0, "it is the contract of planners");
+    // A choice during a run changes nothing of that run.
+    modes(&harness).choose_mode(choose(ExecutionMode::Simple)).await.unwrap();
+    modes(&harness).choose_mode(choose(ExecutionMode::Planner)).await.unwrap();
+    gives(&mut worker, "read", of!(1)).await;
+    assert_eq!(harness.wait(&first).await.outcome(), v1::RunOutcome::Succeeded);
+    assert_eq!(stands(&harness, &first).await.mode(), ExecutionMode::Planner);
+    drop(worker);
+    let harness = harness.restart().await;
+    let mut worker = join(&harness).await;
+    let second = try_start(&harness, of_session()).await.unwrap();
+    plans(&mut worker, &one_step).await;
+    gives(&mut worker, "read", of!(1)).await;
+    assert_eq!(harness.wait(&second).await.outcome(), v1::RunOutcome::Succeeded);
+    assert_eq!(stands(&harness, &second).await.mode(), ExecutionMode::Planner);
+    modes(&harness).choose_mode(choose(ExecutionMode::Simple)).await.unwrap();
+    let third = try_start(&harness, of_session()).await.unwrap();
+    let prompt = plans(&mut worker, &act("read", of!({}), false)).await;
+    assert_eq!(prompt["errorCount"], 0);
+    gives(&mut worker, "read", of!(1)).await;
+    assert_eq!(harness.wait(&third).await.outcome(), v1::RunOutcome::Succeeded);
+    assert_eq!(stands(&harness, &third).await.mode(), ExecutionMode::Simple);
+}
+
+#[tokio::test]
+async fn a_plan_is_made_anew_where_its_results_are_not_those_that_it_expects() {
+    let harness = Harness::start().await;
+    let mut worker = join(&harness).await;
+    let run = try_start(&harness, in_mode(ExecutionMode::Planner)).await.unwrap();
+    let steps = [step("a", "read", of!({ "contains": "sea" })), step("b", "read", of!("any"))];
+    plans(&mut worker, &plan(&steps, "read", of!({}))).await;
+    gives(&mut worker, "read", of!("a mountain")).await;
+    // 1 of 1 misses.
+    let again = plan(&[step("c", "read", of!({ "schema": { "type": "integer" } }))], "read", of!({}));
+    let prompt = plans(&mut worker, &again).await;
+    assert_eq!(prompt["deviationAnalysis"]["impactedSteps"], of!([0]));
+    gives(&mut worker, "read", of!(7)).await;
+    assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
+    let state = stands(&harness, &run).await;
+    assert_eq!((state.replans, state.plan.unwrap().revision, state.checkpoints.len()), (1, 2, 1));
+}
+
+#[tokio::test]
+async fn a_supervised_plan_is_edited_approved_and_worked_on_over_a_restart() {
+    let harness = Harness::start().await;
+    let mut worker = join(&harness).await;
+    let run = try_start(&harness, in_mode(ExecutionMode::Supervised)).await.unwrap();
+    plans(&mut worker, &plan(&[step("a", "read", of!("any"))], "read", of!({}))).await;
+    assert_eq!(question(&harness, &run).await.purpose(), v1::QuestionPurpose::Plan);
+    drop(worker);
+    let harness = harness.restart().await;
+    let mut worker = join(&harness).await;
+    let proposed = question(&harness, &run).await;
+    let refused =
+        answer(&harness, &run, "edit", Some(of!({ "steps": [step("a", "fly", of!("any"))] }))).await;
+    assert_eq!(refused.unwrap_err().code(), tonic::Code::InvalidArgument);
+    let edited = of!({ "steps": [step("b", "read", of!({ "equals": 1 })), step("c", "read", of!("any"))] });
+    answer(&harness, &run, "edit", Some(edited)).await.unwrap();
+    assert_ne!(question(&harness, &run).await.question_id, proposed.question_id);
+    assert_eq!(stands(&harness, &run).await.plan.unwrap().revision, 2);
+    answer(&harness, &run, "approve", None).await.unwrap();
+    let prompt = plans(&mut worker, &keeps_to("read", of!({ "n": "b" }))).await;
+    assert_eq!(prompt["validatedPlan"]["steps"][0]["id"], "b");
+    gives(&mut worker, "read", of!(2)).await;
+    // 2 is not 1: the person knows, and lets it go on to its end.
+    assert_eq!(question(&harness, &run).await.purpose(), v1::QuestionPurpose::Escalation);
+    assert_eq!(harness.get(&run).await.status(), v1::RunStatus::Waiting);
+    answer(&harness, &run, "continue", None).await.unwrap();
+    let prompt = plans(&mut worker, &keeps_to("read", of!({ "n": "c" }))).await;
+    assert_eq!(prompt["adherenceCheck"]["deviation"], 1.0);
+    assert_eq!(prompt["escalationHistory"].as_array().map(Vec::len), Some(1));
+    gives(&mut worker, "read", of!(3)).await;
+    assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
+}
+
+#[tokio::test]
+async fn a_tool_is_approved_call_by_call_where_it_or_the_caller_demands_that() {
+    let harness = Harness::start().await;
+    let mut worker = join(&harness).await;
+    let tool = |name: &str, needs_approval| v1::ModeTool {
+        name: name.to_owned(),
+        needs_approval,
+        ..Default::default()
+    };
+    // What a tool demands itself no caller takes away.
+    let tools = vec![tool("ask", false), tool("read", true)];
+    let run = try_start(&harness, v1::ModeRun { tools, ..execution("tidy up") }).await.unwrap();
+    for (name, goes_on) in [("ask", true), ("read", false)] {
+        plans(&mut worker, &act(name, of!({ "n": 1 }), goes_on)).await;
+        let asked = question(&harness, &run).await;
+        assert_eq!(asked.purpose(), v1::QuestionPurpose::Tool);
+        assert_eq!(asked.text, format!("Is {name} to be called with {{\"n\":1}}?"));
+        answer(&harness, &run, "approve", None).await.unwrap();
+        gives(&mut worker, name, of!(1)).await;
+    }
+    assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
+}
+
+#[tokio::test]
+async fn a_run_goes_back_to_a_checkpoint_and_the_result_of_what_was_at_work_is_refused() {
+    let harness = Harness::start().await;
+    let mut worker = join(&harness).await;
+    let run = try_start(&harness, execution("tidy up")).await.unwrap();
+    plans(&mut worker, &act("read", of!({}), true)).await;
+    gives(&mut worker, "read", of!(1)).await;
+    let asked = worker.assignment().await;
+    let make = v1::CreateCheckpointRequest {
+        run_id: run.clone(),
+        reason: "before the second".to_owned(),
+        request_id: "make".to_owned(),
+        if_seq: None,
+    };
+    let made = modes(&harness).create_checkpoint(make.clone()).await.unwrap().into_inner();
+    assert_eq!(made.checkpoint_id, "c1");
+    assert_eq!(modes(&harness).create_checkpoint(make).await.unwrap().into_inner(), made);
+    worker.complete(&asked.lease, json(act("read", of!({}), true))).await;
+    let called = worker.assignment().await;
+    let back = |checkpoint: &str| v1::RollbackExecutionRequest {
+        run_id: run.clone(),
+        checkpoint_id: checkpoint.to_owned(),
+        request_id: format!("back to {checkpoint}"),
+        if_seq: None,
+    };
+    let unknown = modes(&harness).rollback_execution(back("c9")).await.unwrap_err();
+    assert_eq!(code_of(&unknown), "CHECKPOINT_NOT_FOUND");
+    modes(&harness).rollback_execution(back("c1")).await.unwrap();
+    worker.complete(&called.lease, json(of!("late"))).await;
+    let state = stands(&harness, &run).await;
+    assert_eq!((state.step, state.checkpoints.len()), (1, 1));
+    let prompt = plans(&mut worker, &act("read", of!({}), false)).await;
+    assert_eq!(prompt["lastResult"]["output"], 1, "the result of before the checkpoint");
+    gives(&mut worker, "read", of!(2)).await;
+    assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
+    let refused = harness.export(&run).await.into_iter().filter_map(|event| event.body);
+    assert_eq!(refused.filter(|body| matches!(body, v1::event::Body::ResultRefused(_))).count(), 1);
+}
+
+#[tokio::test]
+async fn a_call_of_plan_run_is_a_run_of_its_own_under_its_parent() {
+    let harness = Harness::start().await;
+    let mut worker = join(&harness).await;
+    let mut hand = harness.worker("hand", &["hand"]).await;
+    let tools = vec![v1::ModeTool { name: "plan.run".to_owned(), ..v1::ModeTool::default() }];
+    let run = try_start(&harness, v1::ModeRun { tools, ..execution("tidy up") }).await.unwrap();
+    let waves = of!({ "name": "small", "waves": [{ "tasks": [{ "name": "t", "agent": "hand" }] }] });
+    plans(&mut worker, &act("plan.run", waves, false)).await;
+    let task = hand.assignment().await;
+    assert_eq!(task.assignment.task_name, "t");
+    let child = task.lease.run_id.clone();
+    assert_eq!(harness.get(&child).await.parent.unwrap().run_id, run);
+    hand.complete(&task.lease, json(of!("done"))).await;
+    let result = harness.wait(&run).await;
+    assert_eq!(result.outcome(), v1::RunOutcome::Succeeded);
+    let Some(v1::run_result::Work::Mode(mode)) = result.work else { panic!() };
+    assert_eq!(read(mode.output.as_ref())["tasks"][0]["output"], "done");
+}
+
+#[tokio::test]
+async fn bad_starts_are_refused_with_all_that_is_wrong() {
+    let harness = Harness::start().await;
+    let refused = try_start(&harness, execution("tidy up")).await.unwrap_err();
+    assert_eq!(paths_of(&refused), ["mode.planner", "mode.tools"], "nobody is there");
+    let _worker = join(&harness).await;
+    let _other = harness.worker("hand", &["hand"]).await;
+    let tool = |name: &str| v1::ModeTool { name: name.to_owned(), ..v1::ModeTool::default() };
+    let wrong = v1::ModeRun {
+        query: " ".to_owned(),
+        mode: Some(9),
+        session: Some("a b".to_owned()),
+        tools: vec![tool("read"), tool("read"), v1::ModeTool { undoable: true, ..tool("x y") }],
+        workspace: vec![String::new()],
+        autonomy_level: Some(f64::NAN),
+        max_steps: Some(201),
+        run_id: "mine".to_owned(),
+        ..v1::ModeRun::default()
+    };
+    let refused = try_start(&harness, wrong).await.unwrap_err();
+    let expected = [
+        "mode.query",
+        "mode.mode",
+        "mode.session",
+        "mode.tools[1].name",
+        "mode.tools[2].name",
+        "mode.tools[2].undoable",
+        "mode.workspace[0]",
+        "mode.autonomy_level",
+        "mode.max_steps",
+        "mode.run_id",
+    ];
+    assert_eq!(paths_of(&refused), expected);
+    let kinds = v1::ModeRun { planner: "hand".to_owned(), tools: vec![tool("brain")], ..execution("q") };
+    let refused = try_start(&harness, kinds).await.unwrap_err();
+    assert_eq!(paths_of(&refused), ["mode.planner", "mode.tools[0].name"]);
+    let unknown = v1::ModeRun { tools: vec![tool("raed")], ..execution("q") };
+    let refused = try_start(&harness, unknown).await.unwrap_err();
+    assert_eq!(code_of(&refused), "AGENT_NOT_FOUND");
+    assert_eq!(harness.run_count().await, 0);
+}
+
+#[tokio::test]
+async fn a_choice_that_is_none_and_questions_of_other_runs_are_refused() {
+    let harness = Harness::start().await;
+    let wrong = v1::ChooseModeRequest { session: "a b".to_owned(), mode: 0 };
+    let refused = modes(&harness).choose_mode(wrong).await.unwrap_err();
+    assert_eq!(paths_of(&refused), ["session", "mode"]);
+    let _hand = harness.worker("hand", &["hand"]).await;
+    let run = harness.start_run(crate::support::one_wave(&["hand"])).await;
+    let request = v1::GetExecutionRequest { run_id: run.clone(), ..v1::GetExecutionRequest::default() };
+    assert_eq!(modes(&harness).get_execution(request).await.unwrap().into_inner().state, None);
+    let make = v1::CreateCheckpointRequest {
+        run_id: run,
+        reason: "x".to_owned(),
+        request_id: "r".to_owned(),
+        if_seq: None,
+    };
+    let refused = modes(&harness).create_checkpoint(make).await.unwrap_err();
+    assert_eq!(code_of(&refused), "CHECKPOINT_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn a_query_is_assessed_with_the_tools_that_are_known_and_no_mode_is_recommended() {
+    let harness = Harness::start().await;
+    let _worker = join(&harness).await;
+    let ask = |query: &str, language: &str| v1::AssessRiskRequest {
+        query: query.to_owned(),
+        language: language.to_owned(),
+        ..v1::AssessRiskRequest::default()
+    };
+    let high = "delete all tables of the production database, then deploy";
+    let high = modes(&harness).assess_risk(ask(high, "")).await.unwrap().into_inner();
+    assert_eq!(high.risk_level, "high");
+    let low = modes(&harness).assess_risk(ask("enumera los archivos", "es")).await.unwrap().into_inner();
+    assert_eq!((&*low.risk_level, low.estimated_steps), ("low", 1));
+    let refused = modes(&harness).assess_risk(ask(" ", "")).await.unwrap_err();
+    assert_eq!(paths_of(&refused), ["query"]);
+}
