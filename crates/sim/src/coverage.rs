@@ -36,7 +36,7 @@ crash_points! {
 }
 
 /// The event kinds by their field numbers, in the order of the contract.
-pub const EVENT_KINDS: [(u32, &str); 51] = [
+pub const EVENT_KINDS: [(u32, &str); 63] = [
     (10, "run_accepted"),
     (11, "wave_started"),
     (12, "task_input_resolved"),
@@ -88,6 +88,18 @@ pub const EVENT_KINDS: [(u32, &str); 51] = [
     (73, "phase_blocked"),
     (74, "phase_changed"),
     (75, "pipeline_rolled_back"),
+    (80, "mode_begun"),
+    (81, "planner_asked"),
+    (82, "planner_answered"),
+    (83, "plan_edited"),
+    (84, "plan_approved"),
+    (85, "tool_approved"),
+    (86, "tool_called"),
+    (87, "tool_observed"),
+    (88, "escalation_answered"),
+    (89, "mode_checkpointed"),
+    (90, "mode_rolled_back"),
+    (91, "mode_completed"),
 ];
 
 const FIRST_FIELD: u32 = 10;

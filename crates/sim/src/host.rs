@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::asks::{CONFIDENCES, spec_name};
 use crate::invariant::Violation;
+use crate::modes::{self, PLANNER};
 use crate::pipelines::{self, PHASE};
 use crate::rng::Rng;
 use crate::scenario::FOREIGN_SPEC;
@@ -33,6 +34,8 @@ pub enum Work {
     Phase {
         corrected: bool,
     },
+    /// The prompt of a planner.
+    Planner(Value),
 }
 
 impl Work {
@@ -44,6 +47,9 @@ impl Work {
         if assignment.task_name.starts_with(PHASE) {
             let corrected = bytes.windows(CORRECTION.len()).any(|part| part == CORRECTION);
             return Self::Phase { corrected };
+        }
+        if assignment.task_name.starts_with(PLANNER) {
+            return serde_json::from_slice(bytes).map_or(Self::Plan, Self::Planner);
         }
         if assignment.agent == BROWSER_AGENT {
             return v1::BrowserTask::decode(bytes.clone())
@@ -68,6 +74,10 @@ impl World {
             Work::Phase { corrected } => {
                 let calm = self.is_calm();
                 Ok(pipelines::output(&mut self.rng, key, &name, *corrected, calm))
+            }
+            Work::Planner(prompt) => {
+                let (calm, agents) = (self.is_calm(), self.scenario.agents);
+                Ok(modes::answer(&mut self.rng, prompt, key, &name, agents, calm))
             }
             Work::Spec(request) => {
                 let calm = self.is_calm();

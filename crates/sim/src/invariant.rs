@@ -52,7 +52,8 @@ invariants! {
     PhasesInOrder: "A phase begins when all before it are completed, is completed by outputs that count, and goes on or back as people say.";
     PhasesGetWhatCounts: "What a phase is given, and what goes on of it, is made of what counts, and of nothing else.";
     CorrectionsAreGiven: "An attempt after a rejected output is given what was wrong with it.";
-    RollbackEndsWork: "When a pipeline goes back, nothing of it is at work any more.";
+    RollbackEndsWork: "When a pipeline or an execution goes back, nothing of it is at work any more.";
+    ModesKeepTheirRules: "An execution asks its planner, calls tools, makes plans anew, asks people and ends as its mode, its counts and its people say.";
     AnswersWhatIsAsked: "An answer counts for the revision of the question that its sender has seen, and its value is what the task gives back.";
     DeadlineAnswered: "What becomes of a task whose time is over is what a person has answered in time; nobody is asked about it after its end.";
     AnswersPassTheirSchema: "A question for the output of a task has the schema that its worker declared, and no answer whose value breaks it ever counts.";

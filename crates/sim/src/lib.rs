@@ -32,6 +32,7 @@ mod forks;
 mod host;
 mod invariant;
 mod model;
+mod modes;
 mod network;
 mod pipelines;
 mod plans;

@@ -13,7 +13,7 @@ use capataz_store::RunId;
 use crate::forks::ForkOf;
 use crate::rng::Rng;
 use crate::scenario::{Scenario, agent_name};
-use crate::{asks, pipelines, scripts};
+use crate::{asks, modes, pipelines, scripts};
 
 /// What a client asks to be started; repeated as it is when an answer is lost.
 #[derive(Clone, Debug)]
@@ -42,6 +42,9 @@ impl Template {
             in_session(rng, scenario, plan)
         } else if drawn < scenario.plans + scenario.asks {
             (Work::Ask(asks::draw(rng, scenario, number)), BTreeSet::new())
+        } else if rng.percent(35) {
+            let (mode, agents) = modes::draw(rng, scenario, number);
+            (Work::Mode(mode), agents)
         } else if rng.percent(40) {
             let (pipeline, agents) = pipelines::draw(rng, scenario, number);
             (Work::Pipeline(pipeline), agents)

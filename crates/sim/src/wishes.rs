@@ -10,6 +10,7 @@ use capataz_store::RunId;
 use crate::client::Wish;
 use crate::invariant::Violation;
 use crate::model::{QuestionModel, RunModel};
+use crate::modes;
 use crate::pipelines::PHASE;
 use crate::plans::Template;
 use crate::scenario::agent_name;
@@ -19,7 +20,7 @@ use crate::worker::Job;
 use crate::world::World;
 
 /// Answers that lead to an end.
-const CALM_ANSWERS: &[&str] = &["skip", "succeeded", "failed", "terminate", "abort"];
+const CALM_ANSWERS: &[&str] = &["approve", "skip", "succeeded", "failed", "terminate", "abort"];
 
 impl World {
     /// Clients start runs, look and command, until the faults stop.
@@ -206,8 +207,13 @@ impl World {
             place => format!("{PHASE}{}", place - 3),
         };
         let goes_back = is_pipeline && self.rng.percent(30);
+        let (is_mode, back) = (self.model.run(run).is_some_and(RunModel::is_mode), self.rng.below(100));
         let input = match self.rng.below(100) {
             _ if goes_back => Command::RollbackPipeline { phase, request_id },
+            _ if is_mode && back < 20 => Command::Checkpoint { reason: format!("wish {number}"), request_id },
+            _ if is_mode && back < 45 => {
+                Command::RollbackExecution { checkpoint: format!("c{}", 1 + back % 4), request_id }
+            }
             0..=14 => Command::Pause { request_id },
             15..=34 => Command::Resume { request_id },
             35..=39 => {
@@ -227,7 +233,12 @@ impl World {
                 let option = any.filter(|_| !self.rng.percent(5)).unwrap_or_else(|| "perhaps".to_owned());
                 let revision = self.draw_revision(revision);
                 let likely = if option == "succeeded" { 60 } else { 20 };
-                let value = self.rng.percent(likely).then(|| told(number));
+                let value = match option.as_str() {
+                    "edit" => {
+                        self.rng.percent(80).then(|| modes::edited(&mut self.rng, self.scenario.agents))
+                    }
+                    _ => self.rng.percent(likely).then(|| told(number)),
+                };
                 let answer = Told { value, revision, ..Told::from(option.as_str()) };
                 Command::Resolve { question_id, answer, request_id }
             }
@@ -302,7 +313,10 @@ impl World {
                     let option = any.cloned().unwrap_or_default();
                     let revision = if calm { None } else { self.draw_revision(revision) };
                     // Once the faults have stopped, nobody says what cannot be accepted.
-                    let value = (calm && is_typed && option == "succeeded").then(|| told(0));
+                    let value = match option.as_str() {
+                        "edit" => Some(modes::edited(&mut self.rng, self.scenario.agents)),
+                        option => (calm && is_typed && option == "succeeded").then(|| told(0)),
+                    };
                     let answer = Told { value, revision, ..Told::from(option.as_str()) };
                     Command::Resolve { question_id, answer, request_id }
                 }

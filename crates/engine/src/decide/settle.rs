@@ -281,7 +281,7 @@ fn cancelled_error(reason: v1::CancelReason) -> v1::Error {
     let why = match reason {
         v1::CancelReason::Policy => "the wave's policy has decided without it",
         v1::CancelReason::Aborted => "the run aborts",
-        v1::CancelReason::RolledBack => "its phase was rolled back",
+        v1::CancelReason::RolledBack => "its run went back to a checkpoint",
         _ => "the run was cancelled",
     };
     v1::Error {

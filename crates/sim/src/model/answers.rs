@@ -164,6 +164,8 @@ impl RunModel {
                 Input::Retry { .. }
                     | Input::Rollback { .. }
                     | Input::RollbackPipeline { .. }
+                    | Input::Checkpoint { .. }
+                    | Input::RollbackExecution { .. }
                     | Input::Extend { .. }
                     | Input::Resolve { .. }
                     | Input::Propose { .. }
@@ -181,7 +183,7 @@ impl RunModel {
                 _ => false,
             },
             Refusal::WrongValue { .. } => {
-                matches!(input, Input::Resolve { answer, .. } if answer.value.is_some())
+                matches!(input, Input::Resolve { answer, .. } if answer.value.is_some() || answer.option == "edit")
             }
             Refusal::QuestionRevised { question_id, revision } => match input {
                 Input::Resolve { answer, .. } => self.questions.get(question_id).is_some_and(|question| {
@@ -193,7 +195,7 @@ impl RunModel {
                 Input::Resolve { question_id, answer, .. } => {
                     self.questions.get(question_id).is_some_and(|question| {
                         question.is_typed && !passes(answer.value.as_ref())
-                            || question.about_phase && answer.value.is_some()
+                            || question.about_phase && (answer.value.is_some() || answer.option == "edit")
                     })
                 }
                 _ => false,
@@ -214,6 +216,8 @@ pub fn request_id(input: &Input) -> &str {
         | Input::Retry { request_id, .. }
         | Input::Rollback { request_id, .. }
         | Input::RollbackPipeline { request_id, .. }
+        | Input::Checkpoint { request_id, .. }
+        | Input::RollbackExecution { request_id, .. }
         | Input::Resolve { request_id, .. }
         | Input::Propose { request_id, .. }
         | Input::CloseBrowser { request_id } => request_id,
@@ -241,6 +245,12 @@ fn carries_out(event: &v1::Event, input: &Input) -> bool {
         }
         (Input::RollbackPipeline { request_id, phase }, Some(Body::PipelineRolledBack(body))) => {
             body.request_id == *request_id && body.requested == *phase
+        }
+        (Input::Checkpoint { request_id, reason }, Some(Body::ModeCheckpointed(body))) => {
+            body.request_id == *request_id && body.reason == *reason
+        }
+        (Input::RollbackExecution { request_id, checkpoint }, Some(Body::ModeRolledBack(body))) => {
+            body.request_id == *request_id && body.checkpoint_id == *checkpoint
         }
         (Input::Propose { request_id, action }, Some(Body::ActionProposed(body))) => {
             body.request_id == *request_id && body.action.as_ref() == Some(&**action)

@@ -471,8 +471,14 @@ impl RunModel {
             self.in_work(task)?.step = Step::Asking;
             self.end_lease(token, LeaseEnd::Asked);
         }
-        let about_phase = question.purpose == v1::QuestionPurpose::Phase as i32;
-        if about_phase {
+        let of_kind = [
+            v1::QuestionPurpose::Phase,
+            v1::QuestionPurpose::Plan,
+            v1::QuestionPurpose::Tool,
+            v1::QuestionPurpose::Escalation,
+        ];
+        let about_phase = of_kind.contains(&question.purpose());
+        if question.purpose() == v1::QuestionPurpose::Phase {
             let blocked = matches!(&self.kind, Kind::Pipeline(pipeline) if pipeline.is_blocked());
             let text = self.at(format!("{} is asked of no blocked phase", question.question_id));
             Invariant::PhasesInOrder.check(blocked && task.is_none(), || text)?;

@@ -1,23 +1,431 @@
-//! What executions may do (seed 004).
+//! What executions may do (seed 004; CONTRACTS §5): errors, deviations, revisions and approvals are counted here by hand, from
+//! what planners and tools said and people answered.
 
-use capataz_contracts::v1::{self, event::Body};
+use std::collections::BTreeMap;
 
-use super::log::RunModel;
-use crate::invariant::Violation;
+use capataz_contracts::v1::{self, ExecutionMode, PlannerDecision, ReplanReason, event::Body};
+use capataz_engine::TaskRef;
+
+use super::log::{RunModel, Step};
+use super::script::Kind;
+use crate::invariant::{Invariant, Violation};
+use crate::modes::CONTAINED;
 
 #[derive(Clone, Debug)]
 pub struct ModeModel {
     pub run: v1::ModeRun,
+    mode: Option<ExecutionMode>,
+    stage: Stage,
+    now: Counted,
+    /// Checkpoints by their ids: the number of their event, what there was then, and whether it can be gone back to.
+    kept: BTreeMap<String, (u64, Counted, bool)>,
+    revisions: u32,
+    /// What the planner was asked for.
+    asked: Vec<i32>,
+    /// A plan was made anew, and its checkpoint is to follow.
+    owes_checkpoint: bool,
+    pub completed: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+enum Stage {
+    #[default]
+    Begins,
+    Plans,
+    Asked(u32),
+    Proposed,
+    /// A call, and whether a person has approved it.
+    Wanted(v1::ToolCall, bool, bool),
+    Called(u32, v1::ToolCall, bool),
+    Escalated(Option<(v1::ToolCall, bool)>),
+}
+
+/// What a checkpoint keeps.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Counted {
+    step: u32,
+    errors: u32,
+    ended: bool,
+    plan: Option<v1::ModePlan>,
+    /// By step: done, failed, or neither.
+    steps: Vec<Option<bool>>,
+    done: u32,
+    missed: u32,
+    approved: bool,
+    replans: u32,
+    last_failed: bool,
+    tolerated: f64,
+    /// A plan was made anew before, and its checkpoint is to follow.
+    owes_checkpoint: bool,
+}
+
+impl Counted {
+    fn deviation(&self) -> f64 {
+        if self.done == 0 { 0.0 } else { f64::from(self.missed) / f64::from(self.done) }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.plan.is_some() && self.steps.iter().all(|step| *step == Some(true))
+    }
+
+    fn begins(&mut self, plan: v1::ModePlan, keeps: bool) {
+        let before: BTreeMap<String, Option<bool>> = match &self.plan {
+            Some(before) if keeps => {
+                before.steps.iter().map(|step| step.id.clone()).zip(self.steps.iter().copied()).collect()
+            }
+            _ => BTreeMap::new(),
+        };
+        let was_done = |step: &v1::PlanStep| before.get(&step.id).copied().flatten().filter(|done| *done);
+        self.steps = plan.steps.iter().map(was_done).collect();
+        (self.done, self.missed, self.approved, self.tolerated) = (0, 0, false, 0.0);
+        self.plan = Some(plan);
+    }
 }
 
 impl ModeModel {
     pub fn new(run: v1::ModeRun) -> Self {
-        Self { run }
+        Self {
+            run,
+            mode: None,
+            stage: Stage::Begins,
+            now: Counted::default(),
+            kept: BTreeMap::new(),
+            revisions: 0,
+            asked: Vec::new(),
+            owes_checkpoint: false,
+            completed: false,
+        }
+    }
+
+    fn tool(&self, name: &str) -> Option<&v1::ModeTool> {
+        self.run.tools.iter().find(|tool| tool.name == name)
+    }
+
+    /// Why the plan is to be made anew, by the order of the contract.
+    fn reasons(&self) -> Vec<i32> {
+        let Some(plan) = self.now.plan.as_ref().filter(|_| self.mode == Some(ExecutionMode::Planner)) else {
+            return Vec::new();
+        };
+        let stands = |id: &str| {
+            let place = plan.steps.iter().position(|step| step.id == id);
+            place.and_then(|place| self.now.steps.get(place).copied().flatten())
+        };
+        let open = || plan.steps.iter().zip(&self.now.steps).filter(|(_, stands)| **stands != Some(true));
+        let needs_failed = |step: &v1::PlanStep| {
+            let mut wanted: Vec<&str> = step.depends_on.iter().map(String::as_str).collect();
+            let mut met = Vec::new();
+            while let Some(id) = wanted.pop() {
+                if stands(id) == Some(false) {
+                    return true;
+                }
+                if stands(id).is_none() && !met.contains(&id) {
+                    met.push(id);
+                    let step = plan.steps.iter().find(|step| step.id == id);
+                    wanted.extend(step.into_iter().flat_map(|step| &step.depends_on).map(String::as_str));
+                }
+            }
+            false
+        };
+        let found = [
+            (self.now.deviation() > 0.4, ReplanReason::Deviation),
+            (self.now.errors >= 3, ReplanReason::Errors),
+            (open().any(|(step, _)| self.tool(&step.tool).is_none()), ReplanReason::ResourcesUnavailable),
+            (
+                open().any(|(step, stands)| stands.is_none() && needs_failed(step)),
+                ReplanReason::InvalidatedSteps,
+            ),
+        ];
+        found.into_iter().filter(|(holds, _)| *holds).map(|(_, reason)| reason.into()).collect()
+    }
+
+    /// A person decides, or the run is at its end, before the planner is asked again.
+    fn may_ask(&self) -> bool {
+        let steps = self.run.max_steps.unwrap_or(50);
+        let rules = match self.mode {
+            Some(ExecutionMode::Simple) => self.now.errors < 3 && !self.now.ended,
+            Some(ExecutionMode::Planner) => !self.now.is_complete(),
+            Some(ExecutionMode::Supervised) if self.now.approved => {
+                let allowed = self.run.autonomy_level.unwrap_or(0.3).max(self.now.tolerated);
+                !self.now.is_complete() && self.now.deviation() <= allowed
+            }
+            Some(ExecutionMode::Supervised) => true,
+            Some(ExecutionMode::Unspecified) | None => false,
+        };
+        rules && self.now.step < steps && !self.owes_checkpoint
+    }
+
+    /// Why a run that has ended by itself has not succeeded.
+    fn has_failed(&self, planner_failed: bool) -> bool {
+        let is_simple = self.mode == Some(ExecutionMode::Simple);
+        let by_rule = is_simple && (self.now.errors >= 3 || self.now.ended && self.now.last_failed)
+            || self.now.step >= self.run.max_steps.unwrap_or(50);
+        by_rule || planner_failed
+    }
+
+    fn needs_approval(&self, call: &v1::ToolCall, approved: bool) -> bool {
+        let demanded = self.tool(&call.tool).is_some_and(|tool| tool.needs_approval);
+        let planned = call.step_index.and_then(|place| self.now.plan.as_ref()?.steps.get(place as usize));
+        let as_planned = planned.is_some_and(|step| step.parameters == call.parameters);
+        demanded
+            && !approved
+            && !(self.mode == Some(ExecutionMode::Supervised) && self.now.approved && as_planned)
     }
 }
 
 impl RunModel {
-    pub(super) fn execution(&mut self, _: Body) -> Result<(), Violation> {
+    fn mode(&mut self) -> Result<&mut ModeModel, Violation> {
+        let text = self.at("something of an execution in another run");
+        match &mut self.kind {
+            Kind::Mode(mode) => Ok(mode),
+            _ => Invariant::ModesKeepTheirRules.broken(text),
+        }
+    }
+
+    pub fn is_mode(&self) -> bool {
+        matches!(self.kind, Kind::Mode(_))
+    }
+
+    pub(super) fn mode_outcome(&self) -> Option<v1::RunOutcome> {
+        let Kind::Mode(mode) = &self.kind else { return None };
+        let failed = |wave: u32| {
+            let task = self.task(TaskRef { wave, task: 0 })?;
+            Some(task.result.as_ref()?.status != v1::ResultStatus::Success as i32)
+        };
+        let planner_failed = matches!(mode.stage, Stage::Asked(wave) if failed(wave) == Some(true));
+        let rejected = mode.stage == Stage::Proposed
+            && self.questions.values().any(|question| question.answer.as_deref() == Some("reject"));
+        match () {
+            () if mode.completed => Some(v1::RunOutcome::Succeeded),
+            () if rejected => Some(v1::RunOutcome::Cancelled),
+            // What cannot be computed ends it as well: then it neither asks nor looks.
+            () if mode.has_failed(planner_failed) || self.could_not_be_computed() => {
+                Some(v1::RunOutcome::Failed)
+            }
+            () => None,
+        }
+    }
+
+    /// A query was open, whose answer may have been that there is none.
+    fn could_not_be_computed(&self) -> bool {
+        let Kind::Mode(mode) = &self.kind else { return false };
+        match mode.stage {
+            Stage::Plans => mode.may_ask(),
+            Stage::Called(wave, ..) => {
+                self.task(TaskRef { wave, task: 0 }).is_some_and(|task| task.step == Step::Settled)
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn execution(&mut self, body: Body) -> Result<(), Violation> {
+        let text = self.at(format!("{body:?}"));
+        let held = self.is_held() || self.ending.is_some();
+        let seq = self.seq();
+        let rule =
+            |holds: bool, why: &str| Invariant::ModesKeepTheirRules.check(holds, || format!("{text}: {why}"));
+        match body {
+            Body::ModeBegun(event) => {
+                let mode = self.mode()?;
+                let named = mode.run.mode();
+                let expected =
+                    if named == ExecutionMode::Unspecified { ExecutionMode::Simple } else { named };
+                rule(mode.stage == Stage::Begins && event.mode() == expected, "another mode, or twice")?;
+                (mode.mode, mode.stage) = (Some(expected), Stage::Plans);
+            }
+            Body::PlannerAsked(event) => {
+                let wave = event.tasks.unwrap_or_default();
+                let is_next = event.wave as usize == self.waves.len();
+                let mode = self.mode()?;
+                let asks = wave.tasks.iter().all(|task| task.agent == mode.run.planner);
+                let reasons = mode.reasons();
+                rule(!held && is_next && asks && mode.stage == Stage::Plans, "nobody is to be asked now")?;
+                rule(mode.may_ask(), "a rule comes before")?;
+                rule(event.reasons == reasons, &format!("expected the reasons {reasons:?}"))?;
+                let first = mode.now.plan.is_none() && mode.mode == Some(ExecutionMode::Planner);
+                let proposes = mode.mode == Some(ExecutionMode::Supervised) && !mode.now.approved;
+                let wanted = first || proposes || !reasons.is_empty();
+                rule(event.plan_wanted == wanted, "a plan is wanted, or not")?;
+                (mode.stage, mode.asked) = (Stage::Asked(event.wave), reasons);
+                self.open_wave(wave);
+            }
+            Body::PlannerAnswered(event) => {
+                let mode = self.mode()?;
+                rule(mode.stage == Stage::Asked(event.wave), "nobody was asked")?;
+                let decision = event.decision();
+                if let Some(plan) = event.plan {
+                    mode.revisions += 1;
+                    rule(plan.revision == mode.revisions, "another revision")?;
+                    let is_another = mode.now.plan.is_some() && mode.mode == Some(ExecutionMode::Planner);
+                    let by_planner = vec![i32::from(ReplanReason::Planner)];
+                    let expected = match (is_another, mode.asked.is_empty()) {
+                        (false, _) => Vec::new(),
+                        (true, true) => by_planner,
+                        (true, false) => mode.asked.clone(),
+                    };
+                    rule(event.reasons == expected, &format!("expected the reasons {expected:?}"))?;
+                    mode.now.begins(plan, event.keeps_done);
+                    if is_another {
+                        mode.now.replans += 1;
+                        mode.now.errors = 0;
+                        (mode.owes_checkpoint, mode.now.owes_checkpoint) = (true, true);
+                    }
+                }
+                let known = event.call.as_ref().is_none_or(|call| mode.tool(&call.tool).is_some());
+                rule(known, "a tool that is not there")?;
+                let call = event.call.map(|call| (call, event.goes_on));
+                mode.stage = match (decision, call) {
+                    (PlannerDecision::Propose, _) => Stage::Proposed,
+                    (PlannerDecision::Pause, _) => Stage::Plans,
+                    (PlannerDecision::Escalate | PlannerDecision::Complete, then) => Stage::Escalated(then),
+                    (_, Some((call, goes_on))) => Stage::Wanted(call, false, goes_on),
+                    (_, None) => return rule(false, "there is no call"),
+                };
+            }
+            Body::PlanEdited(event) => {
+                let answered = self.answered_with("edit");
+                let mode = self.mode()?;
+                mode.revisions += 1;
+                let plan = event.plan.unwrap_or_default();
+                rule(answered && mode.stage == Stage::Proposed, "nobody has edited it")?;
+                rule(plan.revision == mode.revisions, "another revision")?;
+                mode.now.begins(plan, true);
+            }
+            Body::PlanApproved(event) => {
+                let answered = self.answered_with("approve");
+                let mode = self.mode()?;
+                let is_newest = mode.now.plan.as_ref().is_some_and(|plan| plan.revision == event.revision);
+                rule(answered && is_newest && mode.stage == Stage::Proposed, "nobody has approved it")?;
+                mode.now.approved = true;
+                mode.stage = Stage::Plans;
+            }
+            Body::ToolApproved(event) => {
+                let answered = self.answered_with("approve");
+                let mode = self.mode()?;
+                match (&mut mode.stage, event.call) {
+                    (Stage::Wanted(call, approved, _), Some(of)) if answered && *call == of => {
+                        *approved = true
+                    }
+                    _ => return rule(false, "nobody has approved it"),
+                }
+            }
+            Body::ToolCalled(event) => {
+                let wave = event.tasks.unwrap_or_default();
+                let is_next = event.wave as usize == self.waves.len();
+                let mode = self.mode()?;
+                let Stage::Wanted(call, approved, goes_on) = mode.stage.clone() else {
+                    return rule(false, "no call is wanted");
+                };
+                let is_call = wave.tasks.iter().all(|task| task.agent == call.tool);
+                rule(!held && is_next && is_call, "another call, or not now")?;
+                rule(!mode.needs_approval(&call, approved), "a person has to approve it")?;
+                rule(!mode.owes_checkpoint, "a checkpoint comes before")?;
+                let supervised = mode.mode == Some(ExecutionMode::Supervised);
+                rule(!supervised || mode.now.approved, "the plan is not approved")?;
+                let undoable = mode.tool(&call.tool).is_some_and(|tool| tool.undoable);
+                rule(event.irreversible != undoable, "it can be undone, or not")?;
+                if !undoable {
+                    mode.kept.values_mut().for_each(|(.., may)| *may = false);
+                }
+                mode.stage = Stage::Called(event.wave, call, goes_on);
+                self.open_wave(wave);
+            }
+            Body::ToolObserved(event) => {
+                let task = event.wave.and_then(|wave| self.task(TaskRef { wave, task: 0 }));
+                // What a person says that it has given back is another text.
+                let vouched = task.is_some_and(|task| task.vouched);
+                let status = task.and_then(|task| task.result.as_ref()).map(|result| result.status);
+                let succeeded = status == Some(v1::ResultStatus::Success as i32);
+                let rejected = event.wave.is_none() && self.answered_with("reject");
+                let mode = self.mode()?;
+                let (call, goes_on) = match &mode.stage {
+                    Stage::Called(wave, call, goes_on) if event.wave == Some(*wave) && status.is_some() => {
+                        (call.clone(), *goes_on)
+                    }
+                    Stage::Wanted(call, _, goes_on) if rejected => (call.clone(), *goes_on),
+                    _ => return rule(false, "nothing was called"),
+                };
+                rule(event.error.is_none() == (succeeded && !rejected), "it failed, or it did not")?;
+                rule(event.step == mode.now.step + 1, "actions are counted")?;
+                let planned = call.step_index.and_then(|place| {
+                    Some((
+                        place as usize,
+                        mode.now.plan.as_ref()?.steps.get(place as usize)?.expected.clone(),
+                    ))
+                });
+                // Everything that a tool of this world gives back contains this word, and no other.
+                let contains = planned.as_ref().is_none_or(|(_, expected)| expected.contains(CONTAINED));
+                let as_expected = event.error.is_none() && contains;
+                rule(vouched || event.as_expected == as_expected, "it is as expected, or not")?;
+                mode.now.step = event.step;
+                mode.now.last_failed = event.error.is_some();
+                mode.now.errors = if event.error.is_some() { mode.now.errors + 1 } else { 0 };
+                if let Some((place, _)) = planned {
+                    mode.now.done += 1;
+                    mode.now.missed += u32::from(!event.as_expected);
+                    if let Some(step) = mode.now.steps.get_mut(place) {
+                        *step = Some(event.error.is_none());
+                    }
+                }
+                mode.now.ended = mode.mode == Some(ExecutionMode::Simple) && !goes_on;
+                mode.stage = Stage::Plans;
+            }
+            Body::EscalationAnswered(event) => {
+                let mode = self.mode()?;
+                let tolerated = mode.now.deviation();
+                rule((event.deviation - tolerated).abs() < 1e-9, "another deviation")?;
+                mode.now.tolerated = mode.now.tolerated.max(tolerated);
+                mode.stage = match std::mem::take(&mut mode.stage) {
+                    Stage::Escalated(Some((call, goes_on))) => Stage::Wanted(call, false, goes_on),
+                    Stage::Wanted(call, approved, goes_on) => Stage::Wanted(call, approved, goes_on),
+                    Stage::Escalated(None) | Stage::Plans | Stage::Asked(_) => Stage::Plans,
+                    _ => return rule(false, "nobody was asked"),
+                };
+            }
+            Body::ModeCheckpointed(event) => {
+                self.request(event.request_id.clone())?;
+                let mode = self.mode()?;
+                rule(mode.mode.is_some(), "it has not begun")?;
+                (mode.owes_checkpoint, mode.now.owes_checkpoint) = (false, false);
+                let kept = (seq, mode.now.clone(), true);
+                rule(mode.kept.insert(event.checkpoint_id, kept).is_none(), "another one has its name")?;
+            }
+            Body::ModeRolledBack(event) => {
+                let settled =
+                    self.waves.iter().flat_map(|wave| &wave.tasks).all(|task| task.step == Step::Settled);
+                let live = self.leases.values().any(|lease| lease.end.is_none());
+                Invariant::RollbackEndsWork
+                    .check(settled && !live, || format!("{text} with work that goes on"))?;
+                self.request(event.request_id.clone())?;
+                let mode = self.mode()?;
+                let Some((made, then, may)) = mode.kept.get(&event.checkpoint_id).cloned() else {
+                    return rule(false, "there is no such checkpoint");
+                };
+                rule(may && event.to_seq == made, "it cannot go back there")?;
+                mode.kept.retain(|_, (seq, ..)| *seq <= made);
+                mode.owes_checkpoint = then.owes_checkpoint;
+                let proposes =
+                    mode.mode == Some(ExecutionMode::Supervised) && then.plan.is_some() && !then.approved;
+                mode.stage = if proposes { Stage::Proposed } else { Stage::Plans };
+                mode.now = then;
+            }
+            Body::ModeCompleted(_) => {
+                let said_so = self.answered_with("complete");
+                let mode = self.mode()?;
+                let by_rule = match mode.mode {
+                    Some(ExecutionMode::Simple) => mode.now.ended && !mode.now.last_failed,
+                    _ => mode.now.is_complete(),
+                };
+                let by_person = said_so && matches!(mode.stage, Stage::Escalated(_));
+                rule(!held && (by_rule && mode.stage == Stage::Plans || by_person), "it is not done")?;
+                mode.completed = true;
+            }
+            other => return Invariant::GaplessSeq.broken(self.at(format!("{other:?} in a run"))),
+        }
         Ok(())
+    }
+
+    /// Whether somebody has answered a question so; the newest event that names a question is its answer.
+    fn answered_with(&self, answer: &str) -> bool {
+        self.questions.values().any(|question| question.answer.as_deref() == Some(answer))
     }
 }

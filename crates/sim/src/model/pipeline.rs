@@ -158,10 +158,11 @@ impl RunModel {
 
     /// Between the ends of what was at work and the way back there is nothing else.
     pub(super) fn goes_back_at_once(&mut self, body: &Body) -> Result<(), Violation> {
-        let is_part = matches!(body, Body::TaskSettled(_) | Body::PipelineRolledBack(_));
+        let is_back = matches!(body, Body::PipelineRolledBack(_) | Body::ModeRolledBack(_));
+        let is_part = is_back || matches!(body, Body::TaskSettled(_));
         let text = self.at(format!("work was ended for a way back, and then comes {body:?}"));
         Invariant::RollbackEndsWork.check(!self.goes_back || is_part, || text)?;
-        if matches!(body, Body::PipelineRolledBack(_)) {
+        if is_back {
             self.goes_back = false;
         }
         Ok(())
@@ -226,6 +227,10 @@ impl RunModel {
     pub(super) fn output_rejected(&mut self, event: &v1::OutputRejected) -> Result<(), Violation> {
         let task = super::log::place(event.wave, event.task);
         let text_of = self.at(format!("an output of {task} is rejected"));
+        if self.is_mode() {
+            let leased = matches!(self.in_work(task)?.step, Step::Leased(_));
+            return Invariant::OutputsPassTheirSchema.check(leased, || text_of);
+        }
         let given = text(event.input.as_ref());
         let is_last = event.attempt >= self.max_attempts(task);
         let told = is_last && event.input.is_none()

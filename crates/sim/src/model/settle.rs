@@ -92,11 +92,11 @@ impl RunModel {
             self.failed(event.severity);
         }
         if event.status == v1::ResultStatus::Cancelled as i32 {
-            let goes_back = self.is_pipeline()
+            let goes_back = (self.is_pipeline() || self.is_mode())
                 && event
                     .error
                     .as_ref()
-                    .is_some_and(|error| error.message.ends_with("its phase was rolled back"));
+                    .is_some_and(|error| error.message.ends_with("its run went back to a checkpoint"));
             self.goes_back |= goes_back;
             let wanted =
                 goes_back || self.ending.is_some() || self.waves.last().is_some_and(|wave| wave.decided);
@@ -221,7 +221,8 @@ impl RunModel {
             (None, Some(false)) if matches!(self.kind, Kind::Plan { .. }) => v1::RunOutcome::Failed,
             (Some(None), _) => v1::RunOutcome::Cancelled,
             (None, _) if !matches!(self.kind, Kind::Plan { .. }) => {
-                match self.ask_outcome().or(self.script_outcome()).or(self.pipeline_outcome()) {
+                let own = self.ask_outcome().or(self.script_outcome()).or(self.pipeline_outcome());
+                match own.or_else(|| self.mode_outcome()) {
                     Some(outcome) => outcome,
                     None => {
                         return Invariant::WavesInOrder
@@ -269,7 +270,9 @@ fn is_output_of(output: Option<&v1::Payload>, lease: u64, worker: &str) -> bool 
     match output.and_then(|output| output.data.as_ref()) {
         Some(Data::Inline(bytes)) => {
             let signature = signature(lease, worker);
-            bytes.windows(signature.len()).any(|window| window == signature.as_bytes())
+            let said = crate::modes::said(lease, worker);
+            let contains = |part: &str| bytes.windows(part.len()).any(|window| window == part.as_bytes());
+            contains(&signature) || contains(&said)
         }
         // What tells the worker is not in the excerpt; a lease has one worker.
         Some(Data::Blob(blob)) => {

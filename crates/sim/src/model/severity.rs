@@ -117,6 +117,7 @@ pub(super) fn of_event(event: &v1::Event) -> i32 {
         Some(Body::BrowserLost(_)) => v1::Severity::High as i32,
         // A person has to decide.
         Some(Body::PhaseBlocked(_)) => v1::Severity::High as i32,
+        Some(Body::ToolObserved(event)) => event.error.as_ref().map_or(0, |error| error.severity),
         _ => 0,
     }
 }

@@ -1,0 +1,157 @@
+//! Executions that clients start, and what their planners answer.
+
+use std::collections::BTreeSet;
+
+use capataz_contracts::v1::{self, ExecutionMode};
+use capataz_engine::materialise_mode;
+use serde_json::{Value, json};
+
+use crate::pipelines::json as payload;
+use crate::rng::Rng;
+use crate::scenario::{Scenario, agent_name};
+use crate::worker::Key;
+
+/// What names of tasks begin with that are calls of planners.
+pub const PLANNER: &str = "planner.";
+/// What every output of a tool contains.
+pub const CONTAINED: &str = "lease";
+
+/// Draws an execution, and the agents that it names.
+pub fn draw(rng: &mut Rng, scenario: &Scenario, number: u64) -> (v1::ModeRun, BTreeSet<String>) {
+    let modes = [ExecutionMode::Simple, ExecutionMode::Planner, ExecutionMode::Supervised];
+    let tools = (0..scenario.agents).map(|index| v1::ModeTool {
+        name: agent_name(index),
+        undoable: index != 2,
+        needs_approval: rng.percent(20),
+        ..v1::ModeTool::default()
+    });
+    let tools: Vec<v1::ModeTool> = tools.collect();
+    let max_attempts = [None, Some(1), Some(2)][rng.below(3)];
+    let mut run = v1::ModeRun {
+        query: format!("query {number}"),
+        mode: rng.percent(90).then(|| modes[rng.below(3)].into()),
+        // The first agent declares no schema of its own.
+        planner: agent_name(0),
+        tools,
+        max_steps: Some(2 + u32::try_from(rng.below(6)).unwrap_or(0)),
+        autonomy_level: rng.percent(50).then(|| [0.0, 0.5, 1.0][rng.below(3)]),
+        retry: Some(v1::RetryPolicy { max_attempts, ..v1::RetryPolicy::default() }),
+        run_id: "drawn".to_owned(),
+        ..v1::ModeRun::default()
+    };
+    // What is drawn keeps the rules of policies.
+    let _ = materialise_mode(&mut run);
+    let agents = run.tools.iter().map(|tool| tool.name.clone()).chain([run.planner.clone()]).collect();
+    (run, agents)
+}
+
+/// What the planner answers: mostly by its contract, and never for ever.
+pub fn answer(
+    rng: &mut Rng,
+    prompt: &Value,
+    key: Key,
+    worker: &str,
+    agents: usize,
+    calm: bool,
+) -> v1::Payload {
+    // What tells whose answer it is.
+    let said = said(key.2, worker);
+    let mut answer = if prompt.get("validatedPlan").is_some() {
+        supervised(rng, prompt, &said, agents, calm)
+    } else if prompt.get("progress").is_some() {
+        planner(rng, prompt, &said, agents, calm)
+    } else {
+        json!({
+            "action": { "tool": agent_name(rng.below(agents)), "parameters": { "n": rng.below(3) } },
+            "reasoning": said, "continue": !calm && rng.percent(65), "confidence": 0.5,
+        })
+    };
+    // A tool that is not there, a key that is missing, or one too many.
+    if !calm && rng.percent(12) {
+        match (rng.below(3), answer.as_object_mut()) {
+            (0, Some(answer)) => drop(answer.remove("confidence")),
+            (1, Some(answer)) => drop(answer.insert("more".to_owned(), json!(1))),
+            (_, Some(answer)) => drop(answer.insert("confidence".to_owned(), json!(2))),
+            (_, None) => {}
+        }
+    }
+    payload(&answer.to_string())
+}
+
+/// The words by which an answer is known as that of a lease.
+#[must_use]
+pub fn said(lease: u64, worker: &str) -> String {
+    format!("lease {lease} of {worker}")
+}
+
+/// One to three steps, one after the other.
+fn steps(rng: &mut Rng, agents: usize, calm: bool) -> Vec<Value> {
+    let count = 1 + rng.below(3);
+    let step = |place: usize, rng: &mut Rng| {
+        let contained = if calm || rng.percent(70) { CONTAINED } else { "never" };
+        let unknown = !calm && rng.percent(6);
+        let tool = if unknown { "nobody".to_owned() } else { agent_name(rng.below(agents)) };
+        let needs = (place > 0 && rng.percent(40)).then(|| format!("s{}", place - 1));
+        json!({
+            "id": format!("s{place}"), "description": "a step", "tool": tool, "parameters": { "of": place },
+            "expected": { "contains": contained }, "dependsOn": needs.into_iter().collect::<Vec<_>>(),
+        })
+    };
+    (0..count).map(|place| step(place, rng)).collect()
+}
+
+fn planner(rng: &mut Rng, prompt: &Value, said: &str, agents: usize, calm: bool) -> Value {
+    let known = prompt.pointer("/currentPlan/steps").and_then(Value::as_array);
+    let must_plan = known.is_none() || prompt.get("deviationAnalysis").is_some();
+    let demands = known.is_some() && !calm && rng.percent(8);
+    let mut answer = json!({ "replanRequired": demands, "reasoning": said, "confidence": 1 });
+    let (steps, at) = match known.filter(|_| !must_plan && !demands) {
+        Some(steps) => {
+            let progress = prompt["progress"].as_f64().unwrap_or(0.0);
+            // Steps are done in their order: so many of them have succeeded.
+            let done = (0..=steps.len()).find(|done| *done as f64 >= progress * steps.len() as f64 - 0.01);
+            (steps.clone(), done.unwrap_or(0).min(steps.len().saturating_sub(1)))
+        }
+        None => {
+            let steps = steps(rng, agents, calm);
+            let kind = if known.is_some() && rng.percent(30) { "modify" } else { "create" };
+            let checkpoints = if rng.percent(30) { json!([0]) } else { json!([]) };
+            answer["planUpdate"] = json!({
+                "type": kind, "steps": steps, "estimatedTime": 1, "checkpoints": checkpoints,
+            });
+            (steps, 0)
+        }
+    };
+    let tool = steps.get(at).map(|step| step["tool"].clone()).filter(|tool| tool != "nobody");
+    answer["nextAction"] = json!({
+        "tool": tool.unwrap_or_else(|| agent_name(0).into()), "parameters": { "n": 1 }, "stepIndex": at,
+    });
+    answer
+}
+
+fn supervised(rng: &mut Rng, prompt: &Value, said: &str, agents: usize, calm: bool) -> Value {
+    let step = &prompt["adherenceCheck"]["planStep"];
+    let as_planned = calm || rng.percent(60);
+    let parameters =
+        if as_planned { step["parameters"].clone() } else { json!({ "other": rng.below(agents) }) };
+    let adherence = if calm || rng.percent(80) { 1.0 } else { 0.5 };
+    let decision = match rng.below(20) {
+        _ if calm => "continue",
+        0 => "escalate",
+        1 => "pause",
+        2 => "complete",
+        _ => "continue",
+    };
+    json!({
+        "decision": decision,
+        "nextAction": { "tool": step["tool"], "parameters": parameters, "justification": "" },
+        "escalation": { "reason": "a reason", "userQuestion": "What now?", "suggestedOptions": ["left", "right"] },
+        "planAdherence": adherence, "reasoning": said, "confidence": 1,
+    })
+}
+
+/// A plan that a person gives in place of a proposed one.
+pub fn edited(rng: &mut Rng, agents: usize) -> v1::Payload {
+    let as_expected = rng.percent(80);
+    payload(&json!({ "steps": steps(rng, agents, as_expected), "checkpoints": [] }).to_string())
+}
