@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use capataz_contracts::v1::{self, ExecutionMode};
+use capataz_contracts::v1::{self, ExecutionMode, payload::Data};
 use capataz_engine::materialise_mode;
 use serde_json::{Value, json};
 
@@ -16,6 +16,19 @@ pub const PLANNER: &str = "planner.";
 /// What every output of a tool contains.
 pub const CONTAINED: &str = "lease";
 
+/// What a query begins with all of whose calls of tools fail, as long as anything goes wrong at all.
+const DOOMED: &str = "doomed";
+const FAILS: &str = "fails";
+
+/// Whether the tool is told to fail.
+#[must_use]
+pub fn is_doomed(assignment: &v1::Assignment) -> bool {
+    let Some(Data::Inline(bytes)) = assignment.input.as_ref().and_then(|input| input.data.as_ref()) else {
+        return false;
+    };
+    serde_json::from_slice::<Value>(bytes).is_ok_and(|input| input.get(FAILS).is_some())
+}
+
 /// Draws an execution, and the agents that it names.
 pub fn draw(rng: &mut Rng, scenario: &Scenario, number: u64) -> (v1::ModeRun, BTreeSet<String>) {
     let modes = [ExecutionMode::Simple, ExecutionMode::Planner, ExecutionMode::Supervised];
@@ -28,7 +41,7 @@ pub fn draw(rng: &mut Rng, scenario: &Scenario, number: u64) -> (v1::ModeRun, BT
     let tools: Vec<v1::ModeTool> = tools.collect();
     let max_attempts = [None, Some(1), Some(2)][rng.below(3)];
     let mut run = v1::ModeRun {
-        query: format!("query {number}"),
+        query: if rng.percent(20) { format!("{DOOMED} {number}") } else { format!("query {number}") },
         mode: rng.percent(90).then(|| modes[rng.below(3)].into()),
         // The first agent declares no schema of its own.
         planner: agent_name(0),
@@ -61,9 +74,11 @@ pub fn answer(
     } else if prompt.get("progress").is_some() {
         planner(rng, prompt, &said, agents, calm)
     } else {
+        let doomed = !calm && prompt["query"].as_str().is_some_and(|query| query.starts_with(DOOMED));
+        let parameters = if doomed { json!({ FAILS: true }) } else { json!({ "n": rng.below(3) }) };
         json!({
-            "action": { "tool": agent_name(rng.below(agents)), "parameters": { "n": rng.below(3) } },
-            "reasoning": said, "continue": !calm && rng.percent(65), "confidence": 0.5,
+            "action": { "tool": agent_name(rng.below(agents)), "parameters": parameters },
+            "reasoning": said, "continue": doomed || !calm && rng.percent(65), "confidence": 0.5,
         })
     };
     // A tool that is not there, a key that is missing, or one too many.

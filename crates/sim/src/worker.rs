@@ -14,6 +14,7 @@ use crate::host::Work;
 use crate::invariant::{Invariant, Violation};
 use crate::model::frames::parse;
 use crate::model::settle::signature;
+use crate::modes;
 use crate::scenario::{WorkerShape, agent};
 use crate::schedule::Action;
 use crate::world::World;
@@ -342,9 +343,11 @@ impl World {
 
     fn assigned(&mut self, index: usize, assignment: &v1::Assignment) -> Result<(), Violation> {
         let Some(key) = parse(assignment.lease.as_ref()) else { return Ok(()) };
-        let conduct = self.draw_conduct();
+        let drawn = self.draw_conduct();
         self.remember_lease(key.0, key.1, key.2);
         let work = Work::of(assignment);
+        let doomed = drawn == Conduct::Completes && modes::is_doomed(assignment);
+        let conduct = if doomed { Conduct::Fails } else { drawn };
         if let Work::Phase { corrected } = work {
             self.model.phase_given(key.0, key.1, key.2, corrected)?;
         }

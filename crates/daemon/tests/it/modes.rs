@@ -139,7 +139,7 @@ fn keeps_to(tool: &str, parameters: Value) -> Value {
     })
 }
 
-// S004-SI-01 S004-SI-02
+// S004-CO-01, S004-SI-01, S004-SI-02
 #[tokio::test]
 async fn simple_asks_the_only_planner_and_calls_the_tools_that_are_there() {
     let harness = Harness::start().await;
@@ -163,6 +163,7 @@ async fn simple_asks_the_only_planner_and_calls_the_tools_that_are_there() {
     assert_eq!((state.mode(), state.step, &*state.execution_state), (ExecutionMode::Simple, 2, "completed"));
 }
 
+// S004-PR-02
 #[tokio::test]
 async fn an_answer_is_judged_by_its_contract_and_by_the_schema_of_the_tool_and_goes_back_with_what_is_wrong()
 {
@@ -197,6 +198,7 @@ async fn an_answer_is_judged_by_its_contract_and_by_the_schema_of_the_tool_and_g
     assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
 }
 
+// S004-CO-03, S004-UI-02
 #[tokio::test]
 async fn a_session_keeps_its_mode_over_runs_and_restarts_until_the_user_chooses_another() {
     let harness = Harness::start().await;
@@ -236,6 +238,7 @@ async fn a_session_keeps_its_mode_over_runs_and_restarts_until_the_user_chooses_
     assert_eq!(stands(&harness, &third).await.mode(), ExecutionMode::Simple);
 }
 
+// S004-PL-02, S004-PL-07
 #[tokio::test]
 async fn a_plan_is_made_anew_where_its_results_are_not_those_that_it_expects() {
     let harness = Harness::start().await;
@@ -254,6 +257,7 @@ async fn a_plan_is_made_anew_where_its_results_are_not_those_that_it_expects() {
     assert_eq!((state.replans, state.plan.unwrap().revision, state.checkpoints.len()), (1, 2, 1));
 }
 
+// S004-SU-01, S004-SU-05
 #[tokio::test]
 async fn a_supervised_plan_is_edited_approved_and_worked_on_over_a_restart() {
     let harness = Harness::start().await;
@@ -310,6 +314,7 @@ async fn a_tool_is_approved_call_by_call_where_it_or_the_caller_demands_that() {
     assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
 }
 
+// S004-CO-01, S004-CO-02, S004-CP-04
 #[tokio::test]
 async fn a_run_goes_back_to_a_checkpoint_and_the_result_of_what_was_at_work_is_refused() {
     let harness = Harness::start().await;
@@ -431,6 +436,7 @@ async fn a_choice_that_is_none_and_questions_of_other_runs_are_refused() {
     assert_eq!(code_of(&refused), "CHECKPOINT_NOT_FOUND");
 }
 
+// S004-CO-04
 #[tokio::test]
 async fn a_query_is_assessed_with_the_tools_that_are_known_and_no_mode_is_recommended() {
     let harness = Harness::start().await;

@@ -14,13 +14,9 @@ pub const MAX_DEVIATION: f64 = 0.4;
 /// How often a plan is made anew before a person is asked.
 pub const MAX_REPLANS: u32 = 10;
 /// Actions of a run, where nobody says how many.
-pub const MAX_STEPS: u32 = 50;
+pub const MAX_ACTIONS: u32 = 50;
 /// How far results may depart from an approved plan, where nobody says.
 pub const AUTONOMY: f64 = 0.3;
-/// Checkpoints that a run keeps.
-pub const MAX_CHECKPOINTS: usize = 50;
-/// Bytes of the states that a run's checkpoints keep.
-pub const MAX_CHECKPOINT_BYTES: u64 = 64 * 1024 * 1024;
 /// How old an entry is at most that is recalled.
 pub const MEMORY_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
 /// Entries that are looked at for a prompt.

@@ -187,6 +187,7 @@ fn goes_on(tool: &str, parameters: &Value) -> Value {
     })
 }
 
+// S004-PR-01
 #[test]
 fn a_prompt_of_the_mode_simple_has_the_keys_of_the_seed_and_no_others() {
     let bench = begin_with(Simple, |run| {
@@ -214,6 +215,7 @@ fn an_execution_without_a_session_begins_at_once_and_in_the_mode_simple_where_no
     assert_eq!(bench.kinds(), ["run_accepted", "mode_begun"]);
 }
 
+// S004-CO-03
 #[test]
 fn an_execution_of_a_session_has_the_mode_that_the_session_chose_unless_it_names_one() {
     for (named, chosen, expected) in [
@@ -231,6 +233,7 @@ fn an_execution_of_a_session_has_the_mode_that_the_session_chose_unless_it_names
     }
 }
 
+// S004-SI-02, S004-SI-05
 #[test]
 fn simple_goes_on_while_the_planner_says_so_and_its_result_is_the_last_one() {
     let bench = begin(Simple).asks().says(&act("read", true)).tool_gives("1", true);
@@ -243,6 +246,7 @@ fn simple_goes_on_while_the_planner_says_so_and_its_result_is_the_last_one() {
     assert_eq!(result.state.unwrap().step, 2);
 }
 
+// S004-SI-03, S004-SI-04
 #[test]
 fn simple_fails_after_three_errors_in_a_row_and_a_success_resets_the_count() {
     let mut bench = begin(Simple);
@@ -261,6 +265,7 @@ fn simple_fails_after_three_errors_in_a_row_and_a_success_resets_the_count() {
     bench.expect_outcome(v1::RunOutcome::Failed);
 }
 
+// S004-SI-05
 #[test]
 fn simple_that_ends_with_an_error_has_failed_with_it() {
     let bench = begin(Simple).asks().says(&act("read", false)).tool_fails();
@@ -268,6 +273,7 @@ fn simple_that_ends_with_an_error_has_failed_with_it() {
     bench.expect_outcome(v1::RunOutcome::Failed);
 }
 
+// S004-SI-04
 #[test]
 fn a_planner_that_goes_on_for_ever_ends_at_the_step_limit() {
     let mut bench = begin_with(Simple, |run| run.max_steps = Some(4));
@@ -285,6 +291,7 @@ fn fifty_actions_are_the_limit_where_nobody_says_another() {
     assert_eq!((run.max_steps, run.autonomy_level), (Some(50), Some(0.3)));
 }
 
+// S004-PR-02
 #[test]
 fn an_answer_goes_back_with_what_is_wrong_and_the_fourth_wrong_one_fails_the_run() {
     let wrong = value!({
@@ -309,6 +316,7 @@ fn an_answer_goes_back_with_what_is_wrong_and_the_fourth_wrong_one_fails_the_run
     bench.expect_outcome(v1::RunOutcome::Failed);
 }
 
+// S004-PR-07
 #[test]
 fn the_contract_of_the_answer_is_told_to_the_planner_and_judged() {
     let bench = begin(Planner).asks();
@@ -325,6 +333,7 @@ fn the_contract_of_the_answer_is_told_to_the_planner_and_judged() {
     assert_eq!(bench.state.assignment(task).unwrap().output_schema, None);
 }
 
+// S004-PL-01
 #[test]
 fn a_plan_is_followed_step_by_step_and_is_done_when_every_step_has_succeeded() {
     let steps = [step("a", "read", &[]), step("b", "send", &["a"])];
@@ -342,6 +351,7 @@ fn a_plan_is_followed_step_by_step_and_is_done_when_every_step_has_succeeded() {
     bench.expect_outcome(v1::RunOutcome::Succeeded);
 }
 
+// S004-PR-04
 #[test]
 fn the_next_step_of_a_plan_is_one_that_can_be_done_by_its_own_tool() {
     let steps = [step("a", "read", &[]), step("b", "send", &["a"])];
@@ -355,6 +365,7 @@ fn the_next_step_of_a_plan_is_one_that_can_be_done_by_its_own_tool() {
     assert_eq!(rejected(&plans(&steps, 0, "send")), ("/nextAction/tool".to_owned(), "plan".to_owned()));
 }
 
+// S004-PR-04
 #[test]
 fn a_plan_has_steps_of_names_of_their_own_that_wait_for_no_circle() {
     let cases = [
@@ -391,6 +402,7 @@ fn misses(missed: usize, done: usize) -> Bench {
     bench
 }
 
+// S004-PL-02, S004-PR-03
 #[test]
 fn a_plan_is_made_anew_where_more_than_four_in_ten_results_miss_what_was_expected_and_not_at_four() {
     // 2 of 5 is 0.4.
@@ -408,6 +420,7 @@ fn a_plan_is_made_anew_where_more_than_four_in_ten_results_miss_what_was_expecte
     assert!(asked.plan_wanted);
 }
 
+// S004-PL-05
 #[test]
 fn a_new_plan_resets_the_errors_makes_a_checkpoint_and_counts_results_anew() {
     let bench = misses(3, 7).asks().says(&plans(&[step("x", "read", &[])], 0, "read"));
@@ -420,6 +433,7 @@ fn a_new_plan_resets_the_errors_makes_a_checkpoint_and_counts_results_anew() {
     assert_eq!(state.checkpoints[0].reason, "the plan was made anew");
 }
 
+// S004-PL-03, S004-PL-04
 #[test]
 fn a_failed_step_invalidates_those_that_need_it_and_three_errors_are_a_reason_by_themselves() {
     let steps = [step("a", "read", &[]), step("b", "read", &["a"]), step("c", "read", &["b"])];
@@ -442,6 +456,7 @@ fn a_failed_step_invalidates_those_that_need_it_and_three_errors_are_a_reason_by
     assert_eq!(asked.reasons().collect::<Vec<_>>(), [Errors]);
 }
 
+// S004-PL-06
 #[test]
 fn the_planner_itself_may_demand_another_plan_and_what_is_done_stays_done_where_it_modifies() {
     let steps = [step("a", "read", &[]), step("b", "send", &[])];
@@ -478,6 +493,7 @@ fn approved() -> Bench {
     begin(Supervised).asks().says(&plans(&steps, 0, "read")).decides("approve", None)
 }
 
+// S004-SU-01, S004-SU-02
 #[test]
 fn only_an_approved_revision_is_worked_on_and_an_edit_is_the_next_one_with_a_question_of_its_own() {
     let bench = begin(Supervised);
@@ -519,12 +535,14 @@ fn a_plan_that_cannot_be_worked_on_is_no_edit() {
     assert!(refused.last.is_err());
 }
 
+// S004-SU-02
 #[test]
 fn a_rejected_plan_ends_the_run() {
     let bench = begin(Supervised).asks().says(&plans(&[step("a", "read", &[])], 0, "read"));
     bench.decides("reject", None).expect_outcome(v1::RunOutcome::Cancelled);
 }
 
+// S004-PR-05
 #[test]
 fn an_approved_plan_is_worked_on_without_anybody_and_is_done_with_its_last_step() {
     let bench = approved().asks().says(&goes_on("read", &value!({ "n": "a" }))).tool_gives("1", true);
@@ -533,6 +551,7 @@ fn an_approved_plan_is_worked_on_without_anybody_and_is_done_with_its_last_step(
     bench.expect_outcome(v1::RunOutcome::Succeeded);
 }
 
+// S004-SU-03
 #[test]
 fn another_tool_than_that_of_the_step_is_no_answer_in_the_mode_supervised() {
     let bench = approved().asks().says(&goes_on("send", &value!({})));
@@ -543,6 +562,7 @@ fn another_tool_than_that_of_the_step_is_no_answer_in_the_mode_supervised() {
     );
 }
 
+// S004-SU-04
 #[test]
 fn results_that_depart_further_than_the_autonomy_allows_ask_a_person_who_alone_lets_the_run_go_on() {
     // 1 of 1 results misses: 1.0 is more than 0.3.
@@ -572,6 +592,7 @@ fn as_far_as_the_autonomy_allows_nobody_is_asked() {
     bench.expect_outcome(v1::RunOutcome::Succeeded);
 }
 
+// S004-PR-06, S004-SU-04
 #[test]
 fn a_planner_may_ask_pause_and_say_that_the_plan_is_done() {
     let escalates = value!({
@@ -603,6 +624,7 @@ fn a_planner_may_ask_pause_and_say_that_the_plan_is_done() {
     bench.answer("complete").expect_outcome(v1::RunOutcome::Succeeded);
 }
 
+// S004-SU-03
 #[test]
 fn an_action_that_hardly_keeps_to_the_plan_by_the_planners_own_words_is_asked_about_and_then_done() {
     let mut answer = goes_on("read", &value!({ "n": "other" }));
@@ -654,6 +676,7 @@ fn whoever_has_approved_a_plan_has_approved_its_own_calls_and_no_others() {
     assert_eq!(another.run().questions.last().unwrap().purpose(), v1::QuestionPurpose::Tool);
 }
 
+// S004-CP-02
 #[test]
 fn a_plan_says_before_which_of_its_steps_a_checkpoint_is_made() {
     let mut plan = plans(&[step("a", "read", &[]), step("b", "read", &[])], 0, "read");
@@ -665,6 +688,7 @@ fn a_plan_says_before_which_of_its_steps_a_checkpoint_is_made() {
     assert_eq!((kept.len(), kept[0].step, &*kept[0].reason), (1, 1, "before step 1, as the plan says"));
 }
 
+// S004-CO-02, S004-CP-01, S004-CP-04
 #[test]
 fn a_rollback_brings_the_state_back_field_by_field_and_late_results_are_refused() {
     let bench = begin(Simple).asks().says(&act("read", true)).tool_gives("1", true).keeps("mine");
@@ -690,6 +714,7 @@ fn a_rollback_brings_the_state_back_field_by_field_and_late_results_are_refused(
     bench.asks().says(&act("read", false)).tool_gives("1", true).expect_outcome(v1::RunOutcome::Succeeded);
 }
 
+// S004-CP-01, S004-CP-03
 #[test]
 fn nobody_goes_back_behind_what_cannot_be_undone() {
     let bench = begin(Simple).keeps("before").asks().says(&act("send", true)).tool_gives("1", true);
@@ -709,6 +734,7 @@ fn nobody_goes_back_behind_what_cannot_be_undone() {
     assert!(bench.goes_back_to("c2").last.is_ok());
 }
 
+// S004-CP-02
 #[test]
 fn fifty_checkpoints_are_kept_and_the_oldest_goes_first() {
     let mut bench = begin(Simple);

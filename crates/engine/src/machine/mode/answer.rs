@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use capataz_contracts::Violation;
 use capataz_contracts::json::{self, JSON_MEDIA_TYPE};
 use capataz_contracts::v1::{
-    self, ExecutionMode, PlannerDecision, ReplanReason, SchemaViolation, child_run, payload::Data,
+    self, ExecutionMode, PlannerDecision, ReplanReason, SchemaViolation, child_run::Work as Child,
+    payload::Data,
 };
 use capataz_contracts::validate::{self, PlanLimits};
 use serde::Deserialize;
@@ -457,8 +458,8 @@ fn ask(parameters: &Value) -> Result<v1::Ask, String> {
 pub(super) fn child(call: &v1::ToolCall) -> Option<v1::ChildRun> {
     let parameters = || serde_json::from_str::<Value>(&call.parameters).ok();
     let work = match call.tool.as_str() {
-        PLAN_RUN => child_run::Work::Plan(plan(&parameters()?).ok()?),
-        ROUTER_ASK => child_run::Work::Ask(ask(&parameters()?).ok()?),
+        PLAN_RUN => Child::Plan(plan(&parameters()?).ok()?),
+        ROUTER_ASK => Child::Ask(ask(&parameters()?).ok()?),
         _ => return None,
     };
     Some(v1::ChildRun { work: Some(work), ..v1::ChildRun::default() })

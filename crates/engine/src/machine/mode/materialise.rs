@@ -17,7 +17,7 @@ const DELAYS_MS: [i64; 3] = [500, 1_500, 3_000];
 pub fn materialise(run: &mut v1::ModeRun) -> Result<(), Vec<Violation>> {
     let mut violations = Vec::new();
     run.autonomy_level.get_or_insert(mode::AUTONOMY);
-    run.max_steps.get_or_insert(mode::MAX_STEPS);
+    run.max_steps.get_or_insert(mode::MAX_ACTIONS);
     let timeouts = run.timeouts.take().unwrap_or_default();
     run.timeouts = Some(TimeoutPolicy::from_proto(&timeouts, "timeouts", &mut violations).to_proto());
     let mut retry = run.retry.take().unwrap_or_default();

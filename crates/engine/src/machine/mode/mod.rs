@@ -149,7 +149,7 @@ impl ModeState {
             }
             ExecutionMode::Supervised => {}
         }
-        let most = self.run.max_steps.unwrap_or(mode::MAX_STEPS);
+        let most = self.run.max_steps.unwrap_or(mode::MAX_ACTIONS);
         if execution.step >= most {
             let message = format!("the run has done {most} actions, and may do no more");
             let error =
