@@ -109,7 +109,7 @@ fn each_ask_of(plan: &mut v1::Plan, change: &mut impl FnMut(&mut v1::Ask)) {
 }
 
 impl v1::RunAccepted {
-    /// What people call the run: the name of its plan, script or pipeline, or `ask`.
+    /// What people call the run: the name of its plan, script or pipeline, the beginning of its query, or `ask`.
     #[must_use]
     pub fn name(&self) -> &str {
         match &self.work {
@@ -117,7 +117,7 @@ impl v1::RunAccepted {
             Some(Accepted::Script(script)) => &script.name,
             Some(Accepted::Pipeline(pipeline)) => &pipeline.name,
             Some(Accepted::Ask(_)) => "ask",
-            Some(Accepted::Mode(_)) => "mode",
+            Some(Accepted::Mode(run)) => run.title(),
             None => "",
         }
     }
@@ -241,5 +241,31 @@ impl v1::BlobRef {
     #[must_use]
     pub fn new(blake3: String, size: u64) -> Self {
         Self { blake3, size, answer: None }
+    }
+}
+
+impl v1::ChildRun {
+    /// The run of a plan.
+    #[must_use]
+    pub fn of_plan(plan: v1::Plan) -> Self {
+        Self { work: Some(Child::Plan(plan)), ..Self::default() }
+    }
+
+    /// A question to the specs.
+    #[must_use]
+    pub fn of_ask(ask: v1::Ask) -> Self {
+        Self { work: Some(Child::Ask(ask)), ..Self::default() }
+    }
+}
+
+/// Bytes of a query by which people know the run.
+const TITLE_MAX: usize = 64;
+
+impl v1::ModeRun {
+    /// What people call the run: the first line of its query, at most 64 bytes of it.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        let line = self.query.trim_start().lines().next().unwrap_or_default();
+        line.get(..line.floor_char_boundary(TITLE_MAX)).unwrap_or_default().trim_end()
     }
 }

@@ -1,13 +1,16 @@
 //! The configuration of the daemon: defaults, then `capataz.toml`, then `CAPATAZ_*`, then flags.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use capataz_contracts::duration;
 use capataz_hosts::browsers::BrowserConfig;
 use capataz_hosts::commands::{ProcessAgent, ShimCommand};
+use capataz_hosts::rules::{Rules, RulesFile};
 use capataz_runtime::Trace;
 use figment::Figment;
 use figment::providers::{Format as _, Serialized};
@@ -24,6 +27,8 @@ use layers::{Environment, Toml};
 
 /// The file that is read from the working folder if no other is named.
 const FILE: &str = "capataz.toml";
+/// Characters of the name of an agent.
+const NAME_MAX: usize = 128;
 /// The folder of spec files if no other is named.
 const SPECS: &str = "specs";
 
@@ -51,6 +56,12 @@ pub struct Config {
     /// Agents that plans may name before any worker has served them.
     #[serde(default)]
     pub declared_agents: Vec<DeclaredAgent>,
+    /// Planners of executions that go by rules.
+    #[serde(default)]
+    pub planners: Vec<RulesPlanner>,
+    /// Their rules, by their names; for programs that embed the daemon, without files.
+    #[serde(skip)]
+    pub rules: BTreeMap<String, Arc<Rules>>,
     /// Commands and resources that plans may name.
     #[serde(default)]
     pub commands: Vec<String>,
@@ -97,6 +108,27 @@ pub struct DeclaredAgent {
     /// it.
     #[serde(default = "default_contract_version")]
     pub contract_version: String,
+}
+
+/// A planner that goes by the rules of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RulesPlanner {
+    pub name: String,
+    /// The file of rules. A relative path is one of the file that names it.
+    pub rules: PathBuf,
+}
+
+impl RulesPlanner {
+    /// # Errors
+    /// All that is wrong with its file.
+    fn read(&self, folder: Option<&Path>) -> Result<Rules, Vec<String>> {
+        let file = folder.map_or_else(|| self.rules.clone(), |at| at.join(&self.rules));
+        let told = |problem: String| format!("{}: {problem}", file.display());
+        let text = std::fs::read_to_string(&file).map_err(|error| vec![told(error.to_string())])?;
+        let read: RulesFile = toml::from_str(&text).map_err(|error| vec![told(error.to_string())])?;
+        Rules::new(read).map_err(|problems| problems.into_iter().map(told).collect())
+    }
 }
 
 fn default_contract_version() -> String {
@@ -240,14 +272,23 @@ impl Config {
         if config.specs_dir.is_none() && Path::new(SPECS).is_dir() {
             config.specs_dir = Some(PathBuf::from(SPECS));
         }
-        let named_by = figment.find_metadata("profiles").and_then(|metadata| metadata.source.as_ref());
-        let folder = named_by.and_then(|source| source.file_path()).and_then(Path::parent);
+        let folder_of = |key: &str| {
+            let named_by = figment.find_metadata(key).and_then(|metadata| metadata.source.as_ref());
+            Some(named_by?.file_path()?.parent()?.to_owned())
+        };
+        let folder = folder_of("profiles");
         let profiles: Vec<PathBuf> = config
             .profiles
             .iter()
-            .map(|file| folder.map_or_else(|| file.clone(), |at| at.join(file)))
+            .map(|file| folder.as_ref().map_or_else(|| file.clone(), |at| at.join(file)))
             .collect();
         let mut problems = profile::add(&mut config, &profiles);
+        for planner in &config.planners {
+            match planner.read(folder_of("planners").as_deref()) {
+                Ok(rules) => drop(config.rules.insert(planner.name.clone(), Arc::new(rules))),
+                Err(found) => problems.extend(found),
+            }
+        }
         config.origins = origins(&figment, &config, &flags);
         problems.extend(config.check());
         if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
@@ -264,6 +305,8 @@ impl Config {
             profiles: Vec::new(),
             agents: Vec::new(),
             declared_agents: Vec::new(),
+            planners: Vec::new(),
+            rules: BTreeMap::new(),
             commands: Vec::new(),
             resources: Vec::new(),
             retention: RetentionConfig::default(),
@@ -299,6 +342,11 @@ impl Config {
         for (index, agent) in self.agents.iter().enumerate() {
             let found = agent.validate();
             problems.extend(found.iter().map(|violation| format!("agents[{index}].{violation}")));
+            let schema = agent.input_schema.as_ref().map(ToString::to_string);
+            let found = schema.and_then(|schema| capataz_judge::Schema::compile(&schema).err());
+            for violation in found.unwrap_or_default() {
+                problems.push(format!("agents[{index}].input_schema: {}", capataz_judge::shown(&violation)));
+            }
         }
         for (index, agent) in self.declared_agents.iter().enumerate() {
             if let Err(violation) =
@@ -314,8 +362,14 @@ impl Config {
             .agents
             .iter()
             .map(|agent| &agent.name)
-            .chain(self.declared_agents.iter().map(|agent| &agent.name));
-        let mut seen = std::collections::BTreeSet::new();
+            .chain(self.declared_agents.iter().map(|agent| &agent.name))
+            .chain(self.planners.iter().map(|planner| &planner.name));
+        for (index, planner) in self.planners.iter().enumerate() {
+            if planner.name.is_empty() || planner.name.chars().count() > NAME_MAX {
+                problems.push(format!("planners[{index}].name: 1 to {NAME_MAX} characters"));
+            }
+        }
+        let mut seen = BTreeSet::new();
         for name in names {
             if !seen.insert(name) {
                 problems.push(format!("agents: {name:?} is there twice"));
@@ -370,6 +424,7 @@ fn origins(figment: &Figment, config: &Config, flags: &Overrides) -> Vec<(String
         ("profiles", names(config.profiles.iter().filter_map(|file| file.to_str()).collect())),
         ("agents", names(config.agents.iter().map(|agent| agent.name.as_str()).collect())),
         ("declared_agents", names(config.declared_agents.iter().map(|agent| agent.name.as_str()).collect())),
+        ("planners", names(config.planners.iter().map(|planner| planner.name.as_str()).collect())),
         ("commands", names(config.commands.iter().map(String::as_str).collect())),
         ("resources", names(config.resources.iter().map(String::as_str).collect())),
         ("health_checks.interval", time(config.health_checks.interval)),

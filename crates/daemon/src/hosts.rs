@@ -9,6 +9,7 @@ use capataz_hosts::analysis::Analysts;
 use capataz_hosts::browsers::{Browsers, Surroundings};
 use capataz_hosts::commands::{ProcessAgents, ProcessContext};
 use capataz_hosts::port::{Clock, Connect, SecretResolver, Speak};
+use capataz_hosts::rules::Planners;
 use capataz_hosts::{Host, HostNumber};
 use capataz_runtime::{Runtime, WorkerSender};
 use tokio::sync::mpsc;
@@ -58,6 +59,10 @@ impl Hosts {
         let mut hosts = Self { number, runtime: runtime.clone(), running: Vec::new(), tidying };
         hosts.add(Arc::clone(&browsers))?;
         hosts.add(Analysts::new(Arc::clone(runtime.store()), Arc::clone(&clock)))?;
+        if !config.rules.is_empty() {
+            let (store, clock) = (Arc::clone(runtime.store()), Arc::clone(&clock));
+            hosts.add(Planners::new(config.rules.clone(), store, clock))?;
+        }
         if !config.agents.is_empty() {
             let context = ProcessContext { shim, shims_folder, secrets };
             let store = Arc::clone(runtime.store());

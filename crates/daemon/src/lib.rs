@@ -36,6 +36,7 @@ use capataz_crew::{Known, KnownAgent, Reserved};
 use capataz_hosts::analysis::ANALYSIS_HOST;
 use capataz_hosts::browsers::{BROWSER_HOST, BrowsersError, browser_agent};
 use capataz_hosts::commands::{PROCESS_HOST, await_orphans};
+use capataz_hosts::rules::RULES_HOST;
 use capataz_hosts::{HostNumber, HostNumberError, InvalidHost};
 use capataz_runtime::{Options, Runtime, StartError};
 use capataz_shard::shard::Config as ShardConfig;
@@ -53,7 +54,9 @@ pub use capataz_shard::Damage;
 pub use capataz_shard::rebuild::{Difference, Told, Totals};
 pub use capataz_store::sqlite::backup::{Blobs, Copying};
 pub use clock::Clock;
-pub use config::{Config, ConfigError, DeclaredAgent, HealthChecks, Overrides, RetentionConfig};
+pub use config::{
+    Config, ConfigError, DeclaredAgent, HealthChecks, Overrides, RetentionConfig, RulesPlanner,
+};
 pub use lock::LockError;
 pub use rebuild::{RebuildError, rebuild};
 pub use specs::SpecsError;
@@ -309,9 +312,16 @@ fn known(config: &Config, number: HostNumber) -> Known {
     });
     let built_in = |agent| KnownAgent { agent, source: v1::AgentSource::Declared, last_seen: None };
     let analysts = capataz_hosts::analysis::agents().into_iter().map(built_in);
+    let planners = config.rules.keys().map(|name| built_in(capataz_hosts::rules::described(name)));
     let browser = KnownAgent { agent: browser_agent(), source: v1::AgentSource::Declared, last_seen: None };
     Known {
-        agents: process.chain(declared).chain(templates).chain(analysts).chain([browser]).collect(),
+        agents: process
+            .chain(declared)
+            .chain(templates)
+            .chain(analysts)
+            .chain(planners)
+            .chain([browser])
+            .collect(),
         commands: config.commands.iter().cloned().collect(),
         resources: config.resources.iter().cloned().collect(),
         reserved: reserved(config, number),
@@ -320,11 +330,15 @@ fn known(config: &Config, number: HostNumber) -> Known {
 
 /// What the daemon's own hosts are called, and what they serve: nobody else may say hello with it.
 fn reserved(config: &Config, number: HostNumber) -> Reserved {
-    let hosts = [PROCESS_HOST, BROWSER_HOST, specs::TEMPLATE_WORKER, ANALYSIS_HOST];
+    let hosts = [PROCESS_HOST, BROWSER_HOST, specs::TEMPLATE_WORKER, ANALYSIS_HOST, RULES_HOST];
     let analysts = capataz_hosts::analysis::AGENTS.map(str::to_owned);
     let own = config.agents.iter().filter(|agent| !agent.shared).map(|agent| agent.name.clone());
     Reserved {
         workers: hosts.map(|host| number.worker_id(host)).into(),
-        agents: own.chain([specs::TEMPLATE_AGENT.to_owned(), browser_agent().name]).chain(analysts).collect(),
+        agents: own
+            .chain([specs::TEMPLATE_AGENT.to_owned(), browser_agent().name])
+            .chain(analysts)
+            .chain(config.rules.keys().cloned())
+            .collect(),
     }
 }

@@ -35,10 +35,19 @@ pub fn modes(paint: Paint) -> String {
         ("supervised", texts.supervised, texts.about_supervised),
     ];
     for (id, name, about) in known {
-        let row = [(id, Tone::Strong), (name, Tone::Plain), (about, Tone::Faint)];
-        table.row(row.map(|(text, tone)| (text.to_owned(), tone)));
+        let row = [
+            (id.to_owned(), Tone::Strong),
+            (capitalized(name), Tone::Plain),
+            (about.to_owned(), Tone::Faint),
+        ];
+        table.row(row);
     }
     table.render(paint)
+}
+
+fn capitalized(name: &str) -> String {
+    let mut rest = name.chars();
+    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
 }
 
 /// Why a plan is made anew.

@@ -61,6 +61,7 @@ impl Report<'_> {
                 vec![answer::head(told, paint), answer::answer(told, self.run.error.as_ref(), paint)]
             }
             (None, None) if !self.events.phases.is_empty() => self.of_phases(paint),
+            (None, None) if self.run.kind() == v1::RunKind::Mode => self.of_calls(paint),
             (None, None) => self.of_tasks(paint),
         };
         parts.retain(|part| !part.is_empty());
@@ -70,7 +71,18 @@ impl Report<'_> {
     /// Where the phases of a pipeline stand. Failures that did not end it were told as they came about.
     fn of_phases(&self, paint: Paint) -> Vec<String> {
         let phases = self.events.phases.iter().map(|phase| &phase.checkpoint);
-        let mut parts = vec![pipeline::checkpoints(phases, paint)];
+        self.with_end(pipeline::checkpoints(phases, paint), paint)
+    }
+
+    /// The calls of an execution. A failed call did not end it, and was told as it came about.
+    fn of_calls(&self, paint: Paint) -> Vec<String> {
+        let now_ms = self.run.finished_at_ms.unwrap_or(self.run.created_at_ms);
+        self.with_end(display::calls(self.run, now_ms, paint), paint)
+    }
+
+    /// The table of what was done, then what the run has failed with, or what it has given.
+    fn with_end(&self, table: String, paint: Paint) -> Vec<String> {
+        let mut parts = vec![table];
         let has_failed = display::outcome_tone(self.run.outcome()) == Tone::Bad;
         if let Some(error) = self.run.error.as_ref().filter(|_| has_failed) {
             let context = Context { run: Some(&self.run.run_id), ..Context::default() };

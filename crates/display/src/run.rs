@@ -114,7 +114,11 @@ pub fn list(runs: &[v1::Run], now_ms: i64, paint: Paint) -> String {
 pub fn show(run: &v1::Run, now_ms: i64, paint: Paint) -> String {
     let texts = &words().runs;
     let mut parts = vec![heading(run, now_ms, paint)];
-    for (index, wave) in run.waves.iter().enumerate() {
+    let is_execution = run.kind() == v1::RunKind::Mode;
+    if is_execution && !run.waves.is_empty() {
+        parts.push(calls(run, now_ms, paint));
+    }
+    for (index, wave) in run.waves.iter().enumerate().filter(|_| !is_execution) {
         let number = (index + 1).to_string();
         let of = run.waves.len().to_string();
         let title = fill(texts.wave, &[&number, &of, &visible(&wave.name), wave::policy_name(wave.policy())]);
@@ -264,6 +268,15 @@ pub fn how_to_answer(run_id: &str, question: &v1::Question) -> String {
     }
     let answers = visible(&question.options.join("|"));
     fill(words().watch.answer_with, &[run_id, &id, &answers])
+}
+
+/// The calls of an execution, in their order: each is a wave of one task.
+pub fn calls(run: &v1::Run, now_ms: i64, paint: Paint) -> String {
+    let mut table = Table::new(words().runs.task_head);
+    for task in run.waves.iter().flat_map(|wave| &wave.tasks) {
+        table.row(task_row(task, now_ms));
+    }
+    table.render(paint)
 }
 
 /// The boxes of all waves that are over: all of their tasks have ended, or their run has.

@@ -1,4 +1,4 @@
-//! Work that is done inside the daemon: commands, browsers, computed answers, analyses without a model.
+//! Work that is done inside the daemon: commands, browsers, computed answers, analyses and planners without a model.
 //!
 //! Every kind of such work is a [`Serve`], and one [`Host`] makes a worker of it, which speaks the worker protocol as
 //! any program on a socket does. So a shard knows no difference, and the rules of leases, cancels and results hold for
@@ -20,6 +20,7 @@ mod patience;
 mod payloads;
 pub mod port;
 mod protocol;
+pub mod rules;
 mod serve;
 
 pub use computed::Computed;

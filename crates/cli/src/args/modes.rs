@@ -194,7 +194,7 @@ pub struct ModeRunArgs {
     /// Tool that may be used; may be repeated [default: every tool that is known]
     #[arg(long = "tool", short = 't', value_name = "NAME")]
     pub tools: Vec<String>,
-    /// Tool each call of which you approve; may be repeated
+    /// Tool each call of which you approve, beside those of `--tool`; may be repeated
     #[arg(long = "approve", value_name = "NAME")]
     pub approve: Vec<String>,
     /// Folder whose file names the planner is told

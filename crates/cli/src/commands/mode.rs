@@ -75,7 +75,7 @@ pub async fn mode(command: ModeCommand, global: &Global, out: &mut Output) -> Ou
         ModeCommand::Edit { run, plan_file, mutation } => {
             let (run_id, question) = proposed(&daemon, &run).await?;
             let plan = match plan_file {
-                Some(file) => std::fs::read(&file).map_err(|error| unread(&file, &error))?,
+                Some(file) => as_answer(std::fs::read(&file).map_err(|error| unread(&file, &error))?),
                 None => edited(&question)?,
             };
             let request = v1::ResolveRequest {
@@ -247,6 +247,27 @@ fn state_of(run_id: &str, response: v1::GetExecutionResponse) -> Result<v1::Exec
     response.state.ok_or_else(|| Failure::failed(fill(words().modes.no_execution, &[run_id])))
 }
 
+/// The plan as an answer has it. That of `mode show --json` has the names of its fields, and is one as well; what is no plan is
+/// judged as it is.
+fn as_answer(text: Vec<u8>) -> Vec<u8> {
+    let value = serde_json::from_slice::<serde_json::Value>(&text).ok();
+    let parsed = value.and_then(|value| json::parse::<v1::ModePlan>("capataz.v1.ModePlan", &value).ok());
+    let Some(plan) = parsed else { return text };
+    let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap_or_default();
+    let step = |step: &v1::PlanStep| {
+        serde_json::json!({
+            "id": step.id,
+            "description": step.description,
+            "tool": step.tool,
+            "parameters": read(&step.parameters),
+            "expected": if step.expected.is_empty() { serde_json::json!({ "success": true }) } else { read(&step.expected) },
+            "dependsOn": step.depends_on,
+        })
+    };
+    let steps: Vec<serde_json::Value> = plan.steps.iter().map(step).collect();
+    serde_json::json!({ "steps": steps, "checkpoints": plan.checkpoints }).to_string().into_bytes()
+}
+
 /// The question about a plan that waits for approval, with the plan.
 async fn proposed(daemon: &Daemon, run: &str) -> Result<(String, v1::Question), Failure> {
     let run_id = fetch::run_id(daemon, run).await?;
@@ -267,14 +288,11 @@ async fn proposed(daemon: &Daemon, run: &str) -> Result<(String, v1::Question), 
 /// The proposed plan, as the user's editor leaves it.
 #[expect(clippy::disallowed_methods, reason = "the user's editor is a program that the environment names")]
 fn edited(question: &v1::Question) -> Result<Vec<u8>, Failure> {
-    let Some(Data::Inline(plan)) = question.proposed.as_ref().and_then(|proposed| proposed.data.as_ref())
-    else {
-        return Err(Failure::failed(words().modes.no_checkpoints.to_owned()));
+    let proposed = match question.proposed.as_ref().and_then(|proposed| proposed.data.as_ref()) {
+        Some(Data::Inline(plan)) => serde_json::from_slice::<serde_json::Value>(plan).unwrap_or_default(),
+        Some(Data::Blob(_)) | None => serde_json::Value::Null,
     };
-    let pretty = serde_json::from_slice::<serde_json::Value>(plan)
-        .ok()
-        .and_then(|plan| serde_json::to_vec_pretty(&plan).ok())
-        .unwrap_or_else(|| plan.to_vec());
+    let pretty = format!("{proposed:#}\n");
     let folder = tempfile::tempdir().map_err(|error| Failure::failed(error.to_string()))?;
     let file = folder.path().join("plan.json");
     std::fs::write(&file, pretty).map_err(|error| unread(&file, &error))?;

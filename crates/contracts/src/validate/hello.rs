@@ -15,6 +15,8 @@ pub const PROTOCOL: u32 = 1;
 const AGENTS_MAX: usize = 1_000;
 /// Bytes of all agents of a worker, encoded, with their descriptions.
 pub const AGENTS_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of what an agent says that it does.
+pub const DESCRIPTION_MAX: usize = 2_000;
 const BROWSERS_MAX: usize = 10_000;
 /// The most assignments that a worker may have at once.
 pub const SLOTS_MAX: u32 = 10_000;
@@ -83,6 +85,11 @@ fn agents(agents: &[v1::Agent], path: &Path<'_>, violations: &mut Violations) {
             violations.push(&path.key("name"), "duplicate", message);
         }
         defaulted_enum::<v1::AgentKind>(agent.kind, &path.key("kind"), violations);
+        if agent.description.len() > DESCRIPTION_MAX {
+            let bytes = agent.description.len();
+            let message = format!("the description has {bytes} bytes; at most {DESCRIPTION_MAX} are allowed");
+            violations.push(&path.key("description"), "length", message);
+        }
         // Empty is the default, 1.0.0.
         if !agent.contract_version.is_empty()
             && let Err(violation) = version::parse(&agent.contract_version)

@@ -41,9 +41,6 @@ pub(crate) enum Machine {
     Mode(Box<ModeState>),
 }
 
-/// What people call an execution.
-pub(crate) const MODE_NAME: &str = "mode";
-
 /// What comes next in a run, in the words that the activity machine understands.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
@@ -362,7 +359,7 @@ impl Machine {
                 (Self::Pipeline(Box::new(PipelineState::new(pipeline))), plan)
             }
             run_accepted::Work::Mode(run) => {
-                let plan = Plan::undeclared(MODE_NAME.to_owned());
+                let plan = Plan::undeclared(run.title().to_owned());
                 (Self::Mode(Box::new(ModeState::new(run))), plan)
             }
         })

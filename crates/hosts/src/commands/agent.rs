@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use capataz_contracts::validate::DESCRIPTION_MAX;
 use capataz_contracts::version::ContractVersion;
 use capataz_contracts::{Violation, v1};
 use serde::Deserialize;
@@ -25,6 +26,21 @@ pub struct ProcessAgent {
     pub name: String,
     #[serde(default)]
     pub category: String,
+    /// What the agent is for: a task of plans, a tool of executions, or a planner of them.
+    #[serde(default)]
+    pub kind: Kind,
+    /// What it does, for planners and people; at most 2,000 bytes.
+    #[serde(default)]
+    pub description: String,
+    /// JSON Schema of its inputs. Absent: it takes anything.
+    #[serde(default)]
+    pub input_schema: Option<serde_json::Value>,
+    /// Of a tool: what it does can be undone, or it changes nothing.
+    #[serde(default)]
+    pub undoable: bool,
+    /// Of a tool: a person approves each call of it.
+    #[serde(default)]
+    pub needs_approval: bool,
     /// The version of the spec contract that the command speaks, a semantic version.
     #[serde(default = "default_contract_version")]
     pub contract_version: String,
@@ -56,6 +72,26 @@ pub struct ProcessAgent {
     /// Most bytes of stdout. More than these end the command with OUTPUT_TOO_LARGE.
     #[serde(default = "default_max_output")]
     pub max_output: u64,
+}
+
+/// What an agent is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    #[default]
+    Task,
+    Tool,
+    Planner,
+}
+
+impl Kind {
+    fn to_proto(self) -> v1::AgentKind {
+        match self {
+            Self::Task => v1::AgentKind::Task,
+            Self::Tool => v1::AgentKind::Tool,
+            Self::Planner => v1::AgentKind::Planner,
+        }
+    }
 }
 
 /// How a command's stdout is read.
@@ -91,6 +127,11 @@ impl ProcessAgent {
         Self {
             name: name.into(),
             category: String::new(),
+            kind: Kind::default(),
+            description: String::new(),
+            input_schema: None,
+            undoable: false,
+            needs_approval: false,
             contract_version: default_contract_version(),
             command: command.into_iter().map(Into::into).collect(),
             cwd: None,
@@ -109,7 +150,11 @@ impl ProcessAgent {
         v1::Agent {
             name: self.name.clone(),
             category: self.category.clone(),
-            kind: v1::AgentKind::Task as i32,
+            kind: self.kind.to_proto().into(),
+            description: self.description.clone(),
+            input_schema: self.input_schema.as_ref().map(ToString::to_string).unwrap_or_default(),
+            undoable: self.undoable,
+            needs_approval: self.needs_approval,
             contract_version: self.contract_version.clone(),
             max_concurrency: self.max_concurrency,
             // It is told by SIGTERM, which nobody can take back.
@@ -129,6 +174,15 @@ impl ProcessAgent {
         }
         if let Err(violation) = self.contract_version.parse::<ContractVersion>() {
             refuse("contract_version".into(), violation.rule, &violation.message);
+        }
+        if self.description.len() > DESCRIPTION_MAX {
+            let most = format!("at most {DESCRIPTION_MAX} bytes");
+            refuse("description".into(), "length", &most);
+        }
+        for (name, given) in [("undoable", self.undoable), ("needs_approval", self.needs_approval)] {
+            if given && self.kind != Kind::Tool {
+                refuse(name.into(), "kind", "only of an agent whose kind is \"tool\"");
+            }
         }
         match self.command.first() {
             None => refuse("command".into(), "required", "a command needs at least the program"),

@@ -23,7 +23,7 @@ pub use capataz_shim::{
     Abilities, AwaitOrphansError, Given, MAX_INPUT, ShimCommand, await_orphans, shim_main,
 };
 
-pub use agent::{DEFAULT_MAX_OUTPUT, DEFAULT_PASS_ENV, MAX_MAX_OUTPUT, OutputFormat, ProcessAgent};
+pub use agent::{DEFAULT_MAX_OUTPUT, DEFAULT_PASS_ENV, Kind, MAX_MAX_OUTPUT, OutputFormat, ProcessAgent};
 pub use outcome::{Output, ProcessOutcome};
 pub use run::{ProcessContext, ProgressUpdate, run};
 pub use serve::{PROCESS_HOST, ProcessAgents};

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use capataz_contracts::Violation;
 use capataz_contracts::json::{self, JSON_MEDIA_TYPE};
 use capataz_contracts::v1::{
-    self, ExecutionMode, PlannerDecision, ReplanReason, SchemaViolation, child_run::Work as Child,
-    payload::Data,
+    self, ExecutionMode, PlannerDecision, ReplanReason, SchemaViolation, payload::Data,
 };
 use capataz_contracts::validate::{self, PlanLimits};
 use serde::Deserialize;
@@ -457,12 +456,11 @@ fn ask(parameters: &Value) -> Result<v1::Ask, String> {
 /// The run that a call of such a tool is; `None` of a tool that is an agent.
 pub(super) fn child(call: &v1::ToolCall) -> Option<v1::ChildRun> {
     let parameters = || serde_json::from_str::<Value>(&call.parameters).ok();
-    let work = match call.tool.as_str() {
-        PLAN_RUN => Child::Plan(plan(&parameters()?).ok()?),
-        ROUTER_ASK => Child::Ask(ask(&parameters()?).ok()?),
-        _ => return None,
-    };
-    Some(v1::ChildRun { work: Some(work), ..v1::ChildRun::default() })
+    match call.tool.as_str() {
+        PLAN_RUN => Some(v1::ChildRun::of_plan(plan(&parameters()?).ok()?)),
+        ROUTER_ASK => Some(v1::ChildRun::of_ask(ask(&parameters()?).ok()?)),
+        _ => None,
+    }
 }
 
 /// What an agent is given.

@@ -1,0 +1,212 @@
+//! `capataz mode …`, against the program as people start it, with the example of examples/modes.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+#![expect(clippy::disallowed_types, reason = "starts the program")]
+
+mod served;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+use served::Served;
+
+const QUERY: &str = "how many examples are there";
+
+/// A folder with the example, which writes its notes there.
+struct Example {
+    folder: tempfile::TempDir,
+    config: String,
+}
+
+impl Example {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/modes");
+        fs::copy(own.join("rules.toml"), folder.path().join("rules.toml")).unwrap();
+        fs::create_dir_all(folder.path().join("examples/plans")).unwrap();
+        fs::create_dir_all(folder.path().join("examples/scripts")).unwrap();
+        let config = fs::read_to_string(own.join("capataz.toml")).unwrap();
+        let here = folder.path().display();
+        let config = config
+            .replace("/tmp/capataz-notes.jsonl", &format!("{here}/notes"))
+            .replace("\"ls\", \"-1\", \"examples\"", &format!("\"ls\", \"-1\", \"{here}/examples\""));
+        Self { folder, config }
+    }
+
+    fn serve(&self) -> Served {
+        Served::start(self.folder.path(), &self.config)
+    }
+
+    fn notes(&self) -> String {
+        fs::read_to_string(self.folder.path().join("notes")).unwrap_or_default()
+    }
+}
+
+fn capataz(daemon: &Served, arguments: &[&str]) -> Command {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_capataz"));
+    program.args(arguments).env("LC_ALL", "C").env("CAPATAZ_ADDR", daemon.url()).env("NO_COLOR", "1");
+    program
+}
+
+/// Ends with this exit code and has this in its output.
+#[track_caller]
+fn says(daemon: &Served, arguments: &[&str], exit: i32, text: &str) -> Output {
+    let output = capataz(daemon, arguments).output().unwrap();
+    let told = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(exit), "{arguments:?} {told:?}");
+    assert!(told.0.contains(text) || told.1.contains(text), "{arguments:?} {told:?}");
+    output
+}
+
+#[track_caller]
+fn document(daemon: &Served, arguments: &[&str], exit: i32) -> Value {
+    let output = says(daemon, &[arguments, &["--json"]].concat(), exit, "");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The id of the question that the newest run waits for.
+#[track_caller]
+fn question(daemon: &Served) -> String {
+    let run = document(daemon, &["runs", "show", "latest"], 0);
+    let open = |question: &&Value| question.get("answer").is_none();
+    let asked = run["questions"].as_array().unwrap().iter().find(open).expect("it asks");
+    asked["question_id"].as_str().unwrap().to_owned()
+}
+
+// S004-UI-01
+#[test]
+fn the_modes_are_listed_in_both_languages_as_the_seed_describes_them() {
+    let list = |language: &str| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_capataz"));
+        let output = program.args(["mode", "list", "--lang", language]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let spanish = list("es");
+    for text in [
+        "Ejecución directa paso a paso",
+        "Planificador",
+        "Planificación detallada con replanificación",
+        "No supervisado",
+        "Ejecución autónoma con plan validado",
+    ] {
+        assert!(spanish.contains(text), "{text}: {spanish}");
+    }
+    assert!(list("en").contains("Autonomous (validated plan)"));
+}
+
+#[test]
+fn simple_does_one_step_after_the_other_and_asks_before_it_writes() {
+    let example = Example::new();
+    let daemon = example.serve();
+    let run = ["mode", "run", QUERY, "--exit-on-question"];
+    says(&daemon, &run, 5, "notes.append");
+    assert_eq!(example.notes(), "");
+    says(&daemon, &["runs", "resolve", "latest", &question(&daemon), "approve"], 0, "");
+    let watched = says(&daemon, &["runs", "watch", "latest"], 0, "");
+    let text = String::from_utf8(watched.stdout).unwrap();
+    for line in ["files.list", "text.count", "notes.append"] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert_eq!(example.notes(), "{\"note\":\"examples: 2\"}\n");
+    let state = &document(&daemon, &["mode", "show", "latest"], 0)["state"];
+    assert_eq!((&state["mode"], &state["step"]), (&json!("simple"), &json!(3)));
+}
+
+#[test]
+fn a_plan_is_made_and_followed_and_goes_back_only_to_where_nothing_is_written() {
+    let example = Example::new();
+    let daemon = example.serve();
+    says(&daemon, &["mode", "run", QUERY, "--mode", "planner", "--exit-on-question"], 5, "");
+    let state = document(&daemon, &["mode", "show", "latest"], 0)["state"].clone();
+    assert_eq!(state["plan"]["steps"].as_array().unwrap().len(), 3);
+    says(&daemon, &["mode", "checkpoint", "latest", "as I like it"], 0, "Checkpoint c2");
+    says(&daemon, &["mode", "checkpoints", "latest"], 0, "as I like it");
+    says(&daemon, &["mode", "rollback", "latest", "c7"], 1, "CHECKPOINT_NOT_FOUND");
+    says(&daemon, &["mode", "rollback", "latest", "c1"], 0, "");
+    says(&daemon, &["runs", "watch", "latest", "--exit-on-question"], 5, "");
+    says(&daemon, &["runs", "resolve", "latest", &question(&daemon), "approve"], 0, "");
+    says(&daemon, &["runs", "watch", "latest"], 0, "");
+    assert_eq!(example.notes().lines().count(), 1);
+    says(&daemon, &["mode", "rollback", "latest", "c1"], 1, "RUN_FINISHED");
+    let shown = says(&daemon, &["mode", "show", "latest"], 0, "");
+    let text = String::from_utf8(shown.stdout).unwrap();
+    assert!(text.contains("count the names") && text.contains('✓'), "{text}");
+}
+
+#[test]
+fn a_supervised_plan_waits_for_its_approval_and_a_changed_one_is_the_next_revision() {
+    let example = Example::new();
+    let daemon = example.serve();
+    says(&daemon, &["mode", "run", QUERY, "--mode", "supervised", "--exit-on-question"], 5, "");
+    let run = document(&daemon, &["mode", "show", "latest"], 0);
+    let mut plan = run["state"]["plan"].clone();
+    let plan = plan.as_object_mut().unwrap();
+    plan.retain(|key, _| key == "steps");
+    plan["steps"].as_array_mut().unwrap().pop();
+    let file = example.folder.path().join("plan.json");
+    fs::write(&file, json!(plan).to_string()).unwrap();
+    let file = file.to_str().unwrap();
+    fs::write(example.folder.path().join("bad.json"), r#"{"steps": []}"#).unwrap();
+    let bad = example.folder.path().join("bad.json");
+    says(&daemon, &["mode", "edit", "latest", "--plan-file", bad.to_str().unwrap()], 2, "minItems");
+    says(&daemon, &["mode", "edit", "latest", "--plan-file", file], 0, "");
+    says(&daemon, &["mode", "approve", "latest"], 0, "");
+    says(&daemon, &["runs", "watch", "latest"], 0, "");
+    let state = &document(&daemon, &["mode", "show", "latest"], 0)["state"];
+    assert_eq!((&state["plan"]["revision"], &state["step"]), (&json!(2), &json!(2)));
+    assert_eq!(example.notes(), "");
+    says(&daemon, &["mode", "approve", "latest"], 1, "");
+}
+
+// S004-UI-02
+#[test]
+fn a_mode_that_is_set_is_the_one_of_the_next_query_of_that_session() {
+    let example = Example::new();
+    let daemon = example.serve();
+    says(&daemon, &["mode", "set", "planner", "--session", "shop"], 0, "");
+    daemon.signal("KILL");
+    drop(daemon);
+    let daemon = example.serve();
+    says(&daemon, &["mode", "run", QUERY, "--session", "shop", "--exit-on-question"], 5, "");
+    assert_eq!(document(&daemon, &["mode", "show", "latest"], 0)["state"]["mode"], "planner");
+    says(&daemon, &["runs", "cancel", "latest"], 0, "");
+    says(&daemon, &["mode", "set", "wild", "--session", "shop"], 2, "possible values");
+    let chosen = document(&daemon, &["mode", "set", "simple", "--session", "shop"], 0);
+    assert_eq!(chosen["before"], "planner");
+}
+
+#[test]
+fn a_query_that_no_rule_is_about_fails_with_the_words_of_the_planner() {
+    let example = Example::new();
+    let daemon = example.serve();
+    let told = says(&daemon, &["mode", "run", "sing"], 1, "no rule is about this");
+    let text = String::from_utf8(told.stdout).unwrap();
+    assert!(text.contains("sing: failed") && !text.contains("QUORUM"), "{text}");
+}
+
+#[test]
+fn a_daemon_does_not_start_with_rules_or_tools_that_are_wrong_and_names_all_of_it() {
+    let example = Example::new();
+    let folder = example.folder.path();
+    fs::write(folder.join("rules.toml"), "[[rules]]\nquery = \"(\"\nsteps = []\n").unwrap();
+    let more = "[[planners]]\nname = \"gone\"\nrules = \"gone.toml\"\n[[planners]]\nname = \"files.list\"\nrules = \"gone.toml\"\n\
+                [[agents]]\nname = \"odd\"\ncommand = [\"true\"]\nundoable = true\ninput_schema = { type = 3 }\n";
+    fs::write(folder.join("capataz.toml"), format!("{}\n{more}", example.config)).unwrap();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_capataz"));
+    program.args(["serve", "--check", "--config"]).arg(folder.join("capataz.toml")).env("LC_ALL", "C");
+    let output = program.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    for problem in [
+        "rules.toml: rules[0].steps: from 1 to 50 steps",
+        "rules.toml: rules[0].query: ",
+        "gone.toml: ",
+        "\"files.list\" is there twice",
+        "agents[3].undoable",
+        "agents[3].input_schema: ",
+    ] {
+        assert!(told.contains(problem), "{problem}: {told}");
+    }
+}

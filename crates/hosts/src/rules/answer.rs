@@ -1,0 +1,209 @@
+//! Answers by the seed's contracts of planners.
+
+use capataz_contracts::v1;
+use capataz_policy::codes;
+use regex::Captures;
+use serde_json::{Value, json};
+
+use super::{Rule, RuleStep, Rules};
+
+/// What the rules say has no doubt in it.
+const CONFIDENCE: u32 = 1;
+
+/// A prompt, and what the query's rule has found in it.
+struct Asked<'a> {
+    prompt: &'a Value,
+    rule: &'a Rule,
+    found: Captures<'a>,
+    /// Names of the pattern's groups.
+    names: Vec<&'a str>,
+}
+
+impl Rules {
+    /// The answer to a prompt, by the contract that its keys tell.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT`: it is no prompt, or no rule is about its query.
+    pub fn answer(&self, prompt: &Value) -> Result<Value, Box<v1::Error>> {
+        let refuse = |message: String| Box::new(codes::error(codes::INVALID_ARGUMENT, message));
+        let Some(query) = prompt.get("query").and_then(Value::as_str) else {
+            return Err(refuse("the input is no prompt of an execution".to_owned()));
+        };
+        let found = self.rules.iter().find_map(|(pattern, rule)| {
+            let names = pattern.capture_names().flatten().collect();
+            Some(Asked { prompt, rule, found: pattern.captures(query)?, names })
+        });
+        let asked = found.ok_or_else(|| refuse("no rule is about this query".to_owned()))?;
+        if prompt.get("validatedPlan").is_some() {
+            Ok(asked.supervised())
+        } else if prompt.get("progress").is_some() {
+            Ok(asked.planner())
+        } else {
+            asked.simple().ok_or_else(|| refuse("the rule has no steps".to_owned()))
+        }
+    }
+}
+
+impl Asked<'_> {
+    /// Each step is done once, in the order of the rule, whatever came of the one before.
+    fn simple(&self) -> Option<Value> {
+        let steps = &self.rule.steps;
+        let done = self.prompt.get("step").and_then(Value::as_u64).unwrap_or(0);
+        let place = usize::try_from(done).unwrap_or(usize::MAX).min(steps.len().checked_sub(1)?);
+        let step = steps.get(place)?;
+        Some(json!({
+            "action": { "tool": step.tool, "parameters": self.filled(&step.parameters) },
+            "reasoning": reasoning(step),
+            "continue": place + 1 < steps.len(),
+            "confidence": CONFIDENCE,
+        }))
+    }
+
+    /// A plan where one is wanted, and the first step of it that has not succeeded.
+    fn planner(&self) -> Value {
+        let deviates = self.prompt.get("deviationAnalysis").is_some();
+        let known = self.prompt.pointer("/currentPlan/steps").and_then(Value::as_array);
+        let mut answer = json!({ "replanRequired": false, "confidence": CONFIDENCE });
+        let (steps, place) = match known.filter(|_| !deviates) {
+            Some(steps) => (steps.clone(), self.done_of(steps.len())),
+            None => {
+                let another = deviates && !self.rule.otherwise.is_empty();
+                let steps = self.plan(if another { &self.rule.otherwise } else { &self.rule.steps });
+                let checkpoints = if another { &[][..] } else { self.rule.checkpoints.as_slice() };
+                set(
+                    &mut answer,
+                    "planUpdate",
+                    json!({
+                        "type": "create", "steps": steps, "estimatedTime": self.rule.minutes,
+                        "checkpoints": checkpoints,
+                    }),
+                );
+                (steps, 0)
+            }
+        };
+        let step = steps.get(place).or(steps.last()).unwrap_or(&Value::Null);
+        let parameters = step.get("parameters").map(|parameters| self.filled(parameters));
+        set(
+            &mut answer,
+            "nextAction",
+            json!({
+                "tool": step.get("tool"), "parameters": parameters,
+                "stepIndex": place.min(steps.len().saturating_sub(1)),
+            }),
+        );
+        set(&mut answer, "reasoning", step.get("description").cloned().unwrap_or_else(|| "".into()));
+        answer
+    }
+
+    /// How many steps of the plan have succeeded: they are done in their order.
+    fn done_of(&self, steps: usize) -> usize {
+        let progress = self.prompt.get("progress").and_then(Value::as_f64).unwrap_or(0.0);
+        let share = |done: usize| {
+            let [done, steps] = [done, steps].map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+            f64::from(done) / f64::from(steps.max(1))
+        };
+        // Shares of at most 50 steps are further apart than this.
+        (0..=steps).find(|done| share(*done) > progress - 0.001).unwrap_or(steps)
+    }
+
+    /// The step that the plan names, once a person was asked what there is to ask before it.
+    fn supervised(&self) -> Value {
+        let step = self.prompt.pointer("/adherenceCheck/planStep").filter(|step| step.is_object());
+        let Some(step) = step else {
+            return json!({
+                "decision": "complete", "planAdherence": 1, "confidence": CONFIDENCE,
+                "reasoning": "every step of the plan is done",
+            });
+        };
+        let id = step.get("id").and_then(Value::as_str).unwrap_or_default();
+        let own = self.rule.steps.iter().find(|own| own.id == id);
+        if let Some(ask) = own.and_then(|own| own.ask.as_ref()).filter(|ask| !self.was_asked(&ask.reason)) {
+            return json!({
+                "decision": "escalate", "planAdherence": 1, "confidence": CONFIDENCE,
+                "reasoning": "the rule says so",
+                "escalation": {
+                    "reason": ask.reason, "userQuestion": ask.question, "suggestedOptions": ask.options,
+                },
+            });
+        }
+        let parameters = step.get("parameters").map(|parameters| self.filled(parameters));
+        json!({
+            "decision": "continue", "planAdherence": 1, "confidence": CONFIDENCE,
+            "nextAction": {
+                "tool": step.get("tool"), "parameters": parameters,
+                "justification": "it is what the plan says",
+            },
+            "reasoning": step.get("description"),
+        })
+    }
+
+    fn was_asked(&self, reason: &str) -> bool {
+        let before = self.prompt.get("escalationHistory").and_then(Value::as_array);
+        let mut told = before.into_iter().flatten().filter_map(Value::as_str);
+        told.any(|told| told.strip_prefix(reason).is_some_and(|rest| rest.starts_with(": ")))
+    }
+
+    /// The steps of a rule as those of a plan: what the query says is in them, what results say is not yet.
+    fn plan(&self, steps: &[RuleStep]) -> Vec<Value> {
+        let mut before: Option<&str> = None;
+        let mut plan = Vec::new();
+        for step in steps {
+            let needs = match &step.depends_on {
+                Some(needs) => needs.clone(),
+                None => before.into_iter().map(str::to_owned).collect(),
+            };
+            plan.push(json!({
+                "id": step.id,
+                "description": reasoning(step),
+                "tool": step.tool,
+                "parameters": self.named(&step.parameters),
+                "expected": step.expected.clone().unwrap_or_else(|| json!({ "success": true })),
+                "dependsOn": needs,
+            }));
+            before = Some(&step.id);
+        }
+        plan
+    }
+
+    /// The parameters with what the query and the last result say.
+    fn filled(&self, parameters: &Value) -> Value {
+        let results = ["/lastResult/output", "/adherenceCheck/actualResult/output"];
+        let last = results.iter().find_map(|path| self.prompt.pointer(path));
+        replaced(&self.named(parameters), "last", last.unwrap_or(&Value::Null))
+    }
+
+    /// The parameters with what the query says.
+    fn named(&self, parameters: &Value) -> Value {
+        self.names.iter().fold(parameters.clone(), |value, name| {
+            let found = self.found.name(name).map_or("", |found| found.as_str());
+            replaced(&value, name, &found.into())
+        })
+    }
+}
+
+/// The value with this in the place of every `${name}`: as it is where a text is nothing else, and as text within one.
+fn replaced(value: &Value, name: &str, with: &Value) -> Value {
+    let mark = format!("${{{name}}}");
+    match value {
+        Value::String(text) if *text == mark => with.clone(),
+        Value::String(text) if text.contains(&mark) => {
+            let told = with.as_str().map_or_else(|| with.to_string(), str::to_owned);
+            text.replace(&mark, &told).into()
+        }
+        Value::Array(items) => items.iter().map(|item| replaced(item, name, with)).collect(),
+        Value::Object(entries) => {
+            entries.iter().map(|(key, value)| (key.clone(), replaced(value, name, with))).collect()
+        }
+        other => other.clone(),
+    }
+}
+
+fn reasoning(step: &RuleStep) -> &str {
+    if step.description.is_empty() { &step.id } else { &step.description }
+}
+
+fn set(value: &mut Value, key: &str, to: Value) {
+    if let Some(object) = value.as_object_mut() {
+        object.insert(key.to_owned(), to);
+    }
+}

@@ -1,0 +1,176 @@
+//! What the rules say to prompts, by the keys of the seed.
+
+use serde_json::{Value, json};
+
+use super::{Rules, RulesFile};
+
+const FILE: &str = r#"
+[[rules]]
+query = '^copy (?<from>\S+) to (?<to>\S+)$'
+checkpoints = [1]
+minutes = 2
+
+[[rules.steps]]
+id = "read"
+description = "read the file"
+tool = "cat"
+parameters = { path = "${from}" }
+expected = { contains = "price" }
+
+[[rules.steps]]
+id = "write"
+tool = "tee"
+parameters = { path = "out/${to}", text = "${last}", lines = ["<${last}>", 3] }
+ask = { reason = "the file is there", question = "Is it to be replaced?", options = ["keep"] }
+
+[[rules.otherwise]]
+id = "fetch"
+tool = "fetch"
+parameters = {}
+
+[[rules]]
+query = "anything"
+steps = [{ id = "a", tool = "t" }, { id = "b", tool = "t", depends_on = [] }]
+"#;
+
+fn rules() -> Rules {
+    Rules::new(toml::from_str(FILE).unwrap()).unwrap()
+}
+
+fn says(prompt: &Value) -> Value {
+    rules().answer(prompt).unwrap()
+}
+
+fn step(id: &str, tool: &str, parameters: &Value) -> Value {
+    json!({ "id": id, "description": id, "tool": tool, "parameters": parameters, "expected": {}, "dependsOn": [] })
+}
+
+#[test]
+fn in_the_mode_simple_each_step_is_done_once_and_the_last_one_ends_it() {
+    let query = "copy a.txt to b.txt";
+    let first = says(&json!({ "query": query, "memory": [], "workspace": [], "step": 0, "errorCount": 0 }));
+    let expected = json!({
+        "action": { "tool": "cat", "parameters": { "path": "a.txt" } },
+        "reasoning": "read the file", "continue": true, "confidence": 1,
+    });
+    assert_eq!(first, expected);
+    let last = json!({ "tool": "cat", "output": "price 3", "error": null, "durationMs": 1 });
+    let second = says(&json!({ "query": query, "step": 1, "errorCount": 0, "lastResult": last }));
+    let parameters = json!({ "path": "out/b.txt", "text": "price 3", "lines": ["<price 3>", 3] });
+    assert_eq!(second["action"], json!({ "tool": "tee", "parameters": parameters }));
+    assert_eq!((&second["continue"], &second["reasoning"]), (&json!(false), &json!("write")));
+    let beyond = says(&json!({ "query": query, "step": 9, "errorCount": 1 }));
+    assert_eq!((&beyond["action"]["tool"], &beyond["continue"]), (&json!("tee"), &json!(false)));
+}
+
+#[test]
+fn a_plan_has_what_the_query_says_and_waits_with_what_results_will_say() {
+    let answer = says(&json!({ "query": "COPY a to b", "progress": 0.0, "step": 0, "errorCount": 0 }));
+    let update = &answer["planUpdate"];
+    assert_eq!(
+        (&update["type"], &update["checkpoints"], &update["estimatedTime"]),
+        (&json!("create"), &json!([1]), &json!(2.0)),
+    );
+    assert_eq!(update["steps"][0]["expected"], json!({ "contains": "price" }));
+    assert_eq!(update["steps"][1]["parameters"]["text"], json!("${last}"));
+    assert_eq!(update["steps"][1]["dependsOn"], json!(["read"]));
+    assert_eq!(answer["nextAction"], json!({ "tool": "cat", "parameters": { "path": "a" }, "stepIndex": 0 }));
+}
+
+#[test]
+fn the_next_step_of_a_plan_is_the_first_that_has_not_succeeded() {
+    let steps: Vec<Value> = (0..7).map(|place| step(&format!("s{place}"), "t", &json!(place))).collect();
+    for done in 0..7 {
+        let progress = f64::from(done) / 7.0;
+        let prompt = json!({
+            "query": "anything", "progress": progress, "currentPlan": { "steps": steps }, "step": 9,
+            "errorCount": 2, "lastResult": { "output": "of the last one" },
+        });
+        let answer = says(&prompt);
+        assert_eq!(answer["nextAction"]["stepIndex"], json!(done));
+        assert_eq!(answer["nextAction"]["parameters"], json!(done));
+        assert_eq!(answer.get("planUpdate"), None);
+    }
+}
+
+#[test]
+fn a_plan_that_has_to_be_made_anew_is_the_other_one_where_there_is_one() {
+    let known = json!({ "steps": [step("read", "cat", &json!({}))] });
+    let deviates = json!({ "impactedSteps": [0] });
+    let prompt = |query: &str| json!({ "query": query, "progress": 0, "currentPlan": known, "deviationAnalysis": deviates });
+    let other = says(&prompt("copy a to b"));
+    assert_eq!(other["planUpdate"]["steps"][0]["tool"], "fetch");
+    assert_eq!(other["planUpdate"]["checkpoints"], json!([]));
+    assert_eq!(other["nextAction"]["tool"], "fetch");
+    let same = says(&prompt("anything"));
+    let ids = [&same["planUpdate"]["steps"][0]["id"], &same["planUpdate"]["steps"][1]["id"]];
+    assert_eq!(ids, [&json!("a"), &json!("b")]);
+    assert_eq!(same["planUpdate"]["steps"][1]["dependsOn"], json!([]));
+}
+
+#[test]
+fn an_approved_plan_is_kept_to_and_what_is_to_be_asked_is_asked_once() {
+    let write = step("write", "tee", &json!({ "path": "out/b", "text": "${last}" }));
+    let prompt = |history: Value, step: Value| {
+        json!({
+            "query": "copy a to b", "memory": [], "validatedPlan": { "steps": [] }, "autonomyLevel": 0.3,
+            "adherenceCheck": { "planStep": step, "actualResult": { "output": { "n": 1 } } },
+            "escalationHistory": history,
+        })
+    };
+    let asks = says(&prompt(json!(["the file is therefore: no"]), write.clone()));
+    assert_eq!(asks["decision"], "escalate");
+    assert_eq!(asks["escalation"]["suggestedOptions"], json!(["keep"]));
+    let goes_on = says(&prompt(json!(["the file is there: keep"]), write));
+    assert_eq!(goes_on["decision"], "continue");
+    assert_eq!(goes_on["nextAction"]["parameters"], json!({ "path": "out/b", "text": { "n": 1 } }));
+    assert_eq!(goes_on["planAdherence"], json!(1));
+    assert_eq!(says(&prompt(json!([]), Value::Null))["decision"], "complete");
+}
+
+#[test]
+fn what_is_no_prompt_or_nobodys_query_is_refused() {
+    for (prompt, message) in [
+        (json!(null), "the input is no prompt of an execution"),
+        (json!({ "query": 3 }), "the input is no prompt of an execution"),
+        (json!({ "query": "copy a" }), "no rule is about this query"),
+    ] {
+        let error = rules().answer(&prompt).unwrap_err();
+        assert_eq!((error.code.as_str(), error.message.as_str()), ("INVALID_ARGUMENT", message));
+    }
+}
+
+#[test]
+fn a_file_is_refused_with_everything_that_is_wrong_with_it() {
+    let file: RulesFile = toml::from_str(
+        r#"
+        [[rules]]
+        query = "("
+        steps = []
+        minutes = -1.0
+        checkpoints = [0]
+        [[rules]]
+        query = "x"
+        steps = [
+            { id = "a", tool = "", depends_on = ["b"] },
+            { id = "b", tool = "t" },
+            { id = "b", tool = "t" },
+        ]
+        "#,
+    )
+    .unwrap();
+    let problems = Rules::new(file).unwrap_err();
+    let places: Vec<&str> = problems.iter().map(|problem| problem.split(": ").next().unwrap()).collect();
+    let expected = [
+        "rules[0].steps",
+        "rules[0].checkpoints[0]",
+        "rules[0].minutes",
+        "rules[0].query",
+        "rules[1].steps[0]",
+        "rules[1].steps[0].depends_on[0]",
+        "rules[1].steps[2].id",
+    ];
+    assert_eq!(places, expected);
+    assert!(Rules::new(RulesFile { rules: Vec::new() }).is_err());
+    assert!(toml::from_str::<RulesFile>("[[rules]]\nquery = \"a\"\nsteps = []\nmore = 1").is_err());
+}
