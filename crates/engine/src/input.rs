@@ -214,7 +214,6 @@ pub enum QueryAnswer {
 
 /// What was computed for a phase, or why it cannot be.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-#[expect(clippy::large_enum_variant, reason = "an answer lives for one call")]
 pub enum Computed {
     /// One input for each task of the phase.
     Inputs(#[serde(with = "crate::snapshot::as_bytes::list")] Vec<v1::Payload>),

@@ -21,6 +21,10 @@ pub(super) const WITHOUT_CONSTANT: &[&str] = &[
     "| calls of one spec for one text |",
 ];
 
+/// Where the limits of executions are.
+const MODE: &str = "crates/contracts/src/validate/mode.rs";
+/// Where what executions keep has its bounds.
+const MODE_STATE: &str = "crates/engine/src/machine/mode/state.rs";
 /// Where the limits of pipelines are.
 const PIPELINE: &str = "crates/contracts/src/validate/pipeline.rs";
 const PHASES: &str = "crates/shard/src/phases";
@@ -261,6 +265,41 @@ pub(super) const NUMBERS: &[Number] = &[
         "judged at once in one shard | {64} ",
         "crates/shard/src/judging.rs",
         "MAX_OPEN",
+    ),
+    number("docs/limits.md", "| a query | {16 KiB} ", "crates/contracts/src/validate/ask.rs", "TEXT_MAX"),
+    number(
+        "docs/limits.md",
+        "an answer of a planner | {32 KiB} ",
+        "crates/contracts/src/validate/payload.rs",
+        "INLINE_MAX",
+    ),
+    number("docs/limits.md", "tools of a run | {64} ", MODE, "TOOLS_MAX"),
+    number("docs/limits.md", "in a workspace | {1,000},", MODE, "WORKSPACE_MAX"),
+    number("docs/limits.md", "a workspace | 1,000, each {512} bytes", MODE, "FILE_MAX"),
+    number("docs/limits.md", "actions of a run | {50},", "crates/policy/src/mode/mod.rs", "MAX_ACTIONS"),
+    number("docs/limits.md", "`max_steps`, at most {200} ", MODE, "MODE_STEPS_MAX"),
+    number("docs/limits.md", "steps of a plan | {50} ", "crates/policy/src/mode/contract.rs", "STEPS_MAX"),
+    number(
+        "docs/limits.md",
+        "an output in a prompt | {16 KiB} ",
+        "crates/shard/src/phases/mode.rs",
+        "RESULT_MAX",
+    ),
+    number("docs/limits.md", "that are made anew | {10} ", "crates/policy/src/mode/mod.rs", "MAX_REPLANS"),
+    number("docs/limits.md", "checkpoints of a run | {50},", MODE_STATE, "CHECKPOINTS"),
+    number("docs/limits.md", "checkpoints of a run | 50, and {64 MiB} ", MODE_STATE, "CHECKPOINT_BYTES"),
+    number(
+        "docs/limits.md",
+        "description of an agent | {2,000} bytes",
+        "crates/contracts/src/validate/hello.rs",
+        "DESCRIPTION_MAX",
+    ),
+    number("docs/limits.md", "rules of a planner | {1,000},", "crates/hosts/src/rules/mod.rs", "RULES_MAX"),
+    number(
+        "docs/limits.md",
+        "each pattern {64 KiB} compiled | the daemon",
+        "crates/hosts/src/rules/mod.rs",
+        "PATTERN_BYTES",
     ),
     number("docs/pipelines.md", "list of phases | required | 1 to {64} ", PIPELINE, "PHASES_MAX"),
     number("docs/pipelines.md", "see [below](#references) | {32 KiB} ", PIPELINE, "PHASE_INPUT_MAX"),

@@ -420,7 +420,7 @@ fn check_call(action: &Action, path: &str, wrong: &mut Wrong) {
                     true => format!("{path}/parameters"),
                     false => format!("{path}/parameters/{below}"),
                 };
-                wrong.add(path, &violation.rule, violation.message, "this");
+                wrong.add(path, violation.rule, violation.message, "this");
             }
         }
         ROUTER_ASK => {
