@@ -74,8 +74,8 @@ pub struct Options {
     /// Runs, at least
     #[arg(long)]
     runs: Option<u64>,
-    /// Kinds of runs that take part: plans, asks, scripts, pipelines; default: all. Where no Chromium starts, scripts are skipped,
-    /// unless `CI` is set
+    /// Kinds of runs that take part: plans, asks, scripts, pipelines, modes; default: all. Where no Chromium starts, scripts are
+    /// skipped, unless `CI` is set
     #[arg(long, value_delimiter = ',')]
     kinds: Vec<Kind>,
     /// Kills of the daemon, at least: in all calls for this commit together. A call goes on where the last one stopped

@@ -146,7 +146,7 @@ impl Contents for Blobs {
     }
 
     fn tokens(&self, text: &str) -> u32 {
-        u32::try_from(bpe_openai::o200k_base().count(text)).unwrap_or(u32::MAX)
+        u32::try_from(tiktoken_rs::o200k_base_singleton().encode_ordinary(text).len()).unwrap_or(u32::MAX)
     }
 
     fn now(&self) -> u64 {

@@ -148,7 +148,6 @@ pub enum Input {
 }
 
 /// What is to be done. In order.
-#[expect(clippy::large_enum_variant, reason = "the largest one is the most frequent, and each is moved once")]
 #[derive(Debug)]
 pub enum Output {
     Append {

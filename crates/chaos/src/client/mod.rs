@@ -426,17 +426,20 @@ impl Context {
         }
     }
 
-    /// What became of a task that must run at most once, nobody knows; the answer is the same whoever gives it.
+    /// What became of a task that must run at most once, nobody knows, and a plan waits for its approval; the answer is the same
+    /// whoever gives it.
     async fn answer_questions(&self, piece: &Piece, run: &str, known: &Known) -> Outcome<()> {
         let request = v1::GetRunRequest { run_id: run.to_owned(), ..v1::GetRunRequest::default() };
         let Ok(response) = self.client.get_run(request).await else { return Ok(()) };
         let questions = response.run.map(|run| run.questions).unwrap_or_default();
         for question in questions.into_iter().filter(|question| question.answer.is_none()) {
-            let id = question.question_id;
+            let id = question.question_id.clone();
             let salt = id.bytes().fold(piece.index, |salt, byte| salt.wrapping_mul(31) + u64::from(byte));
-            let answer = match salt % 10 {
-                0 => "succeeded",
-                1 => "failed",
+            let answer = match (question.purpose(), salt % 10) {
+                (v1::QuestionPurpose::Plan, _) => "approve",
+                (v1::QuestionPurpose::Escalation, _) => "continue",
+                (_, 0) => "succeeded",
+                (_, 1) => "failed",
                 _ => RETRY,
             };
             let key = format!("{}/{id}", piece.key);

@@ -79,12 +79,13 @@ impl Log {
         self.ask()?.session.as_deref()
     }
 
-    /// Whether the task's declaration says so: in the plan, or in the wave that an ask or a script has begun.
+    /// Whether the task's declaration says so: in the plan, or in the wave that an ask, a script or an execution has begun.
     pub(super) fn runs_at_most_once(&self, name: &str) -> bool {
         let plan = self.accepted().and_then(v1::RunAccepted::plan);
         let begun = self.bodies().filter_map(|body| match body {
             Body::AskRouted(body) => body.wave.as_ref(),
             Body::BrowserActivityStarted(body) => body.wave.as_ref(),
+            Body::ToolCalled(body) => body.tasks.as_ref(),
             _ => None,
         });
         let mut tasks = plan.iter().flat_map(|plan| &plan.waves).chain(begun).flat_map(|wave| &wave.tasks);

@@ -6,6 +6,7 @@ pub(crate) mod commands;
 mod facts;
 mod kills;
 mod logs;
+pub(crate) mod modes;
 pub(crate) mod phases;
 mod report;
 mod runs;

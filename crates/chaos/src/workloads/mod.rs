@@ -4,6 +4,7 @@
 //! requests to the letter. Nothing outside of this folder asks for the kind of a run: it asks the kind's workload.
 
 mod asks;
+mod modes;
 mod pipelines;
 mod plans;
 mod scripts;
@@ -82,10 +83,12 @@ pub enum Kind {
     Scripts,
     /// Phases for workers, whose outputs are judged.
     Pipelines,
+    /// Queries for a planner and tools.
+    Modes,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 4] = [Self::Plans, Self::Asks, Self::Scripts, Self::Pipelines];
+    pub(crate) const ALL: [Self; 5] = [Self::Plans, Self::Asks, Self::Scripts, Self::Pipelines, Self::Modes];
 
     pub(crate) fn workload(self) -> &'static dyn Workload {
         match self {
@@ -93,6 +96,7 @@ impl Kind {
             Self::Asks => &asks::Asks,
             Self::Scripts => &scripts::Scripts,
             Self::Pipelines => &pipelines::Pipelines,
+            Self::Modes => &modes::Modes,
         }
     }
 
@@ -102,7 +106,7 @@ impl Kind {
             v1::run_accepted::Work::Ask(_) => Some(Self::Asks),
             v1::run_accepted::Work::Script(_) => Some(Self::Scripts),
             v1::run_accepted::Work::Pipeline(_) => Some(Self::Pipelines),
-            v1::run_accepted::Work::Mode(_) => None,
+            v1::run_accepted::Work::Mode(_) => Some(Self::Modes),
         }
     }
 }
@@ -114,6 +118,7 @@ impl fmt::Display for Kind {
             Self::Asks => "asks",
             Self::Scripts => "scripts",
             Self::Pipelines => "pipelines",
+            Self::Modes => "modes",
         })
     }
 }
@@ -123,7 +128,7 @@ impl FromStr for Kind {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|kind| kind.to_string() == text);
-        found.ok_or_else(|| format!("{text} is none of plans, asks, scripts, pipelines"))
+        found.ok_or_else(|| format!("{text} is none of plans, asks, scripts, pipelines, modes"))
     }
 }
 
@@ -226,8 +231,9 @@ impl Mix {
     pub(crate) fn kind_of(&self, client: &str, index: u64) -> Option<Kind> {
         let total: u64 = self.kinds.iter().map(|kind| kind.workload().share()).sum();
         let offset: u64 = client.bytes().map(u64::from).sum();
-        // Eleven shares no factor with any sum of shares.
-        let mut place = (index + offset).wrapping_mul(11) % total.max(1);
+        // The pace shares no factor with the sum of the shares.
+        let pace = if total.is_multiple_of(11) { 13 } else { 11 };
+        let mut place = (index + offset).wrapping_mul(pace) % total.max(1);
         self.kinds.iter().copied().find(|kind| {
             let share = kind.workload().share();
             let found = place < share;
@@ -286,8 +292,13 @@ mod tests {
 
     #[test]
     fn every_kind_has_its_share_of_any_few_runs() -> Outcome<()> {
-        let choices: [&[Kind]; 4] =
-            [&Kind::ALL, &[Kind::Plans, Kind::Asks], &[Kind::Asks, Kind::Scripts], &[Kind::Scripts]];
+        let choices: [&[Kind]; 5] = [
+            &Kind::ALL,
+            &[Kind::Asks, Kind::Scripts, Kind::Modes],
+            &[Kind::Plans, Kind::Asks],
+            &[Kind::Asks, Kind::Scripts],
+            &[Kind::Scripts],
+        ];
         for kinds in choices {
             let mix = Mix { kinds: kinds.to_vec(), ..mix() };
             let total: u64 = kinds.iter().map(|kind| kind.workload().share()).sum();

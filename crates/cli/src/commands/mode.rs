@@ -1,7 +1,6 @@
 //! `capataz mode …`.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use capataz_contracts::json;
 use capataz_contracts::v1::{self, payload::Data};
@@ -204,15 +203,18 @@ fn files_of(folder: &Path) -> Result<Vec<String>, Failure> {
     let mut open = vec![PathBuf::new()];
     while let Some(below) = open.pop() {
         let at = folder.join(&below);
-        let entries = std::fs::read_dir(&at).map_err(|error| unread(&at, &error))?;
+        let entries = match std::fs::read_dir(&at) {
+            Ok(entries) => entries,
+            Err(error) if below.as_os_str().is_empty() => return Err(unread(&at, &error)),
+            // One that the user may not read is not what is meant.
+            Err(_) => continue,
+        };
         for entry in entries.flatten() {
             let name = entry.file_name();
             let path = below.join(&name);
             match entry.file_type() {
-                Ok(kind) if kind.is_dir() => {
-                    if !LEFT_OUT.iter().any(|left_out| name == *left_out) {
-                        open.push(path);
-                    }
+                Ok(kind) if kind.is_dir() && !LEFT_OUT.iter().any(|left_out| name == *left_out) => {
+                    open.push(path);
                 }
                 Ok(kind) if kind.is_file() => files.extend(path.to_str().map(str::to_owned)),
                 _ => {}
@@ -287,6 +289,7 @@ async fn proposed(daemon: &Daemon, run: &str) -> Result<(String, v1::Question), 
 
 /// The proposed plan, as the user's editor leaves it.
 #[expect(clippy::disallowed_methods, reason = "the user's editor is a program that the environment names")]
+#[expect(clippy::disallowed_types, reason = "the user starts it, by this command")]
 fn edited(question: &v1::Question) -> Result<Vec<u8>, Failure> {
     let proposed = match question.proposed.as_ref().and_then(|proposed| proposed.data.as_ref()) {
         Some(Data::Inline(plan)) => serde_json::from_slice::<serde_json::Value>(plan).unwrap_or_default(),
@@ -300,7 +303,7 @@ fn edited(question: &v1::Question) -> Result<Vec<u8>, Failure> {
     let editor = named.filter(|editor| !editor.trim().is_empty()).unwrap_or_else(|| "vi".to_owned());
     let mut words_of = editor.split_whitespace();
     let program = words_of.next().unwrap_or("vi");
-    let ended = Command::new(program).args(words_of).arg(&file).status();
+    let ended = std::process::Command::new(program).args(words_of).arg(&file).status();
     match ended {
         Ok(status) if status.success() => std::fs::read(&file).map_err(|error| unread(&file, &error)),
         _ => Err(Failure::failed(fill(words().modes.edit_failed, &[&editor]))),

@@ -1,0 +1,176 @@
+//! Queries for a planner and tools, in all three modes. The query says what is to be done; some answers of the planner are
+//! rejected until they are corrected, some calls fail at first, and one of the tools must not do anything twice.
+
+use capataz_client::worker::{Task, TaskError, TaskOutput as Output, Worker};
+use capataz_contracts::v1::{self, ExecutionMode};
+use serde_json::{Value, json};
+
+use super::{Draft, Occasion, Workload};
+use crate::Outcome;
+use crate::children::Programs;
+use crate::journal::Journal;
+use crate::verdict::{self, Facts, Log, Verdict};
+use crate::worker::execute;
+
+const PLANNER: &str = "chaos-planner";
+/// A tool that changes nothing, and one whose effect cannot be undone.
+const READ: &str = "chaos-read";
+const WRITE: &str = "chaos-write";
+
+#[derive(Debug)]
+pub(super) struct Modes;
+
+impl Workload for Modes {
+    fn share(&self) -> u64 {
+        4
+    }
+
+    fn configuration(&self, _: &Programs) -> Outcome<String> {
+        Ok(String::new())
+    }
+
+    fn serve(&self, worker: Worker, journal: &Journal) -> Worker {
+        let agent = |name: &str, kind: v1::AgentKind| v1::Agent {
+            name: name.to_owned(),
+            kind: kind.into(),
+            undoable: name == READ,
+            max_concurrency: 16,
+            ..v1::Agent::default()
+        };
+        let tools = [READ, WRITE].into_iter().fold(worker, |worker, name| {
+            let journal = journal.clone();
+            worker.agent_with(agent(name, v1::AgentKind::Tool), move |task: Task| call(task, journal.clone()))
+        });
+        let journal = journal.clone();
+        tools
+            .agent_with(agent(PLANNER, v1::AgentKind::Planner), move |task: Task| plan(task, journal.clone()))
+    }
+
+    fn draft(&self, rng: &mut fastrand::Rng, occasion: &Occasion<'_>) -> Outcome<Draft> {
+        let steps: Vec<Value> = (0..rng.u64(1..4))
+            .map(|_| {
+                json!({
+                    "tool": if rng.u32(0..100) < 60 { READ } else { WRITE },
+                    "milliseconds": if rng.u32(0..100) < 10 { rng.u64(300..900) } else { rng.u64(10..200) },
+                    "fails_at_first": rng.u32(0..100) < 10,
+                })
+            })
+            .collect();
+        let query = json!({
+            "key": occasion.key, "steps": steps, "is_bad_at_first": rng.u32(0..100) < 20,
+        });
+        let modes = [ExecutionMode::Simple, ExecutionMode::Planner, ExecutionMode::Supervised];
+        let mode = modes.get(rng.usize(0..modes.len())).copied().unwrap_or_default();
+        let tool = |name: &str| v1::ModeTool { name: name.to_owned(), ..v1::ModeTool::default() };
+        let run = v1::ModeRun {
+            query: query.to_string(),
+            mode: Some(mode.into()),
+            planner: PLANNER.to_owned(),
+            tools: vec![tool(READ), tool(WRITE)],
+            ..v1::ModeRun::default()
+        };
+        Ok(Draft { request: v1::StartRunRequest::of_mode(run), has_tasks: false })
+    }
+
+    fn is_own_output(&self, log: &Log, settled: &v1::TaskSettled) -> bool {
+        let Ok(output) = serde_json::from_slice::<Value>(verdict::inline(settled)) else { return false };
+        let (task, lease) = (log.task_name(settled.wave, settled.task), settled.lease.unwrap_or_default());
+        match task.starts_with("planner.") {
+            true => output["reasoning"] == said(log.key(), task, lease),
+            false => {
+                output["key"] == log.key()
+                    && output["task"] == task
+                    && output["lease"].as_u64() == Some(lease)
+            }
+        }
+    }
+
+    fn judge(&self, facts: &Facts, verdict: &mut Verdict) {
+        verdict::modes::judge(facts, verdict);
+    }
+}
+
+/// Whose answer it is.
+fn said(key: &str, task: &str, lease: u64) -> String {
+    format!("{key}: {task} under {lease}")
+}
+
+/// Decides by the query alone, by the contract that the keys of the prompt tell.
+async fn plan(task: Task, journal: Journal) -> Result<Output, TaskError> {
+    let prompt: Value = task.input_json()?;
+    let query: Value = serde_json::from_str(prompt["query"].as_str().unwrap_or_default())
+        .map_err(|error| TaskError::new("LOGIC_ERROR", error.to_string()))?;
+    let is_bad = query["is_bad_at_first"] == true && prompt.get("correction").is_none();
+    let lease = task.parent_ref().lease;
+    execute(&task, &journal, 10, !is_bad).await?;
+    let mut answer = answer(&prompt, &query);
+    answer["reasoning"] = said(query["key"].as_str().unwrap_or_default(), task.name(), lease).into();
+    answer["confidence"] = if is_bad { json!(7) } else { json!(1) };
+    Output::json(answer)
+}
+
+fn answer(prompt: &Value, query: &Value) -> Value {
+    let wanted = query["steps"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let parameters = |place: usize| {
+        let step = wanted.get(place).unwrap_or(&Value::Null);
+        json!({
+            "key": query["key"], "milliseconds": step["milliseconds"], "fails_at_first": step["fails_at_first"],
+        })
+    };
+    let tool = |place: usize| wanted.get(place).map(|step| step["tool"].clone());
+    let last = wanted.len().saturating_sub(1);
+    if prompt.get("validatedPlan").is_some() {
+        let step = &prompt["adherenceCheck"]["planStep"];
+        return json!({
+            "decision": "continue", "planAdherence": 1,
+            "nextAction": { "tool": step["tool"], "parameters": step["parameters"], "justification": "" },
+        });
+    }
+    if prompt.get("progress").is_none() {
+        let done = prompt["step"].as_u64().and_then(|step| usize::try_from(step).ok()).unwrap_or(0);
+        let place = done.min(last);
+        return json!({
+            "action": { "tool": tool(place), "parameters": parameters(place) }, "continue": done < last,
+        });
+    }
+    let is_known = prompt.get("currentPlan").is_some() && prompt.get("deviationAnalysis").is_none();
+    let progress = prompt["progress"].as_f64().unwrap_or_default();
+    // Steps are done in their order, and a plan has three at most.
+    let place = match is_known {
+        true => (0..last).find(|place| progress < share(place + 1, wanted.len()) - 0.01).unwrap_or(last),
+        false => 0,
+    };
+    let mut answer = json!({
+        "nextAction": { "tool": tool(place), "parameters": parameters(place), "stepIndex": place },
+        "replanRequired": false,
+    });
+    if !is_known {
+        let step = |place: usize| {
+            json!({
+                "id": format!("s{place}"), "description": "", "tool": tool(place),
+                "parameters": parameters(place), "expected": { "contains": query["key"] }, "dependsOn": [],
+            })
+        };
+        let steps: Vec<Value> = (0..wanted.len()).map(step).collect();
+        answer["planUpdate"] =
+            json!({ "type": "create", "steps": steps, "estimatedTime": 1, "checkpoints": [0] });
+    }
+    answer
+}
+
+fn share(done: usize, of: usize) -> f64 {
+    let [done, of] = [done, of].map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+    f64::from(done) / f64::from(of.max(1))
+}
+
+/// Does what it is told, under the lease that is in its output.
+async fn call(task: Task, journal: Journal) -> Result<Output, TaskError> {
+    let input: Value = task.input_json()?;
+    let lease = task.parent_ref().lease;
+    let fails = input["fails_at_first"] == true && task.attempt() == 1;
+    execute(&task, &journal, input["milliseconds"].as_u64().unwrap_or_default(), !fails).await?;
+    if fails {
+        return Err(TaskError::new("NETWORK_ERROR", "fails as it was told to"));
+    }
+    Output::json(json!({ "key": input["key"], "task": task.name(), "lease": lease }))
+}
