@@ -22,9 +22,8 @@ fn wrong_in(events: &[v1::Event]) -> Vec<String> {
     for event in events {
         match &event.body {
             Some(Body::ModeBegun(event)) => {
-                if begun.replace(event.mode()).is_some() {
-                    wrong.push("it has begun again".to_owned());
-                }
+                let is_again = begun.replace(event.mode()).is_some();
+                wrong.extend(is_again.then(|| "it has begun again".to_owned()));
             }
             Some(Body::PlannerAsked(_)) if begun == Some(ExecutionMode::Simple) && errors >= 3 => {
                 wrong.push(format!("the planner is asked after {errors} errors"));
