@@ -9,11 +9,14 @@ use super::Verdict;
 use super::logs::Log;
 
 pub(super) fn judge(logs: &BTreeMap<String, Log>, verdict: &mut Verdict) {
-    let mut runs_of_key: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    // A task that is a run is another run in each of its lives and attempts.
+    let mut runs_of_key: BTreeMap<(&str, u32, u32), Vec<&str>> = BTreeMap::new();
     for (run, log) in logs {
         verdict.runs += 1;
         verdict.finished += u64::from(log.is_finished());
-        runs_of_key.entry(log.key()).or_default().push(run);
+        let parent = log.view.parent.as_ref();
+        let life = parent.map_or((0, 0), |parent| (parent.activation, parent.attempt));
+        runs_of_key.entry((log.key(), life.0, life.1)).or_default().push(run);
         numbers(run, log, verdict);
         ends(run, log, verdict);
         leases(run, log, verdict);
@@ -22,7 +25,7 @@ pub(super) fn judge(logs: &BTreeMap<String, Log>, verdict: &mut Verdict) {
         taken_over(run, log, logs, verdict);
         forked(run, log, logs, verdict);
     }
-    for (key, runs) in runs_of_key {
+    for ((key, ..), runs) in runs_of_key {
         if runs.len() > 1 {
             verdict.doubled.push(format!("key {key} has the runs {}", runs.join(", ")));
         }
