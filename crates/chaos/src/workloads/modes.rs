@@ -100,6 +100,9 @@ async fn plan(task: Task, journal: Journal) -> Result<Output, TaskError> {
     let prompt: Value = task.input_json()?;
     let query: Value = serde_json::from_str(prompt["query"].as_str().unwrap_or_default())
         .map_err(|error| TaskError::new("LOGIC_ERROR", error.to_string()))?;
+    if !task.output_schema().contains(READ) {
+        return Err(TaskError::new("LOGIC_ERROR", "the contract of the answer does not name the tools"));
+    }
     let is_bad = query["is_bad_at_first"] == true && prompt.get("correction").is_none();
     let lease = task.parent_ref().lease;
     execute(&task, &journal, 10, !is_bad).await?;

@@ -33,6 +33,7 @@ pub enum ModeCommand {
     /// Work on a query in an execution mode, with a planner and tools
     Run(ModeRunArgs),
     /// List the modes
+    #[command(after_help = "Example:\n  capataz mode list --lang es")]
     List,
     /// Choose the mode of a session: its runs from now on that name none are in it
     #[command(after_help = "\

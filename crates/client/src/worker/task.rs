@@ -62,6 +62,12 @@ impl Task {
         &self.0.assignment.agent
     }
 
+    /// JSON Schema of the answer, for a planner of an execution; empty for other tasks.
+    #[must_use]
+    pub fn output_schema(&self) -> &str {
+        &self.0.assignment.output_schema
+    }
+
     /// 1 for the first attempt. A lost connection is not an attempt.
     #[must_use]
     pub fn attempt(&self) -> u32 {

@@ -219,6 +219,7 @@ const PATTERNS: &[(&str, &str)] = &[
         "ningún worker toma la tarea; el worker \"{0}\" fue el último que la devolvió",
     ),
     ("a CRITICAL failure aborts the run", "un fallo CRITICAL aborta la ejecución"),
+    ("its phase was rolled back", "su fase se revirtió"),
     ("its run went back to a checkpoint", "su ejecución volvió a un punto de control"),
     ("the wave's policy has decided without it", "la política de la ola decidió sin ella"),
     ("the run aborts", "la ejecución aborta"),

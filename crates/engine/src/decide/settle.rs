@@ -270,18 +270,18 @@ pub(super) fn cancelled(turn: &Turn<'_>, task: TaskRef, reason: v1::CancelReason
         state: if never_leased { TaskState::Deleted } else { TaskState::Failed },
         status: ResultStatus::Cancelled,
         output: None,
-        error: Some(cancelled_error(reason)),
+        error: Some(cancelled_error(reason, turn.state.rules().why_taken_back())),
         severity: Some(Severity::Medium),
         lease: None,
         taken_over: false,
     })
 }
 
-fn cancelled_error(reason: v1::CancelReason) -> v1::Error {
+fn cancelled_error(reason: v1::CancelReason, taken_back: &str) -> v1::Error {
     let why = match reason {
         v1::CancelReason::Policy => "the wave's policy has decided without it",
         v1::CancelReason::Aborted => "the run aborts",
-        v1::CancelReason::RolledBack => "its run went back to a checkpoint",
+        v1::CancelReason::RolledBack => taken_back,
         _ => "the run was cancelled",
     };
     v1::Error {

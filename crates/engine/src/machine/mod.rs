@@ -192,6 +192,11 @@ pub(crate) trait Kind {
     /// Returns whether a HIGH failure of a task becomes a question.
     fn asks_when_high(&self) -> bool;
 
+    /// What people are told of a task that ends because its run goes back.
+    fn why_taken_back(&self) -> &'static str {
+        "its phase was rolled back"
+    }
+
     /// Returns whether a person is asked about a task whose time is over, as long as its grace lasts.
     fn asks_at_deadline(&self) -> bool;
 

@@ -21,7 +21,7 @@ const RULES_MAX: usize = 1_000;
 /// Steps of a rule: as many as a plan may have.
 const STEPS_MAX: usize = 50;
 /// Bytes of a compiled pattern.
-const PATTERN_BYTES: usize = 64 * 1024;
+const PATTERN_BYTES: usize = 1024 * 1024;
 
 /// A file of rules, as it is read.
 #[derive(Clone, Debug, Deserialize)]

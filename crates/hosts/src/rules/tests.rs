@@ -29,6 +29,10 @@ tool = "fetch"
 parameters = {}
 
 [[rules]]
+query = '(?<a>\w+) (?<b>\w+) (?<c>\w+) (?<d>\w+)'
+steps = [{ id = "a", tool = "t", parameters = ["${d}", "${a}"] }]
+
+[[rules]]
 query = "anything"
 steps = [{ id = "a", tool = "t" }, { id = "b", tool = "t", depends_on = [] }]
 "#;
@@ -126,6 +130,12 @@ fn an_approved_plan_is_kept_to_and_what_is_to_be_asked_is_asked_once() {
     assert_eq!(goes_on["nextAction"]["parameters"], json!({ "path": "out/b", "text": { "n": 1 } }));
     assert_eq!(goes_on["planAdherence"], json!(1));
     assert_eq!(says(&prompt(json!([]), Value::Null))["decision"], "complete");
+}
+
+#[test]
+fn words_in_any_alphabet_are_found_by_several_groups() {
+    let answer = says(&json!({ "query": "один zwei τρία 四", "step": 0 }));
+    assert_eq!(answer["action"]["parameters"], json!(["四", "один"]));
 }
 
 #[test]

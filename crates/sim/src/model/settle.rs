@@ -92,11 +92,13 @@ impl RunModel {
             self.failed(event.severity);
         }
         if event.status == v1::ResultStatus::Cancelled as i32 {
-            let goes_back = (self.is_pipeline() || self.is_mode())
-                && event
-                    .error
-                    .as_ref()
-                    .is_some_and(|error| error.message.ends_with("its run went back to a checkpoint"));
+            let said = match (self.is_pipeline(), self.is_mode()) {
+                (true, _) => Some("its phase was rolled back"),
+                (_, true) => Some("its run went back to a checkpoint"),
+                _ => None,
+            };
+            let message = event.error.as_ref().map_or("", |error| error.message.as_str());
+            let goes_back = said.is_some_and(|said| message.ends_with(said));
             self.goes_back |= goes_back;
             let wanted =
                 goes_back || self.ending.is_some() || self.waves.last().is_some_and(|wave| wave.decided);

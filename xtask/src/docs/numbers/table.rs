@@ -297,7 +297,7 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/limits.md", "rules of a planner | {1,000},", "crates/hosts/src/rules/mod.rs", "RULES_MAX"),
     number(
         "docs/limits.md",
-        "each pattern {64 KiB} compiled | the daemon",
+        "each pattern {1 MiB} compiled | the daemon",
         "crates/hosts/src/rules/mod.rs",
         "PATTERN_BYTES",
     ),

@@ -291,7 +291,7 @@ fn what_is_at_work_is_ended_when_the_run_goes_back_and_its_late_result_is_refuse
     assert!(bench.effects().iter().any(
         |effect| matches!(effect, Effect::Revoke { task: of, lease: held } if *of == task && *held == lease)
     ));
-    assert_eq!(bench.task("b").error.unwrap().message, "cancelled: its run went back to a checkpoint");
+    assert_eq!(bench.task("b").error.unwrap().message, "cancelled: its phase was rolled back");
     // The checkpoint that it went back to is what it was, field by field; the phase after it begins anew.
     assert_eq!(bench.checkpoints()[0], before[0]);
     let again = &bench.checkpoints()[1];

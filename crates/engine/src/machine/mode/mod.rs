@@ -511,6 +511,10 @@ impl Kind for ModeState {
         false
     }
 
+    fn why_taken_back(&self) -> &'static str {
+        "its run went back to a checkpoint"
+    }
+
     fn asks_at_deadline(&self) -> bool {
         false
     }
