@@ -70,15 +70,20 @@ impl Asked<'_> {
                 let another = deviates && !self.rule.otherwise.is_empty();
                 let steps = self.plan(if another { &self.rule.otherwise } else { &self.rule.steps });
                 let checkpoints = if another { &[][..] } else { self.rule.checkpoints.as_slice() };
+                // The same steps again: what has succeeded is not done twice.
+                let ids = |steps: &[Value]| steps.iter().map(|step| step["id"].clone()).collect::<Vec<_>>();
+                let goes_on = known.is_some_and(|known| ids(known) == ids(&steps));
+                let (kind, place) =
+                    if goes_on { ("modify", self.done_of(steps.len())) } else { ("create", 0) };
                 set(
                     &mut answer,
                     "planUpdate",
                     json!({
-                        "type": "create", "steps": steps, "estimatedTime": self.rule.minutes,
+                        "type": kind, "steps": steps, "estimatedTime": self.rule.minutes,
                         "checkpoints": checkpoints,
                     }),
                 );
-                (steps, 0)
+                (steps, place)
             }
         };
         let step = steps.get(place).or(steps.last()).unwrap_or(&Value::Null);

@@ -106,6 +106,15 @@ fn a_plan_that_has_to_be_made_anew_is_the_other_one_where_there_is_one() {
     assert_eq!(other["planUpdate"]["steps"][0]["tool"], "fetch");
     assert_eq!(other["planUpdate"]["checkpoints"], json!([]));
     assert_eq!(other["nextAction"]["tool"], "fetch");
+    assert_eq!(other["planUpdate"]["type"], "create");
+    let mut half_done = prompt("anything");
+    half_done["progress"] = json!(0.5);
+    half_done["currentPlan"] = json!({ "steps": [step("a", "t", &json!({})), step("b", "t", &json!({}))] });
+    let goes_on = says(&half_done);
+    assert_eq!(
+        (&goes_on["planUpdate"]["type"], &goes_on["nextAction"]["stepIndex"]),
+        (&json!("modify"), &json!(1))
+    );
     let same = says(&prompt("anything"));
     let ids = [&same["planUpdate"]["steps"][0]["id"], &same["planUpdate"]["steps"][1]["id"]];
     assert_eq!(ids, [&json!("a"), &json!("b")]);
