@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::port::{Rest, RunId, Summary};
+use crate::port::{MemoryRow, Rest, RunId, Summary};
 
 /// The maximum length of a derived row's key, in bytes.
 pub const MAX_DERIVED_KEY: usize = 64;
@@ -43,6 +43,8 @@ pub struct Mended {
     pub rest: Option<Rest>,
     /// All derived rows of the run, by their places.
     pub derived: Vec<Derived>,
+    /// All its changes of memory, by their places.
+    pub memory: Vec<MemoryRow>,
 }
 
 /// Returns whether the rows are of events from `first_seq` to `last_seq`, in order and each once, with keys that are short

@@ -16,6 +16,7 @@ pub mod memory;
 mod page;
 pub mod port;
 mod quarantine;
+mod remembered;
 mod removals;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

@@ -3,6 +3,7 @@
 //! The store is deterministic (no hashing order, clock or randomness), and its content ends with the process. To model
 //! a crash, a caller makes a [`MemoryStore::checkpoint`], an independent copy of the durable state.
 
+mod remembered;
 mod rows;
 mod state;
 
@@ -11,9 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 
 use crate::port::{
-    self, AgentRow, Append, AppendOutcome, BlobHash, Bounds, Derived, DerivedRow, Epoch, History, KeyRow,
-    LogRow, Mark, Mended, Millis, Place, Position, Quarantine, Removal, Retention, RunId, RunQuery, RunRow,
-    ShardId, ShardWriter, Snapshot, Store, StoreError, Swept, Unfinished,
+    self, AgentRow, Append, AppendOutcome, BlobHash, Bounds, Derived, DerivedRow, Epoch, FoundEntry, History,
+    KeyRow, LogRow, Mark, MemoryOf, MemorySearch, Mended, Millis, Place, Position, Quarantine, Recall,
+    Removal, Retention, RunId, RunQuery, RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError, Swept,
+    Unfinished,
 };
 use state::State;
 
@@ -198,6 +200,26 @@ impl Store for MemoryStore {
 
     fn derived_of(&self, run: RunId, after: Option<Place>, limit: usize) -> Result<Vec<Derived>, StoreError> {
         self.with(|state| state.derived_of(run, after, limit))
+    }
+
+    fn recall(&self, wanted: &Recall<'_>) -> Result<Vec<FoundEntry>, StoreError> {
+        self.with(|state| state.remembered.recall(wanted))
+    }
+
+    fn memories(&self, search: &MemorySearch) -> Result<Vec<FoundEntry>, StoreError> {
+        self.with(|state| state.remembered.search(search))
+    }
+
+    fn memory_entry(&self, id: &str) -> Result<Option<FoundEntry>, StoreError> {
+        self.with(|state| state.remembered.entry(id))
+    }
+
+    fn is_forgotten(&self, id: &str) -> Result<bool, StoreError> {
+        self.with(|state| state.remembered.is_forgotten(id))
+    }
+
+    fn memory_of(&self, run: RunId) -> Result<MemoryOf, StoreError> {
+        self.with(|state| state.remembered.of_run(run))
     }
 
     fn strays(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {

@@ -36,6 +36,11 @@ use crate::derived;
 pub use crate::derived::{Derived, DerivedRow, MAX_DERIVED_KEY, Mended, Place};
 pub use crate::history::{Era, History, Mark, Unmarked};
 pub use crate::quarantine::{Quarantine, QuarantineReason};
+use crate::remembered;
+pub use crate::remembered::{
+    FoundEntry, MAX_MEMORY_NAME, MEMORY_MODES, MEMORY_TYPES, MemoryChange, MemoryEntry, MemoryOf,
+    MemoryOrder, MemoryRow, MemorySearch, Recall, entry_id, settled,
+};
 pub use crate::removals::Removals;
 
 /// The UUIDv7 of a run.
@@ -109,6 +114,8 @@ pub struct Append {
     pub rest: Option<Rest>,
     /// The rows that follow from these events, by their events' numbers and then by their own.
     pub derived: Vec<Derived>,
+    /// What these events change in memory, by their events' numbers and then by their own.
+    pub memory: Vec<MemoryRow>,
     /// The hashes of blobs that these events name for the first time.
     pub blobs: Vec<BlobHash>,
     /// True when the append is joined with the next append of the same commit, which is for another stream. If one of
@@ -179,6 +186,7 @@ impl Append {
             summary: None,
             rest: None,
             derived: Vec::new(),
+            memory: Vec::new(),
             blobs: Vec::new(),
             joined: false,
             key: Some(change),
@@ -191,13 +199,13 @@ impl Append {
     }
 
     /// Returns whether the append contains an event, its numbers fit into 63 bits, it creates the run exactly if it
-    /// begins the run, and its derived rows are of its own events, in order and each once; or whether it changes a key and
+    /// begins the run, and its derived rows and its changes of memory are of its own events, in order and each once; or whether it changes a key and
     /// has nothing else. Any other append gets [`AppendOutcome::Conflict`].
     pub fn is_well_formed(&self) -> bool {
         if self.key.is_some() {
             let has_events = self.count > 0 || self.first_seq > 0 || !self.events.is_empty();
             let has_rows = self.create.is_some() || self.summary.is_some() || self.rest.is_some();
-            let names = !self.derived.is_empty() || !self.blobs.is_empty();
+            let names = !self.derived.is_empty() || !self.memory.is_empty() || !self.blobs.is_empty();
             return !(has_events || has_rows || names || self.joined);
         }
         self.count >= 1
@@ -206,6 +214,7 @@ impl Append {
             && self.create.as_ref().map_or(self.first_seq > 1, |create| self.first_seq == create.first_seq())
             && self.create.as_ref().and_then(|create| create.past).is_none_or(|past| past.of != self.run)
             && derived::are_well_formed(&self.derived, self.first_seq, self.last_seq())
+            && remembered::are_well_formed(&self.memory, self.first_seq, self.last_seq())
     }
 }
 
@@ -527,7 +536,22 @@ pub trait Store: Send + Sync + 'static {
     /// Lists at most `limit` derived rows of a run after `after`, by event and number.
     fn derived_of(&self, run: RunId, after: Option<Place>, limit: usize) -> Result<Vec<Derived>, StoreError>;
 
-    /// Lists at most `limit` ids greater than `after`, in order, that have derived rows and no row in the run list.
+    /// The entries of memory that are wanted, in their order.
+    fn recall(&self, wanted: &Recall<'_>) -> Result<Vec<FoundEntry>, StoreError>;
+
+    /// Lists entries of memory, newest first; of one moment the one with the greatest id first.
+    fn memories(&self, search: &MemorySearch) -> Result<Vec<FoundEntry>, StoreError>;
+
+    fn memory_entry(&self, id: &str) -> Result<Option<FoundEntry>, StoreError>;
+
+    /// Whether a person wants the entry of this id forgotten.
+    fn is_forgotten(&self, id: &str) -> Result<bool, StoreError>;
+
+    /// All that a run, or a session, has changed in memory and that is there.
+    fn memory_of(&self, run: RunId) -> Result<MemoryOf, StoreError>;
+
+    /// Lists at most `limit` ids greater than `after`, in order, that have derived rows, or rows in memory, and no row in
+    /// the run list.
     fn strays(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError>;
 
     fn agents(&self) -> Result<Vec<AgentRow>, StoreError>;

@@ -41,6 +41,7 @@ pub fn more(number: u64, first_seq: u64, count: u32) -> Append {
         create: None,
         summary: None,
         derived: Vec::new(),
+        memory: Vec::new(),
         blobs: Vec::new(),
         rest: None,
         joined: false,

@@ -145,6 +145,7 @@ pub fn rows_that_are_written_again_replace_what_is_there<S: Subject>() {
         summary: finish(1, 3, 9).summary.unwrap(),
         rest: None,
         derived: vec![derived(1, 1, "b"), derived(2, 0, "a")],
+        memory: Vec::new(),
     };
     let nobody = Mended { run: run_id(7), ..mended.clone() };
     let unfinished =
@@ -164,6 +165,7 @@ pub fn rows_that_are_written_again_replace_what_is_there<S: Subject>() {
     // The number of a run's last event is what the next append has to follow.
     writer.mend(&[Mended { last_seq: 5, ..mended.clone() }]).unwrap();
     assert_eq!(commit_one(&mut *writer, more(1, 3, 1)), AppendOutcome::Conflict);
+    let first = mended.clone();
     writer.mend(&[mended]).unwrap();
     accept(&mut *writer, &[more(1, 3, 1)]);
     drop((store, writer));
@@ -172,7 +174,7 @@ pub fn rows_that_are_written_again_replace_what_is_there<S: Subject>() {
     // A writer that is fenced mends nothing.
     let mut old = claim(&subject.store());
     let _new = claim(&subject.store());
-    let other = Mended { run: run_id(1), last_seq: 3, summary: updated(1), rest: None, derived: Vec::new() };
+    let other = Mended { last_seq: 3, derived: Vec::new(), ..first };
     assert!(old.mend(&[other]).is_err());
     assert_eq!(subject.store().derived_of(run_id(1), None, ALL).unwrap().len(), 2);
 }
@@ -194,6 +196,7 @@ pub fn derived_rows_without_a_run_are_strays_until_they_are_mended<S: Subject>()
         summary: updated(0),
         rest: None,
         derived: Vec::new(),
+        memory: Vec::new(),
     };
     writer.mend(&[gone(2), gone(5)]).unwrap();
     assert_eq!(store.strays(None, ALL).unwrap(), ids(&[3]));

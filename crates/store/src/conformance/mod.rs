@@ -19,6 +19,7 @@ mod past;
 mod quarantine;
 mod reading;
 mod recovery;
+mod remembered;
 mod retention;
 mod runs;
 mod whole;
@@ -34,6 +35,7 @@ pub use past::*;
 pub use quarantine::*;
 pub use reading::*;
 pub use recovery::*;
+pub use remembered::*;
 pub use retention::*;
 pub use runs::*;
 pub use whole::*;
@@ -243,6 +245,16 @@ macro_rules! conformance_suite {
             derived_rows_go_with_their_run,
             rows_that_are_written_again_replace_what_is_there,
             derived_rows_without_a_run_are_strays_until_they_are_mended,
+            what_is_remembered_is_durable_with_its_event,
+            memory_of_other_events_types_or_modes_is_a_conflict,
+            recall_is_of_a_session_a_mode_types_and_a_time,
+            the_most_relevant_is_recalled_first_and_equal_ones_by_their_ids,
+            relevance_is_from_0_to_5_whatever_order_the_votes_have,
+            what_was_forgotten_is_not_written_again,
+            a_run_that_goes_back_takes_back_its_own_memory,
+            memory_goes_with_its_run,
+            memory_that_is_written_again_replaces_what_is_there,
+            memory_is_listed_newest_first_in_pages,
             a_run_begins_with_the_log_of_another,
             a_past_ends_with_a_whole_row_that_is_there,
             a_past_outlives_the_run_that_it_was,

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::port::{
-    AgentRow, Append, BlobHash, Derived, IdempotencyKey, KeyChange, Mark, Mended, Millis, Place, Position,
-    QuarantineReason, Rest, Retention, RunQuery, ShardWriter, Snapshot, Summary,
+    AgentRow, Append, BlobHash, Derived, IdempotencyKey, KeyChange, MEMORY_MODES, MEMORY_TYPES, Mark,
+    MemoryChange, MemoryEntry, MemoryOrder, MemoryRow, MemorySearch, Mended, Millis, Place, Position,
+    QuarantineReason, Recall, Rest, Retention, RunQuery, ShardWriter, Snapshot, Summary, entry_id,
 };
 
 const SEEDS: u64 = 12;
@@ -78,6 +79,42 @@ impl Random {
             }
         }
         rows
+    }
+
+    /// Changes of memory by the append's events, rarely by another one. Entries and votes meet.
+    fn memory(&mut self, append: &Append) -> Vec<MemoryRow> {
+        let mut rows = Vec::new();
+        for seq in append.first_seq..=append.last_seq() + u64::from(self.one_in(20)) {
+            for n in 0..self.below(3) as u32 {
+                let entry = entry_id(run_id(self.below(RUNS)), Place { seq: self.below(6), n: 0 });
+                let change = match self.below(8) {
+                    0..4 => {
+                        let mode = MEMORY_MODES[self.below(2) as usize].to_owned();
+                        let entry = self.entry(mode);
+                        MemoryChange::Entry(Box::new(entry))
+                    }
+                    4..6 => MemoryChange::Vote { entry, quarters: self.below(30) as i8 - 15 },
+                    6 => MemoryChange::Forgotten { entry },
+                    _ => MemoryChange::Back { to_seq: self.below(6) },
+                };
+                rows.push(memory_row(seq, n, change));
+            }
+        }
+        rows
+    }
+
+    fn entry(&mut self, mode: String) -> MemoryEntry {
+        MemoryEntry {
+            session: if self.one_in(3) { "t" } else { "s" }.to_owned(),
+            mode,
+            kind: MEMORY_TYPES[self.below(3) as usize].to_owned(),
+            at: self.time(),
+            content: format!("Content {}", self.below(4)),
+            digest: String::new(),
+            tools: Vec::new(),
+            files: Vec::new(),
+            related_to: Vec::new(),
+        }
     }
 
     fn retention(&mut self) -> Retention {
@@ -183,6 +220,7 @@ impl<S: Subject> Pair<S> {
             append = append.summary(self.random.summary());
         }
         append.derived = self.random.derived(&append);
+        append.memory = self.random.memory(&append);
         if self.random.one_in(4) {
             append = append.names(BlobHash::of(&blob_content(self.random.below(BLOBS))));
         }
@@ -311,6 +349,12 @@ impl<S: Subject> Pair<S> {
                         .into_iter()
                         .filter(|row| row.place.seq <= last_seq)
                         .collect(),
+                    memory: self
+                        .random
+                        .memory(&all)
+                        .into_iter()
+                        .filter(|row| row.place.seq <= last_seq)
+                        .collect(),
                 };
                 self.model_writer.mend(std::slice::from_ref(&mended)).unwrap();
                 writer.mend(std::slice::from_ref(&mended)).unwrap();
@@ -339,6 +383,35 @@ impl<S: Subject> Pair<S> {
                 "reopen".to_owned()
             }
         }
+    }
+
+    fn compare_memory(random: &mut Random, model: &MemoryStore, store: &S::Adapter, context: &str) {
+        let limit = random.below(6) as usize;
+        let wanted = Recall {
+            session: if random.one_in(3) { "t" } else { "s" },
+            mode: MEMORY_MODES[random.below(2) as usize],
+            kinds: &MEMORY_TYPES[random.below(3) as usize..],
+            since: random.time(),
+            order: [MemoryOrder::NewestFirst, MemoryOrder::MostRelevantFirst][random.below(2) as usize],
+            limit,
+        };
+        let expected = model.recall(&wanted).unwrap();
+        assert_eq!(store.recall(&wanted).unwrap(), expected, "{context}, {wanted:?}");
+        let place = Place { seq: random.below(6), n: random.below(3) as u32 };
+        let (run, id) = (run_id(random.below(RUNS)), entry_id(run_id(random.below(RUNS)), place));
+        let search = MemorySearch {
+            session: wanted.session.to_owned(),
+            mode: random.one_in(2).then(|| wanted.mode.to_owned()),
+            kind: random.one_in(3).then(|| MEMORY_TYPES[0].to_owned()),
+            text: random.one_in(3).then(|| "CONTENT 1".to_owned()),
+            after: random.one_in(2).then(|| (random.time(), id.clone())),
+            limit,
+        };
+        let expected = model.memories(&search).unwrap();
+        assert_eq!(store.memories(&search).unwrap(), expected, "{context}, {search:?}");
+        assert_eq!(store.memory_entry(&id).unwrap(), model.memory_entry(&id).unwrap(), "{context}");
+        assert_eq!(store.is_forgotten(&id).unwrap(), model.is_forgotten(&id).unwrap(), "{context}");
+        assert_eq!(store.memory_of(run).unwrap(), model.memory_of(run).unwrap(), "{context}");
     }
 
     fn compare(&mut self, context: &str) {
@@ -373,6 +446,7 @@ impl<S: Subject> Pair<S> {
         let after = random.one_in(2).then_some(place);
         let expected = model.derived_of(run, after, limit).unwrap();
         assert_eq!(store.derived_of(run, after, limit).unwrap(), expected, "{context}");
+        Self::compare_memory(random, model, store, context);
         let after = random.one_in(2).then_some(run);
         assert_eq!(store.strays(after, limit).unwrap(), model.strays(after, limit).unwrap(), "{context}");
         let key = format!("k{}", random.below(KEYS));

@@ -5,6 +5,7 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 
+use super::remembered::Entries;
 use super::rows::Rows;
 use crate::checksum::{self, Sealed};
 use crate::page::Page;
@@ -27,6 +28,7 @@ pub(super) struct State {
     blobs: BTreeMap<BlobHash, Blob>,
     blob_refs: BTreeSet<(BlobHash, RunId)>,
     derived: Rows,
+    pub(super) remembered: Entries,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -257,6 +259,7 @@ impl State {
         );
         self.blob_refs.extend(append.blobs.iter().map(|blob| (*blob, append.run)));
         self.derived.insert(append.run, &append.derived);
+        self.remembered.write(append.run, &append.memory);
         AppendOutcome::Committed(position)
     }
 
@@ -420,17 +423,20 @@ impl State {
     }
 
     pub(super) fn strays(&self, after: Option<RunId>, limit: usize) -> Vec<RunId> {
-        let runs = self.derived.runs(after).filter(|run| !self.runs.contains_key(run));
-        runs.take(limit).collect()
+        let with_memory = self.remembered.runs().filter(|run| after.is_none_or(|after| *run > after));
+        let runs: BTreeSet<RunId> = self.derived.runs(after).chain(with_memory).collect();
+        runs.into_iter().filter(|run| !self.runs.contains_key(run)).take(limit).collect()
     }
 
     pub(super) fn mend(&mut self, mended: &Mended) {
         self.derived.remove(mended.run);
+        self.remembered.remove(mended.run);
         let Some(run) = self.runs.get_mut(&mended.run) else { return };
         run.row.last_seq = mended.last_seq;
         run.row.summary = mended.summary.clone();
         run.rest = mended.rest;
         self.derived.insert(mended.run, &mended.derived);
+        self.remembered.write(mended.run, &mended.memory);
     }
 
     pub(super) fn disturb(&mut self, run: RunId, change: impl FnOnce(&mut RunRow)) -> bool {
@@ -576,6 +582,7 @@ impl State {
         self.snapshots.remove(&id);
         self.blob_refs.retain(|(_, run)| *run != id);
         self.derived.remove(id);
+        self.remembered.remove(id);
         (run.rows.len() as u64, bytes)
     }
 

@@ -66,8 +66,10 @@ impl Readers {
             // Without a bound, the comparison includes the least id.
             let comparison = if after.is_some() { ">" } else { ">=" };
             let mut statement = connection.prepare_cached(&format!(
-                "SELECT DISTINCT run FROM derived WHERE run {comparison} ?1
-                     AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.run = derived.run) ORDER BY run LIMIT ?2"
+                "SELECT run FROM (SELECT run FROM derived UNION SELECT run FROM memory_entries
+                     UNION SELECT run FROM memory_marks) AS rows
+                 WHERE run {comparison} ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.run = rows.run)
+                 ORDER BY run LIMIT ?2"
             ))?;
             let after = after.unwrap_or(RunId::MIN);
             let values = params![after.0.as_bytes(), integer(limit as u64)];

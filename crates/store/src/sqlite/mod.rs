@@ -21,6 +21,7 @@ mod maintenance;
 mod past;
 mod probe;
 mod reader;
+mod remembered;
 mod retention;
 mod schema;
 mod tails;
@@ -36,9 +37,9 @@ use bytes::Bytes;
 
 use crate::folders;
 use crate::port::{
-    self, AgentRow, BlobHash, Bounds, Derived, DerivedRow, History, KeyRow, LogRow, Mark, Millis, Place,
-    Position, Quarantine, RunId, RunQuery, RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError,
-    Unfinished,
+    self, AgentRow, BlobHash, Bounds, Derived, DerivedRow, FoundEntry, History, KeyRow, LogRow, Mark,
+    MemoryOf, MemorySearch, Millis, Place, Position, Quarantine, Recall, RunId, RunQuery, RunRow, ShardId,
+    ShardWriter, Snapshot, Store, StoreError, Unfinished,
 };
 use blobs::Blobs;
 pub use checksums::Migrated;
@@ -298,6 +299,26 @@ impl Store for SqliteStore {
 
     fn derived_of(&self, run: RunId, after: Option<Place>, limit: usize) -> Result<Vec<Derived>, StoreError> {
         self.shared.readers.derived_of(run, after, limit)
+    }
+
+    fn recall(&self, wanted: &Recall<'_>) -> Result<Vec<FoundEntry>, StoreError> {
+        self.shared.readers.recall(wanted)
+    }
+
+    fn memories(&self, search: &MemorySearch) -> Result<Vec<FoundEntry>, StoreError> {
+        self.shared.readers.memories(search)
+    }
+
+    fn memory_entry(&self, id: &str) -> Result<Option<FoundEntry>, StoreError> {
+        self.shared.readers.memory_entry(id)
+    }
+
+    fn is_forgotten(&self, id: &str) -> Result<bool, StoreError> {
+        self.shared.readers.is_forgotten(id)
+    }
+
+    fn memory_of(&self, run: RunId) -> Result<MemoryOf, StoreError> {
+        self.shared.readers.memory_of(run)
     }
 
     fn strays(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {

@@ -10,7 +10,7 @@ use super::error::{integer, unsigned};
 use super::gate::Durability;
 use super::reader::run_id;
 use super::writer::{SqliteWriter, cached};
-use super::{SqliteStore, derived, eras, keys, labels};
+use super::{SqliteStore, derived, eras, keys, labels, remembered};
 use crate::port::{BlobHash, Millis, Position, ROW_COST, Removal, Retention, RunId, StoreError, Swept};
 
 /// A finished run that may be removed.
@@ -245,6 +245,7 @@ fn remove_run(connection: &Connection, candidate: &Candidate) -> rusqlite::Resul
     cached(connection, "DELETE FROM snapshots WHERE run = ?")?.execute([run])?;
     cached(connection, "DELETE FROM quarantined WHERE run = ?")?.execute([run])?;
     derived::remove(connection, candidate.run)?;
+    remembered::remove(connection, candidate.run)?;
     cached(
         connection,
         "UPDATE blobs SET refs = refs - 1 WHERE hash IN (SELECT hash FROM blob_refs WHERE run = ?)",

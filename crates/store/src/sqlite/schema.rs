@@ -10,7 +10,7 @@ use crate::port::StoreError;
 
 /// The migrations. Number `n` (from 0) leads from format `n` to `n + 1`; `PRAGMA user_version` contains the format's
 /// number.
-const MIGRATIONS: &[&str] = &[FIRST, EVENTS_OF_FORMAT_2, WHOLE_OR_NOT, FORKS];
+const MIGRATIONS: &[&str] = &[FIRST, EVENTS_OF_FORMAT_2, WHOLE_OR_NOT, FORKS, MEMORY];
 
 /// The format of stored events that this version reads; see `min_reader` in `meta`.
 const READER: u32 = 3;
@@ -141,6 +141,40 @@ CREATE INDEX derived_key ON derived (kind, key, run, seq, n);
 /// From here on a run may begin with the log of another one. The column is NULL in rows that are a run's own.
 const FORKS: &str = "ALTER TABLE log ADD COLUMN inherited INTEGER;";
 
+/// From here on what execution modes remember is found by queries (seed 004).
+/// - `memory_entries` and the two indexes with `idx_` are the seed's. `created_at` and `timestamp` are the event's time, and
+///   an entry of whose time nothing is known cannot be. `relevance_score` follows from `memory_marks`.
+/// - The entries that are recalled lie together in `memory_newest` and `memory_best`, in the order of the answer.
+/// - `memory_marks` has the votes of events on entries, in quarters, and NULL for an entry that a person wants forgotten: such
+///   an entry is not written again.
+const MEMORY: &str = "
+CREATE TABLE memory_entries (
+    id TEXT PRIMARY KEY,
+    session_id TEXT NOT NULL,
+    timestamp INTEGER NOT NULL,
+    type TEXT NOT NULL CHECK (type IN
+        ('tool_result', 'error', 'success', 'plan', 'user_feedback', 'solution', 'pattern')),
+    content TEXT NOT NULL,
+    context_mode TEXT NOT NULL CHECK (context_mode IN ('simple', 'planner', 'supervised')),
+    context_tools TEXT NOT NULL DEFAULT '[]',
+    context_files TEXT NOT NULL DEFAULT '[]',
+    relevance_score REAL NOT NULL DEFAULT 1.0,
+    related_to TEXT NOT NULL DEFAULT '[]',
+    created_at INTEGER NOT NULL,
+    run BLOB NOT NULL, seq INTEGER NOT NULL, n INTEGER NOT NULL, digest TEXT NOT NULL
+);
+CREATE INDEX idx_session_mode_timestamp ON memory_entries (session_id, context_mode, timestamp);
+CREATE INDEX idx_type_relevance ON memory_entries (type, relevance_score);
+CREATE INDEX memory_newest ON memory_entries (session_id, context_mode, type, timestamp DESC, id);
+CREATE INDEX memory_best ON memory_entries (session_id, context_mode, type, relevance_score DESC, id, timestamp);
+CREATE INDEX memory_run ON memory_entries (run, seq, n);
+
+CREATE TABLE memory_marks (
+    run BLOB, seq INTEGER, n INTEGER, entry TEXT NOT NULL, quarters INTEGER, PRIMARY KEY (run, seq, n)
+) WITHOUT ROWID;
+CREATE INDEX memory_marks_entry ON memory_marks (entry, quarters);
+";
+
 /// Migrates the tables to the format of this version. Each step is one transaction.
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     migrate_with(connection, MIGRATIONS)
@@ -259,9 +293,9 @@ mod tests {
         migrate(&mut connection).unwrap();
         connection.execute("UPDATE meta SET value = 4 WHERE name = 'min_reader'", []).unwrap();
         assert!(matches!(migrate(&mut connection), Err(StoreError::TooNew { found: 4, supported: 3 })));
-        let newer = [FIRST, EVENTS_OF_FORMAT_2, WHOLE_OR_NOT, FORKS, "CREATE TABLE next (x)"];
+        let newer = [FIRST, EVENTS_OF_FORMAT_2, WHOLE_OR_NOT, FORKS, MEMORY, "CREATE TABLE next (x)"];
         migrate_with(&mut connection, &newer).unwrap_err();
-        assert!(matches!(migrate(&mut connection), Err(StoreError::TooNew { found: 5, supported: 4 })));
+        assert!(matches!(migrate(&mut connection), Err(StoreError::TooNew { found: 6, supported: 5 })));
     }
 
     #[test]
@@ -273,7 +307,7 @@ mod tests {
         // The tables are changed, and no row has its checksum yet.
         migrate(&mut connection).unwrap();
         let refused = migrate_with(&mut connection, &format_2);
-        assert!(matches!(refused, Err(StoreError::TooNew { found: 4, supported: 2 })), "{refused:?}");
+        assert!(matches!(refused, Err(StoreError::TooNew { found: 5, supported: 2 })), "{refused:?}");
     }
 
     #[test]
@@ -306,7 +340,7 @@ mod tests {
         };
         assert_eq!((reader(&connection), version(&connection).unwrap()), (1, 1));
         migrate(&mut connection).unwrap();
-        assert_eq!((reader(&connection), version(&connection).unwrap()), (3, 4));
+        assert_eq!((reader(&connection), version(&connection).unwrap()), (3, 5));
     }
 
     #[track_caller]
@@ -355,6 +389,24 @@ mod tests {
             "DELETE FROM derived WHERE run = ?",
             &["SEARCH derived USING PRIMARY KEY (run=?)"],
         );
+    }
+
+    #[test]
+    fn what_is_recalled_is_read_in_the_order_of_an_index() {
+        use crate::port::{MemoryOrder, MemorySearch};
+        use crate::sqlite::remembered::{of_one_kind, of_one_mode};
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection).unwrap();
+        let newest = "SEARCH memory_entries USING INDEX memory_newest (session_id=? AND context_mode=? AND type=? AND timestamp>?)";
+        check_plan(&connection, &of_one_kind(MemoryOrder::NewestFirst), &[newest]);
+        let best = "SEARCH memory_entries USING COVERING INDEX memory_best (session_id=? AND context_mode=? AND type=?)";
+        check_plan(&connection, &of_one_kind(MemoryOrder::MostRelevantFirst), &[best]);
+        let after = Some((crate::port::Millis(1), "id".to_owned()));
+        let all = MemorySearch { after, ..MemorySearch::default() };
+        let in_order = "SEARCH memory_entries USING INDEX idx_session_mode_timestamp (session_id=? AND context_mode=? AND timestamp<?)";
+        check_plan(&connection, &of_one_mode(&all), &[in_order, "USE TEMP B-TREE FOR LAST TERM OF ORDER BY"]);
+        let of_run = "SEARCH memory_entries USING INDEX memory_run (run=? AND seq>?)";
+        check_plan(&connection, "DELETE FROM memory_entries WHERE run = ? AND seq > ?", &[of_run]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::error::{failed, integer, unsigned};
 use super::gate::Durability;
 use super::reader;
 use super::tails::Tails;
-use super::{Shared, SqliteStore, checksums, derived, eras, keys, labels, past};
+use super::{Shared, SqliteStore, checksums, derived, eras, keys, labels, past, remembered};
 use crate::checksum::{self, Sealed};
 use crate::port::{
     self, AgentRow, Append, AppendOutcome, Create, Epoch, Mark, Mended, Millis, Position, Quarantine,
@@ -194,6 +194,7 @@ impl SqliteWriter {
             }
         }
         derived::insert(connection, append.run, &append.derived)?;
+        remembered::write(connection, append.run, &append.memory)?;
         if append.summary.as_ref().is_some_and(|summary| summary.finished_at.is_some()) {
             self.tails.forget(append.run);
         } else {
@@ -384,8 +385,10 @@ impl ShardWriter for SqliteWriter {
         self.owned("write rows again", Durability::Now, |writer, connection| {
             for mended in mended {
                 derived::remove(connection, mended.run)?;
+                remembered::remove(connection, mended.run)?;
                 if update_run(connection, &Columns::of(mended))? {
                     derived::insert(connection, mended.run, &mended.derived)?;
+                    remembered::write(connection, mended.run, &mended.memory)?;
                 }
                 writer.tails.forget(mended.run);
             }
