@@ -150,6 +150,7 @@ fn append(run: u128, first_seq: u64) -> Append {
         summary: None,
         rest: None,
         derived: Vec::new(),
+        memory: Vec::new(),
         blobs: Vec::new(),
         joined: false,
         key: None,

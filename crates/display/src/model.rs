@@ -257,7 +257,8 @@ impl Run {
             | Body::ModeCheckpointed(_)
             | Body::ModeRolledBack(_)
             | Body::ModeCompleted(_)
-            | Body::SessionModeChosen(_) => {}
+            | Body::SessionModeChosen(_)
+            | Body::SessionMemoryForgotten(_) => {}
             // What it means for its task follows.
             Body::OutputRejected(_)
             | Body::PhaseCompleted(_)

@@ -43,6 +43,14 @@ pub enum Query {
     Observe(Box<Observation>),
 }
 
+impl Query {
+    /// What the store has derived from events is looked at, so that those of this run have to be durable before.
+    #[must_use]
+    pub fn reads_projections(&self) -> bool {
+        matches!(self, Self::Prompt(_))
+    }
+}
+
 /// What a prompt is made of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prompting {

@@ -22,11 +22,14 @@ pub struct SessionDecision {
     pub count: u32,
     /// Each with a varint length before it.
     pub events: Bytes,
+    /// Among them are some by which something of the session's memory is forgotten.
+    pub forgets: bool,
 }
 
 impl SessionDecision {
     /// Adds what was decided after it.
     pub fn then(&mut self, next: Self) {
+        self.forgets |= next.forgets;
         self.count += next.count;
         self.events = [&self.events[..], &next.events[..]].concat().into();
     }
@@ -287,6 +290,33 @@ pub fn choose_mode(
     Some(Chosen { before, seq: state.seq, decision: Some(events.decision(state.seq)) })
 }
 
+/// What was asked for is forgotten.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Forgotten {
+    /// Number of the session's newest event.
+    pub seq: u64,
+    pub decision: SessionDecision,
+}
+
+/// Has entries of the session's memory forgotten (CONTRACTS §5); a session that is not there yet begins with that: a run that
+/// belongs to none has a memory of its own, which is called after it.
+#[must_use]
+pub fn forget(
+    session: &mut Option<Box<SessionState>>,
+    name: &str,
+    entry_ids: Vec<String>,
+    now: Wall,
+) -> Option<Forgotten> {
+    let now = session.as_ref().map_or(now, |state| now.max(state.last_at));
+    let mut events = Events::default();
+    let state = match session {
+        Some(state) => state,
+        None => session.insert(Box::new(events.open(name, now)?)),
+    };
+    events.emit(state, now, Body::SessionMemoryForgotten(v1::SessionMemoryForgotten { entry_ids }));
+    Some(Forgotten { seq: state.seq, decision: events.decision(state.seq) })
+}
+
 /// The JSON text of these bytes; `None` for none.
 fn text(bytes: &[u8]) -> Option<String> {
     (!bytes.is_empty()).then(|| String::from_utf8_lossy(bytes).into_owned())
@@ -297,6 +327,7 @@ fn text(bytes: &[u8]) -> Option<String> {
 struct Events {
     buffer: Vec<u8>,
     count: u32,
+    forgets: bool,
 }
 
 impl Events {
@@ -313,6 +344,7 @@ impl Events {
     }
 
     fn encoded(&mut self, seq: u64, now: Wall, body: Body) -> v1::Event {
+        self.forgets |= matches!(body, Body::SessionMemoryForgotten(_));
         let event = v1::Event { seq, at_ms: now.0, format: EVENT_FORMAT, elapsed_ms: 0, body: Some(body) };
         encode(&event, &mut self.buffer);
         self.count += 1;
@@ -324,6 +356,7 @@ impl Events {
             first_seq: last_seq + 1 - u64::from(self.count),
             count: self.count,
             events: self.buffer.into(),
+            forgets: self.forgets,
         }
     }
 }

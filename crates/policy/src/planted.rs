@@ -41,6 +41,10 @@ pub enum Fault {
     ChildEndLost,
     ChildEndCountedTwice,
     AppendWithoutItsRows,
+    /// What an event leaves in memory is not written with it.
+    MemoryWithoutItsRows,
+    /// What is recalled for a prompt is read before the events before it are durable.
+    RecalledBeforeItsEvents,
     AnotherHostGetsTheBrowser,
     KeyRegisteredAfterItsRun,
     VerdictOfAnotherValue,
@@ -96,7 +100,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 68] = [
+    pub const ALL: [Fault; 70] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -128,6 +132,8 @@ impl Fault {
         Fault::ChildEndLost,
         Fault::ChildEndCountedTwice,
         Fault::AppendWithoutItsRows,
+        Fault::MemoryWithoutItsRows,
+        Fault::RecalledBeforeItsEvents,
         Fault::TouchedRunNotFoldedAgain,
         Fault::AnotherHostGetsTheBrowser,
         Fault::KeyRegisteredAfterItsRun,

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use capataz_contracts::v1::{self, SchemaViolation};
-use capataz_engine::{Computed, Judgement, Query, Verdict};
+use capataz_engine::{Computed, Judgement, Query, Verdict, Wanted};
 use capataz_judge::Schema;
 use capataz_shard::blob_hash;
-use capataz_shard::phases::{self, Contents, Unavailable, Unread};
+use capataz_shard::phases::{self, Contents, Entry, Unavailable, Unread};
 use capataz_store::{Millis, Store};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -143,6 +143,13 @@ impl Contents for Blobs {
             Unread::Unavailable
         })?;
         Ok(v1::BlobRef { blake3: put.to_string(), size: contents.len() as u64, answer: None })
+    }
+
+    fn recall(&self, wanted: &Wanted) -> Result<Vec<Entry>, Unread> {
+        phases::recall(&*self.store, wanted).map_err(|error| {
+            tracing::error!(error = &error as &dyn std::error::Error, "memory cannot be read");
+            Unread::Unavailable
+        })
     }
 
     fn tokens(&self, text: &str) -> u32 {

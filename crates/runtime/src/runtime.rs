@@ -374,6 +374,17 @@ impl Runtime {
         }
     }
 
+    /// Has entries of a session's memory forgotten, and returns the number of the session's newest event.
+    ///
+    /// # Errors
+    /// They are not, or nobody knows whether they are.
+    pub async fn forget(&self, session: String, entry_ids: Vec<String>) -> Result<u64, Declined> {
+        match self.ask(Request::Forget { session, entry_ids }, None).await? {
+            Answer::Forgotten(reply) => reply,
+            other => unexpected(&other),
+        }
+    }
+
     /// Which of these names are known.
     ///
     /// # Errors

@@ -38,6 +38,8 @@ pub enum Request {
     /// Chooses the mode, a value of the contract's `ExecutionMode`, of a session's runs that name none. Answered with
     /// [`Answer::Chosen`].
     ChooseMode { session: String, mode: i32 },
+    /// Has entries of a session's memory forgotten. Answered with [`Answer::Forgotten`].
+    Forget { session: String, entry_ids: Vec<String> },
 }
 
 impl Request {
@@ -55,6 +57,7 @@ impl Request {
             Self::ImportSession(import) => {
                 import.state.len() + import.repairs.iter().map(String::len).sum::<usize>()
             }
+            Self::Forget { entry_ids, .. } => entry_ids.iter().map(|id| size_of::<String>() + id.len()).sum(),
             Self::Wait { .. }
             | Self::Health { .. }
             | Self::Delete { .. }
@@ -197,6 +200,8 @@ pub enum Answer {
     Transition(Result<TransitionReply, Declined>),
     Imported(Result<ImportReply, Declined>),
     Chosen(Result<ModeChosen, Declined>),
+    /// The number of the session's newest event.
+    Forgotten(Result<u64, Declined>),
     Deleted(Result<Removal, Declined>),
     /// What became of it, the store knows.
     Released(Result<(), Declined>),
@@ -218,6 +223,7 @@ impl Answer {
             Self::Transition(_) => Some(Self::Transition(Err(declined))),
             Self::Imported(_) => Some(Self::Imported(Err(declined))),
             Self::Chosen(_) => Some(Self::Chosen(Err(declined))),
+            Self::Forgotten(_) => Some(Self::Forgotten(Err(declined))),
             Self::Deleted(_) => Some(Self::Deleted(Err(declined))),
             Self::Released(_) => Some(Self::Released(Err(declined))),
             Self::Health(_) => Some(Self::Health(Err(declined))),

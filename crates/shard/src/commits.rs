@@ -3,7 +3,7 @@
 use capataz_contracts::v1::{self, connect_response::Frame};
 use capataz_crew::ToCrew;
 use capataz_engine::planted::{self, Fault};
-use capataz_engine::{self as engine, Effect, TaskRef};
+use capataz_engine::{self as engine, Effect, QueryId, TaskRef};
 use capataz_store::{Append, AppendOutcome, Position, RunId, Snapshot};
 
 use crate::api::{Answer, Declined, StartReply, WaitReply};
@@ -41,6 +41,10 @@ impl Shard {
             false => projection::derived_of_append(&slot.state, batch.first_seq, &events),
             true => Vec::new(),
         };
+        let memory = match slot.state.remembers() && !planted::is(Fault::MemoryWithoutItsRows) {
+            true => projection::memory_of_append(batch.run, &events),
+            false => Vec::new(),
+        };
         // The mark binds the next append, whatever that is: without the session's there must be no mark.
         let session = batch.session.filter(|session| self.sessions.is_loaded(session.stream));
         let append = Append {
@@ -52,6 +56,7 @@ impl Shard {
             summary,
             rest,
             derived,
+            memory,
             blobs: batch.blobs,
             joined: session.is_some() && !planted::is(Fault::JoinedAppendLosesItsMark),
             key: None,
@@ -312,9 +317,18 @@ impl Shard {
                 Deferred::Child { task, child, cancel } => self.reach_child(run, task, &child, cancel),
                 Deferred::Kin(kin) => self.out(Output::Kin(kin)),
                 Deferred::Key(talk) => self.out(Output::Key(talk)),
+                Deferred::Query(query) => self.ask_query(run, query),
                 Deferred::Finish => self.finish(run),
                 Deferred::Heard(_) => {}
             }
+        }
+    }
+
+    /// Asks what the run wants to know, if it still does.
+    fn ask_query(&mut self, run: RunId, query: QueryId) {
+        let open = self.runs.get(run).and_then(|slot| slot.state.open_query());
+        if let Some((_, asked)) = open.filter(|(open, _)| *open == query) {
+            self.out(Output::Query { run, query, asked });
         }
     }
 

@@ -503,9 +503,9 @@ impl Turn<'_> {
             | Request::Command { run, .. }
             | Request::Delete { run }
             | Request::Release { run } => *run,
-            Request::AcceptTransition { session, .. } | Request::ChooseMode { session, .. } => {
-                session_stream(session)
-            }
+            Request::AcceptTransition { session, .. }
+            | Request::ChooseMode { session, .. }
+            | Request::Forget { session, .. } => session_stream(session),
             Request::ImportSession(import) => session_stream(&import.session),
             Request::CheckAgents { agents, commands, resources } => {
                 let batch = self.driver.crew.check(agents, commands, resources);

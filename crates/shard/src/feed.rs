@@ -498,7 +498,8 @@ pub fn severity_of(event: &v1::Event) -> i32 {
             | Body::ModeCheckpointed(_)
             | Body::ModeRolledBack(_)
             | Body::ModeCompleted(_)
-            | Body::SessionModeChosen(_),
+            | Body::SessionModeChosen(_)
+            | Body::SessionMemoryForgotten(_),
         )
         | None => 0,
     };

@@ -7,7 +7,7 @@ use capataz_contracts::v1::connect_response::Frame;
 use capataz_crew::ConnectionId;
 use capataz_engine::planted::{self, Fault};
 use capataz_engine::session::SessionDecision;
-use capataz_engine::{Moment, TaskRef};
+use capataz_engine::{Moment, QueryId, TaskRef};
 use capataz_store::{Append, BlobHash, Create, RunId};
 
 use crate::ReplyId;
@@ -128,6 +128,8 @@ pub(crate) enum Deferred {
         child: String,
         cancel: Option<bool>,
     },
+    /// The run wants to know something that follows from what is durable.
+    Query(QueryId),
     /// A word to the shard of another run.
     Kin(Kin),
     /// A word to the shard of a run whose key is here.
@@ -146,6 +148,7 @@ impl Deferred {
             | Self::Assign { .. }
             | Self::Return(_)
             | Self::Child { .. }
+            | Self::Query(_)
             | Self::Kin(_)
             | Self::Key(_)
             | Self::Finish

@@ -5,7 +5,9 @@ use bytes::Bytes;
 use capataz_contracts::v1::{self, event::Body};
 use capataz_engine::RunState;
 use capataz_engine::session::SessionState;
-use capataz_store::{Derived, Millis, Place, RunId, Summary};
+use capataz_store::{
+    Derived, MEMORY_TYPES, MemoryChange, MemoryEntry, MemoryRow, Millis, Place, RunId, Summary,
+};
 use prost::Message;
 
 use crate::feed::split;
@@ -78,6 +80,87 @@ pub(crate) fn derived_of_append(state: &RunState, first_seq: u64, events: &Bytes
     split(events)
         .filter_map(|event| v1::Event::decode(event).ok())
         .flat_map(|event| derived(&event))
+        .collect()
+}
+
+/// What is said of an entry by a person, in quarters of its relevance (CONTRACTS §5).
+const FEEDBACK: i8 = 2;
+/// What a success after it was recalled says of an entry, in quarters of its relevance (CONTRACTS §5).
+const USEFUL: i8 = 1;
+
+/// What an event of a run, or of a session, changes in memory.
+#[must_use]
+pub fn memory(run: RunId, event: &v1::Event) -> Vec<MemoryRow> {
+    let (remembered, useful): (_, &[String]) = match &event.body {
+        Some(Body::PlannerAnswered(event)) => (&event.remembered, &[]),
+        Some(Body::PlanEdited(event)) => (&event.remembered, &[]),
+        Some(Body::PlanApproved(event)) => (&event.remembered, &[]),
+        Some(Body::ToolApproved(event)) => (&event.remembered, &[]),
+        Some(Body::ToolObserved(event)) => (&event.remembered, &event.useful),
+        Some(Body::EscalationAnswered(event)) => (&event.remembered, &[]),
+        Some(Body::ModeCompleted(event)) => (&event.remembered, &[]),
+        Some(Body::ModeRolledBack(back)) => {
+            return in_order(event.seq, [MemoryChange::Back { to_seq: back.to_seq }]);
+        }
+        Some(Body::SessionMemoryForgotten(forgotten)) => {
+            let entries = forgotten.entry_ids.iter().cloned();
+            return in_order(event.seq, entries.map(|entry| MemoryChange::Forgotten { entry }));
+        }
+        _ => return Vec::new(),
+    };
+    let Some(remembered) = remembered else { return Vec::new() };
+    let feedback = match remembered.positive {
+        Some(true) => FEEDBACK,
+        Some(false) => -FEEDBACK,
+        None => 0,
+    };
+    let said = remembered.related_to.iter().filter(|_| feedback != 0).map(|entry| (entry, feedback));
+    let votes = said.chain(useful.iter().map(|entry| (entry, USEFUL)));
+    // A run that belongs to no session recalls what is its own. What a fork has recalled before it was forked is not.
+    let own = run.to_string();
+    let votes = votes.filter(|(entry, _)| remembered.session != own || entry.starts_with(&own));
+    let votes = votes.map(|(entry, quarters)| MemoryChange::Vote { entry: entry.clone(), quarters });
+    in_order(event.seq, entry(event.at_ms, remembered).into_iter().chain(votes))
+}
+
+/// The entry, unless it is of a mode or a type that nobody writes.
+fn entry(at_ms: i64, remembered: &v1::Remembered) -> Option<MemoryChange> {
+    let mode = mode_name(remembered.mode())?;
+    let entry = MemoryEntry {
+        session: remembered.session.clone(),
+        mode: mode.to_owned(),
+        kind: remembered.r#type.clone(),
+        at: Millis(at_ms),
+        content: remembered.content.clone(),
+        digest: remembered.digest.clone(),
+        tools: remembered.tools.clone(),
+        files: remembered.files.clone(),
+        related_to: remembered.related_to.clone(),
+    };
+    MEMORY_TYPES.contains(&entry.kind.as_str()).then(|| MemoryChange::Entry(Box::new(entry)))
+}
+
+/// The name of a mode in memory.
+#[must_use]
+pub fn mode_name(mode: v1::ExecutionMode) -> Option<&'static str> {
+    match mode {
+        v1::ExecutionMode::Unspecified => None,
+        v1::ExecutionMode::Simple => Some("simple"),
+        v1::ExecutionMode::Planner => Some("planner"),
+        v1::ExecutionMode::Supervised => Some("supervised"),
+    }
+}
+
+fn in_order(seq: u64, changes: impl IntoIterator<Item = MemoryChange>) -> Vec<MemoryRow> {
+    let place = |n| Place { seq, n };
+    (0..).zip(changes).map(|(n, change)| MemoryRow { place: place(n), change }).collect()
+}
+
+/// What the events of an append change in memory.
+pub(crate) fn memory_of_append(run: RunId, events: &Bytes) -> Vec<MemoryRow> {
+    split(events)
+        .filter_map(|event| v1::Event::decode(event).ok())
+        .flat_map(|event| memory(run, &event))
         .collect()
 }
 

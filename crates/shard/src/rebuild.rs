@@ -9,13 +9,13 @@
 //! run that waits has to be looked at next depends on the time of its last append; of that, only what contradicts the log
 //! is told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use capataz_contracts::v1;
 use capataz_store::{
-    Derived, Mark, Mended, Place, Rest, RunId, RunQuery, RunRow, ShardId, ShardWriter, Store, StoreError,
-    Summary,
+    Derived, Mark, MemoryChange, MemoryOf, MemoryRow, Mended, Place, Rest, RunId, RunQuery, RunRow, ShardId,
+    ShardWriter, Store, StoreError, Summary, entry_id, settled,
 };
 
 use crate::load::{Damage, LoadError, add_to_run, add_to_session, read_on};
@@ -184,7 +184,61 @@ impl Work<'_, '_> {
             }),
             Err(error) => return Err(error),
         }
+        match self.store.memory_of(row.run) {
+            Ok(stored) => differences.extend(self.differences_of_memory(row.run, &stored, &mended.memory)?),
+            Err(StoreError::Corrupt { detail }) => differences.push(Difference {
+                run: row.run,
+                column: "memory".to_owned(),
+                stored: detail,
+                derived: format!("{} rows", mended.memory.len()),
+            }),
+            Err(error) => return Err(error),
+        }
         self.take(&differences, mended)
+    }
+
+    /// What was forgotten is not there, whatever the run's own log says.
+    fn differences_of_memory(
+        &self,
+        run: RunId,
+        stored: &MemoryOf,
+        derived: &[MemoryRow],
+    ) -> Result<Vec<Difference>, StoreError> {
+        let mut expected = BTreeMap::new();
+        for row in settled(derived) {
+            let is_gone = match &row.change {
+                MemoryChange::Entry(_) => self.store.is_forgotten(&entry_id(run, row.place))?,
+                _ => false,
+            };
+            if !is_gone {
+                expected.insert(row.place, row.change);
+            }
+        }
+        let stored_rows: BTreeMap<Place, MemoryChange> =
+            stored.rows.iter().map(|row| (row.place, row.change.clone())).collect();
+        let told = |change: Option<&MemoryChange>| match change {
+            Some(MemoryChange::Entry(entry)) => {
+                format!("{} of {}: {:?}", entry.kind, entry.session, entry.content)
+            }
+            Some(change) => format!("{change:?}"),
+            None => "nothing".to_owned(),
+        };
+        let places: BTreeSet<Place> = stored_rows.keys().chain(expected.keys()).copied().collect();
+        let rows = places.into_iter().filter(|place| stored_rows.get(place) != expected.get(place)).map(|place| {
+            Difference {
+                run,
+                column: format!("row {}.{} in memory", place.seq, place.n),
+                stored: told(stored_rows.get(&place)),
+                derived: told(expected.get(&place)),
+            }
+        });
+        let judged = stored.misjudged.iter().map(|entry| Difference {
+            run,
+            column: format!("the relevance of {entry}"),
+            stored: "another one".to_owned(),
+            derived: "what its votes say".to_owned(),
+        });
+        Ok(rows.chain(judged).collect())
     }
 
     /// Finds derived rows of runs that are gone.
@@ -203,7 +257,8 @@ impl Work<'_, '_> {
                     derived: "that there is no such run".to_owned(),
                 };
                 let (summary, derived) = (Summary::default(), Vec::new());
-                self.take(&[stray], Mended { run, last_seq: 0, summary, rest: None, derived })?;
+                let memory = Vec::new();
+                self.take(&[stray], Mended { run, last_seq: 0, summary, rest: None, derived, memory })?;
             }
         }
     }
@@ -241,29 +296,32 @@ fn follows(store: &dyn Store, row: &RunRow, rest: Option<Rest>) -> Result<Mended
     if let Some(quarantine) = &row.quarantine {
         return Err(LoadError::Damaged(Damage::of_quarantine(run, quarantine)));
     }
-    let mut derived = Vec::new();
+    let (mut derived, mut memory) = (Vec::new(), Vec::new());
     let nothing = || LoadError::Damaged(Damage::of_nothing(run));
     if row.kind == v1::RunKind::Session as i32 {
         let state = read_on(store, run, None, 0, |state, event| {
             derived.extend(projection::derived(&event));
+            memory.extend(projection::memory(run, &event));
             add_to_session(state, event)
         })?;
         let state = state.ok_or_else(nothing)?;
         let summary = projection::listed_session(&state);
-        return Ok(Mended { run, last_seq: state.seq(), summary, rest: None, derived });
+        return Ok(Mended { run, last_seq: state.seq(), summary, rest: None, derived, memory });
     }
     let state = read_on(store, run, None, 0, |state, event| {
         derived.extend(projection::derived(&event));
+        memory.extend(projection::memory(run, &event));
         add_to_run(run, state, event)
     })?;
     let state = state.ok_or_else(nothing)?;
     // What follows from inherited events, the other run has.
     let inherited = state.forked_from().map_or(0, |(_, seq)| seq);
     derived.retain(|row| row.place.seq > inherited);
+    memory.retain(|row| row.place.seq > inherited);
     // A run that has something in work, or a deadline that nobody knows, is looked at with the next claim.
     let holds = |rest: &Rest| may_rest(&state) && rest.due_at.is_some() == state.next_deadline().is_some();
     let rest = rest.filter(holds);
-    Ok(Mended { run, last_seq: state.seq(), summary: projection::listed(&state), rest, derived })
+    Ok(Mended { run, last_seq: state.seq(), summary: projection::listed(&state), rest, derived, memory })
 }
 
 fn all_derived(store: &dyn Store, run: RunId) -> Result<Vec<Derived>, StoreError> {

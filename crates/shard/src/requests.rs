@@ -102,6 +102,13 @@ impl Shard {
                 let stream = session_stream(&session);
                 self.session_command(reply, stream, SessionCommand::Choose { session, mode });
             }
+            Request::Forget { .. } if !serves => {
+                self.reply(reply, Answer::Forgotten(Err(Declined::Unavailable)));
+            }
+            Request::Forget { session, entry_ids } => {
+                let stream = session_stream(&session);
+                self.session_command(reply, stream, SessionCommand::Forget { session, entry_ids });
+            }
             Request::Delete { .. } if !serves => {
                 self.reply(reply, Answer::Deleted(Err(Declined::Unavailable)))
             }
@@ -367,6 +374,11 @@ impl Shard {
                 Effect::Dequeue { task } => self.dequeue(run, task),
                 Effect::Hold => self.queues.drop_run(run),
                 Effect::Release => self.enqueue_all(run),
+                Effect::Query { query, asked }
+                    if asked.reads_projections() && !planted::is(Fault::RecalledBeforeItsEvents) =>
+                {
+                    self.outbox.batch(run).deferred.push(Deferred::Query(query));
+                }
                 // Nothing outside changes by it: it need not wait for the commit.
                 Effect::Query { query, asked } => self.out(Output::Query { run, query, asked }),
                 effect => {

@@ -138,6 +138,11 @@ pub(crate) enum SessionCommand {
         session: String,
         mode: i32,
     },
+    /// Entries of its memory are wanted no more.
+    Forget {
+        session: String,
+        entry_ids: Vec<String>,
+    },
 }
 
 impl SessionCommand {
@@ -147,6 +152,7 @@ impl SessionCommand {
             Self::Accept { .. } => Answer::Transition(Err(declined)),
             Self::Import(_) => Answer::Imported(Err(declined)),
             Self::Choose { .. } => Answer::Chosen(Err(declined)),
+            Self::Forget { .. } => Answer::Forgotten(Err(declined)),
         }
     }
 }
@@ -459,6 +465,16 @@ impl Sessions {
                         Commanded::Done { answer, decision: chosen.decision, last_append }
                     }
                     None => Commanded::Refused(Answer::Chosen(Err(Declined::Unavailable))),
+                }
+            }
+            SessionCommand::Forget { session: name, entry_ids } => {
+                match session::forget(session, &name, entry_ids, now) {
+                    Some(session::Forgotten { seq, decision }) => Commanded::Done {
+                        answer: Answer::Forgotten(Ok(seq)),
+                        decision: Some(decision),
+                        last_append,
+                    },
+                    None => Commanded::Refused(Answer::Forgotten(Err(Declined::Unavailable))),
                 }
             }
         }

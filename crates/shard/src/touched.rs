@@ -102,6 +102,8 @@ impl Shard {
                 // Parents and children ask again, and so does whoever wants a key.
                 Deferred::Frame(..)
                 | Deferred::Child { .. }
+                // Whoever folds the run asks again.
+                | Deferred::Query(_)
                 | Deferred::Kin(_)
                 | Deferred::Key(_)
                 | Deferred::Finish => {}

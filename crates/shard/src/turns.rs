@@ -165,6 +165,10 @@ impl Shard {
             past: None,
         });
         let summary = projection::listed_session(state);
+        let memory = match decision.forgets {
+            true => projection::memory_of_append(stream, &decision.events),
+            false => Vec::new(),
+        };
         let append = Append {
             run: stream,
             first_seq: decision.first_seq,
@@ -173,6 +177,7 @@ impl Shard {
             create,
             summary: Some(summary),
             derived: Vec::new(),
+            memory,
             blobs: Vec::new(),
             rest: None,
             joined: false,

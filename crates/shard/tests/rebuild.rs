@@ -220,6 +220,7 @@ fn a_run_that_seems_to_rest_and_has_something_in_work_is_looked_at_again() {
         summary: row.summary,
         rest: Some(capataz_store::Rest::ON_INPUT),
         derived: world.store.derived_of(one, None, usize::MAX).unwrap(),
+        memory: Vec::new(),
     };
     world.writer.mend(&[asleep]).unwrap();
     assert_eq!(mend(&world.store).differences, [(one, "rest".to_owned())]);

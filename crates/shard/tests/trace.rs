@@ -232,6 +232,7 @@ fn every_input() -> Vec<Input> {
             repairs: vec!["r".to_owned()],
         }))),
         asks(Request::ChooseMode { session: "s".to_owned(), mode: 3 }),
+        asks(Request::Forget { session: "s".to_owned(), entry_ids: vec!["e".to_owned()] }),
         asks(Request::CheckAgents {
             agents: vec!["a".to_owned()],
             commands: Vec::new(),
@@ -394,6 +395,7 @@ fn name(input: &Input) -> Option<&'static str> {
             Request::AcceptTransition { .. } => "accept transition",
             Request::ImportSession(_) => "import session",
             Request::ChooseMode { .. } => "choose mode",
+            Request::Forget { .. } => "forget",
             Request::CheckAgents { .. } => "check agents",
             Request::ListAgents { .. } => "list agents",
             Request::Health { .. } => "health",

@@ -219,6 +219,7 @@ impl World {
             Answer::Transition(reply) => reply.as_ref().err(),
             Answer::Imported(reply) => reply.as_ref().err(),
             Answer::Chosen(reply) => reply.as_ref().err(),
+            Answer::Forgotten(reply) => reply.as_ref().err(),
             Answer::Deleted(reply) => reply.as_ref().err(),
             Answer::Released(reply) => reply.as_ref().err(),
             Answer::Checked(_) | Answer::Agents(..) => None,

@@ -685,6 +685,7 @@ pub(crate) fn answer_number(answer: &Answer) -> u64 {
         Answer::Imported(Ok(ImportReply::Imported { seq, .. })) => 200 + seq,
         Answer::Imported(Ok(ImportReply::Busy { .. })) => 20,
         Answer::Chosen(Ok(chosen)) => 300 + chosen.seq,
+        Answer::Forgotten(Ok(seq)) => 400 + *seq,
         Answer::Deleted(Ok(Removal::Removed { .. })) => 17,
         Answer::Deleted(Ok(_)) => 18,
         Answer::Released(Ok(())) => 19,
@@ -699,6 +700,7 @@ pub(crate) fn answer_number(answer: &Answer) -> u64 {
         | Answer::Released(Err(why))
         | Answer::Imported(Err(why))
         | Answer::Chosen(Err(why))
+        | Answer::Forgotten(Err(why))
         | Answer::Transition(Err(why)) => declined(why),
     }
 }

@@ -85,6 +85,7 @@ invariants! {
     StateMatchesLog: "With nothing in flight, a shard's state equals the fold of the log.";
     ReplayAgrees: "Whoever folds a run again finds all of its events, and nothing stored of it that they do not say.";
     ListMatchesLog: "The list of runs says of a run whether it has finished, when it changed last, and how many tasks have settled, as its log does.";
+    MemoryFollows: "What is remembered follows from events: types, votes and what was gone back on; a prompt has what the seed's query of its mode finds, as far as its tokens go.";
     DerivedMatchLog: "A run has exactly the derived rows that follow from its events, and all rows that queries read can be made again from the log.";
     OnlyDamagedAreQuarantined: "A run is in quarantine where its log is damaged, until the first claim after its bytes are restored; and no other is.";
     RestsWhenIdle: "A run that is not in memory has no live lease, and nothing of it waits for a worker that could have it.";

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use capataz_contracts::v1::{self, payload::Data};
-use capataz_engine::materialise_pipeline;
-use capataz_shard::phases::{Contents, Unread};
+use capataz_engine::{Wanted, materialise_pipeline};
+use capataz_shard::phases::{self, Contents, Entry, Unread};
+use capataz_store::MemoryStore;
 
 use crate::rng::Rng;
 use crate::scenario::{Scenario, agent_name};
@@ -78,16 +79,20 @@ pub fn text(payload: Option<&v1::Payload>) -> &str {
     }
 }
 
-/// Nobody here stores blobs.
-pub struct NoBlobs;
+/// What the store knows; nobody here stores blobs.
+pub struct NoBlobs<'a>(pub &'a MemoryStore);
 
-impl Contents for NoBlobs {
+impl Contents for NoBlobs<'_> {
     fn read(&self, _: &v1::BlobRef, _: usize) -> Result<Vec<u8>, Unread> {
         Err(Unread::Missing)
     }
 
     fn keep(&self, _: &[u8]) -> Result<v1::BlobRef, Unread> {
         Err(Unread::Unavailable)
+    }
+
+    fn recall(&self, wanted: &Wanted) -> Result<Vec<Entry>, Unread> {
+        phases::recall(self.0, wanted).map_err(|_| Unread::Unavailable)
     }
 
     fn tokens(&self, text: &str) -> u32 {

@@ -7,7 +7,7 @@ use capataz_shard::journal::LoadError;
 use capataz_shard::projection::{CHILD, child_key};
 use capataz_shard::rebuild::{self, Told};
 use capataz_shard::replay::replay;
-use capataz_store::{Derived, Place, RunId, Store};
+use capataz_store::{Derived, MemoryChange, MemoryRow, Place, RunId, Store};
 use prost::Message;
 
 use crate::disk::store_failed;
@@ -19,6 +19,7 @@ impl World {
     pub(crate) fn check_rows(&self) -> Result<(), Violation> {
         self.check_list()?;
         self.check_children()?;
+        self.check_memory()?;
         self.check_replays()?;
         let mut wrong = Vec::new();
         let mut tell = |told: Told<'_>| match told {
@@ -59,6 +60,30 @@ impl World {
                 .is_some_and(|replayed| replayed.events == run.seq() && replayed.differences.is_empty());
             Invariant::ReplayAgrees
                 .check(agrees, || format!("run {} at {}: {replayed:?}", run.run, run.seq()))?;
+        }
+        Ok(())
+    }
+
+    /// What is stored in memory is what events have said, no more and no less.
+    fn check_memory(&self) -> Result<(), Violation> {
+        for run in self.model.runs().filter(|run| !run.removed) {
+            let (entries, votes) = run.remembers();
+            let stored = self.disk.store.memory_of(run.run).map_err(|error| store_failed(&error))?;
+            let (mut found, mut voted) = (Vec::new(), Vec::new());
+            for MemoryRow { place, change } in &stored.rows {
+                match change {
+                    MemoryChange::Entry(_) => found.push(place.seq),
+                    MemoryChange::Vote { entry, quarters } => {
+                        voted.push((place.seq, place.n, entry.clone(), i64::from(*quarters)));
+                    }
+                    other => {
+                        return Invariant::MemoryFollows.broken(format!("run {} has {other:?}", run.run));
+                    }
+                }
+            }
+            Invariant::MemoryFollows.check(found == entries && voted == votes, || {
+                format!("run {}: stored {stored:?}, expected {entries:?} and {votes:?}", run.run)
+            })?;
         }
         Ok(())
     }

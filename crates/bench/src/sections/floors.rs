@@ -268,6 +268,7 @@ impl Stream {
             create,
             summary: Some(summary),
             derived: Vec::new(),
+            memory: Vec::new(),
             blobs: Vec::new(),
             rest: None,
             joined: false,

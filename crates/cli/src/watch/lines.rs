@@ -141,7 +141,8 @@ fn line(run: &Run, run_id: &str, event: &v1::Event, detail: Detail) -> Option<Li
         | Body::ModeCheckpointed(_)
         | Body::ModeRolledBack(_)
         | Body::ModeCompleted(_)
-        | Body::SessionModeChosen(_) => return None,
+        | Body::SessionModeChosen(_)
+        | Body::SessionMemoryForgotten(_) => return None,
         Body::PlanBegun(_) | Body::AskBegun(_) => of_run(texts.ask_begun.to_owned(), Tone::Faint, Everything),
         Body::AskRouted(routed) => {
             let confidence = routed.routing.as_ref().map_or(0.0, |routing| routing.confidence);

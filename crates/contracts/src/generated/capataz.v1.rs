@@ -5687,7 +5687,7 @@ pub struct Event {
     pub elapsed_ms: i64,
     #[prost(
         oneof = "event::Body",
-        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 44, 21, 22, 23, 24, 31, 32, 33, 34, 35, 36, 25, 26, 27, 28, 29, 30, 40, 41, 42, 43, 50, 51, 52, 53, 60, 61, 62, 63, 64, 65, 66, 67, 68, 70, 71, 72, 73, 74, 75, 80, 81, 82, 83, 84, 85, 86, 87, 88, 89, 90, 91, 54"
+        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 44, 21, 22, 23, 24, 31, 32, 33, 34, 35, 36, 25, 26, 27, 28, 29, 30, 40, 41, 42, 43, 50, 51, 52, 53, 60, 61, 62, 63, 64, 65, 66, 67, 68, 70, 71, 72, 73, 74, 75, 80, 81, 82, 83, 84, 85, 86, 87, 88, 89, 90, 91, 54, 55"
     )]
     pub body: ::core::option::Option<event::Body>,
 }
@@ -5889,6 +5889,9 @@ pub mod event {
         /// The user has chosen the mode of a session.
         #[prost(message, tag = "54")]
         SessionModeChosen(super::SessionModeChosen),
+        /// A person wants something of a session's memory forgotten.
+        #[prost(message, tag = "55")]
+        SessionMemoryForgotten(super::SessionMemoryForgotten),
     }
 }
 /// The run begins. The first event of every run.
@@ -6767,6 +6770,13 @@ pub struct SessionModeChosen {
     /// The mode.
     #[prost(enumeration = "ExecutionMode", tag = "1")]
     pub mode: i32,
+}
+/// A person wants something of a session's memory forgotten (seed 004): it is not recalled, nor found, any more.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SessionMemoryForgotten {
+    /// Ids of the entries.
+    #[prost(string, repeated, tag = "1")]
+    pub entry_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// Why a worker has a task no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -8710,6 +8720,566 @@ pub mod executor_service_server {
     /// Generated gRPC service name
     pub const SERVICE_NAME: &str = "capataz.v1.ExecutorService";
     impl<T> tonic::server::NamedService for ExecutorServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+/// An entry of memory (seed 004, `memory_entries`).
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct MemoryEntry {
+    /// Id, made of the run and its event.
+    #[prost(string, tag = "1")]
+    pub entry_id: ::prost::alloc::string::String,
+    /// The session; a run that belongs to none has a memory of its own, named after it.
+    #[prost(string, tag = "2")]
+    pub session: ::prost::alloc::string::String,
+    /// The mode of the run that made it.
+    #[prost(enumeration = "ExecutionMode", tag = "3")]
+    pub mode: i32,
+    /// `tool_result`, `error`, `success`, `plan`, `user_feedback`, `solution` or `pattern`.
+    #[prost(string, tag = "4")]
+    pub r#type: ::prost::alloc::string::String,
+    /// When it was made, in Unix milliseconds.
+    #[prost(int64, tag = "5")]
+    pub at_ms: i64,
+    /// What it says; at most 2,000 bytes.
+    #[prost(string, tag = "6")]
+    pub content: ::prost::alloc::string::String,
+    /// The same in at most 40 tokens.
+    #[prost(string, tag = "7")]
+    pub digest: ::prost::alloc::string::String,
+    /// Tools that it is about.
+    #[prost(string, repeated, tag = "8")]
+    pub tools: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Files that it is about.
+    #[prost(string, repeated, tag = "9")]
+    pub files: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Ids of entries that it is about.
+    #[prost(string, repeated, tag = "10")]
+    pub related_to: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// 1.0 of itself; 0.5 more or less for each feedback for or against it, 0.25 more for each success after it was recalled; from
+    /// 0 to 5.
+    #[prost(double, tag = "11")]
+    pub relevance: f64,
+    /// The run that made it.
+    #[prost(string, tag = "12")]
+    pub run_id: ::prost::alloc::string::String,
+    /// Number of the event that made it.
+    #[prost(uint64, tag = "13")]
+    pub seq: u64,
+}
+/// Which entries are wanted.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SearchMemoryRequest {
+    /// The session, or the id of a run that belongs to none. Required.
+    #[prost(string, tag = "1")]
+    pub session: ::prost::alloc::string::String,
+    /// Only entries of this mode.
+    #[prost(enumeration = "ExecutionMode", tag = "2")]
+    pub mode: i32,
+    /// Only entries of this type.
+    #[prost(string, tag = "3")]
+    pub r#type: ::prost::alloc::string::String,
+    /// Only entries whose content has this text, whatever the case of its ASCII letters. At most 256 bytes.
+    #[prost(string, tag = "4")]
+    pub text: ::prost::alloc::string::String,
+    /// Entries of an answer: 1 to 200, default 50.
+    #[prost(uint32, tag = "5")]
+    pub page_size: u32,
+    /// `next_page_token` of the page before.
+    #[prost(string, tag = "6")]
+    pub page_token: ::prost::alloc::string::String,
+}
+/// A page of entries.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SearchMemoryResponse {
+    /// Newest first.
+    #[prost(message, repeated, tag = "1")]
+    pub entries: ::prost::alloc::vec::Vec<MemoryEntry>,
+    /// Gives the next page; empty on the last one.
+    #[prost(string, tag = "2")]
+    pub next_page_token: ::prost::alloc::string::String,
+}
+/// The entry that is wanted.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetMemoryEntryRequest {
+    /// Its id.
+    #[prost(string, tag = "1")]
+    pub entry_id: ::prost::alloc::string::String,
+}
+/// An entry.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetMemoryEntryResponse {
+    /// The entry.
+    #[prost(message, optional, tag = "1")]
+    pub entry: ::core::option::Option<MemoryEntry>,
+}
+/// The entries that are to be forgotten.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ForgetMemoryRequest {
+    /// The session that they belong to.
+    #[prost(string, tag = "1")]
+    pub session: ::prost::alloc::string::String,
+    /// Their ids; 1 to 100. What is forgotten already stays so.
+    #[prost(string, repeated, tag = "2")]
+    pub entry_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// The entries are forgotten.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ForgetMemoryResponse {
+    /// How many of them were there until now.
+    #[prost(uint32, tag = "1")]
+    pub forgotten: u32,
+}
+/// Generated client implementations.
+#[cfg(feature = "client")]
+pub mod memory_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// What execution modes remember (seed 004, MemoryManager). Entries are made by events of runs, and go with them.
+    #[derive(Debug, Clone)]
+    pub struct MemoryServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl<T> MemoryServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> MemoryServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            MemoryServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Entries of a session, newest first.
+        pub async fn search_memory(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SearchMemoryRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SearchMemoryResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SmallCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.MemoryService/SearchMemory",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.MemoryService", "SearchMemory"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// One entry.
+        pub async fn get_memory_entry(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetMemoryEntryRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetMemoryEntryResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SmallCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.MemoryService/GetMemoryEntry",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.MemoryService", "GetMemoryEntry"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Entries of a session are not recalled any more, nor found. That is an event of the session: it outlives a rebuild. The
+        /// events that made the entries stay in the log until retention removes their runs.
+        pub async fn forget_memory(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ForgetMemoryRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ForgetMemoryResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SmallCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.MemoryService/ForgetMemory",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.MemoryService", "ForgetMemory"));
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+#[cfg(feature = "server")]
+pub mod memory_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with MemoryServiceServer.
+    #[async_trait]
+    pub trait MemoryService: std::marker::Send + std::marker::Sync + 'static {
+        /// Entries of a session, newest first.
+        async fn search_memory(
+            &self,
+            request: tonic::Request<super::SearchMemoryRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SearchMemoryResponse>,
+            tonic::Status,
+        >;
+        /// One entry.
+        async fn get_memory_entry(
+            &self,
+            request: tonic::Request<super::GetMemoryEntryRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetMemoryEntryResponse>,
+            tonic::Status,
+        >;
+        /// Entries of a session are not recalled any more, nor found. That is an event of the session: it outlives a rebuild. The
+        /// events that made the entries stay in the log until retention removes their runs.
+        async fn forget_memory(
+            &self,
+            request: tonic::Request<super::ForgetMemoryRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ForgetMemoryResponse>,
+            tonic::Status,
+        >;
+    }
+    /// What execution modes remember (seed 004, MemoryManager). Entries are made by events of runs, and go with them.
+    #[derive(Debug)]
+    pub struct MemoryServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> MemoryServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for MemoryServiceServer<T>
+    where
+        T: MemoryService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/capataz.v1.MemoryService/SearchMemory" => {
+                    #[allow(non_camel_case_types)]
+                    struct SearchMemorySvc<T: MemoryService>(pub Arc<T>);
+                    impl<
+                        T: MemoryService,
+                    > tonic::server::UnaryService<super::SearchMemoryRequest>
+                    for SearchMemorySvc<T> {
+                        type Response = super::SearchMemoryResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SearchMemoryRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as MemoryService>::search_memory(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SearchMemorySvc(inner);
+                        let codec = crate::codec::SmallCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.MemoryService/GetMemoryEntry" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetMemoryEntrySvc<T: MemoryService>(pub Arc<T>);
+                    impl<
+                        T: MemoryService,
+                    > tonic::server::UnaryService<super::GetMemoryEntryRequest>
+                    for GetMemoryEntrySvc<T> {
+                        type Response = super::GetMemoryEntryResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetMemoryEntryRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as MemoryService>::get_memory_entry(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetMemoryEntrySvc(inner);
+                        let codec = crate::codec::SmallCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.MemoryService/ForgetMemory" => {
+                    #[allow(non_camel_case_types)]
+                    struct ForgetMemorySvc<T: MemoryService>(pub Arc<T>);
+                    impl<
+                        T: MemoryService,
+                    > tonic::server::UnaryService<super::ForgetMemoryRequest>
+                    for ForgetMemorySvc<T> {
+                        type Response = super::ForgetMemoryResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ForgetMemoryRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as MemoryService>::forget_memory(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ForgetMemorySvc(inner);
+                        let codec = crate::codec::SmallCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for MemoryServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "capataz.v1.MemoryService";
+    impl<T> tonic::server::NamedService for MemoryServiceServer<T> {
         const NAME: &'static str = SERVICE_NAME;
     }
 }

@@ -81,6 +81,7 @@ impl Log {
             create,
             summary: None,
             derived: Vec::new(),
+            memory: Vec::new(),
             blobs: Vec::new(),
             rest: None,
             joined: false,

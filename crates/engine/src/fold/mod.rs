@@ -298,6 +298,7 @@ impl RunState {
             | Body::SessionTurn(_)
             | Body::SessionTransitionAccepted(_)
             | Body::SessionModeChosen(_)
+            | Body::SessionMemoryForgotten(_)
             | Body::SessionStateWritten(_) => {
                 return None;
             }

@@ -152,6 +152,8 @@ impl SessionState {
             Some(Body::SessionTransitionAccepted(accepted)) => self.accepted(accepted, at, seq),
             Some(Body::SessionStateWritten(written)) => self.written(&written),
             Some(Body::SessionModeChosen(chosen)) => self.chosen_mode = chosen.mode(),
+            // What is recalled, the store knows.
+            Some(Body::SessionMemoryForgotten(_)) => {}
             _ => return Err(CorruptLog { seq, detail: "it is not an event of a session" }),
         }
         self.seq = seq;

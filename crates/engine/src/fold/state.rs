@@ -241,6 +241,12 @@ impl RunState {
         self.forked.as_ref().map_or(Timestamp(self.created_at.0), |forked| forked.at.clock)
     }
 
+    /// Its events may change the memory of a session.
+    #[must_use]
+    pub fn remembers(&self) -> bool {
+        self.rules().remembers()
+    }
+
     /// The run that it was forked from, and the last event that it has of that run.
     #[must_use]
     pub fn forked_from(&self) -> Option<(&str, u64)> {

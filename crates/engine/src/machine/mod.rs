@@ -221,6 +221,11 @@ pub(crate) trait Kind {
         Err(Refusal::Rule(Box::new(error)))
     }
 
+    /// Its events may change the memory of a session.
+    fn remembers(&self) -> bool {
+        false
+    }
+
     /// Returns whether another run may go on from here: nothing of this one is anywhere but in its log.
     fn may_be_forked(&self) -> bool {
         true

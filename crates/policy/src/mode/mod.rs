@@ -34,6 +34,24 @@ pub fn memory_tokens(mode: ExecutionMode) -> u32 {
     }
 }
 
+/// The types of entries that are recalled in a mode (seed 004, `buildModeQuery`).
+#[must_use]
+pub fn recalled_types(mode: ExecutionMode) -> &'static [&'static str] {
+    match mode {
+        ExecutionMode::Unspecified | ExecutionMode::Simple => &["error", "solution"],
+        ExecutionMode::Planner => &["success", "pattern"],
+        ExecutionMode::Supervised => {
+            &["tool_result", "error", "success", "plan", "user_feedback", "solution", "pattern"]
+        }
+    }
+}
+
+/// Whether the most relevant entries are recalled, rather than the newest (seed 004, `buildModeQuery`).
+#[must_use]
+pub fn recalls_by_relevance(mode: ExecutionMode) -> bool {
+    mode == ExecutionMode::Planner
+}
+
 /// The share of results that miss what was expected; 0 where there are none.
 #[must_use]
 pub fn deviation(missed: usize, done: u32) -> f64 {

@@ -30,7 +30,7 @@ const READ_MAX: usize = 16 * 1024 * 1024;
 /// The most values, the inner ones included, of all that one query reads.
 const VALUES_MAX: usize = 1_000_000;
 
-pub use mode::Entry;
+pub use mode::{Entry, recall};
 
 /// Contents of payloads that are not inline, and what else only the store and the shell know.
 pub trait Contents {
@@ -50,9 +50,7 @@ pub trait Contents {
     ///
     /// # Errors
     /// [`Unread::Unavailable`].
-    fn recall(&self, _: &Wanted) -> Result<Vec<Entry>, Unread> {
-        Ok(Vec::new())
-    }
+    fn recall(&self, wanted: &Wanted) -> Result<Vec<Entry>, Unread>;
 
     /// The tokens of a text, as models count them.
     fn tokens(&self, text: &str) -> u32;

@@ -2,11 +2,14 @@
 
 use capataz_contracts::validate::INLINE_MAX;
 use capataz_contracts::{json, v1};
-use capataz_engine::{Observation, Observing, Prompting};
+use capataz_engine::{Observation, Observing, Prompting, Wanted};
 use capataz_judge::JUDGED_MAX;
+use capataz_policy::mode as policy;
+use capataz_store::{FoundEntry, MemoryOrder, Millis, Recall, Store, StoreError};
 use serde_json::{Map, Value, json};
 
 use super::{Budget, Contents, Failed, payload_of, value_of};
+use crate::projection::mode_name;
 
 /// Bytes of a result that a prompt tells in whole.
 const RESULT_MAX: usize = 16 * 1024;
@@ -23,6 +26,40 @@ pub struct Entry {
     pub told: Value,
     pub content: String,
     pub digest: String,
+}
+
+/// The entries that are wanted of a store (seed 004, `getRelevantMemory`).
+///
+/// # Errors
+/// The store cannot be read.
+pub fn recall(store: &dyn Store, wanted: &Wanted) -> Result<Vec<Entry>, StoreError> {
+    let mode = mode_name(wanted.mode).unwrap_or_default();
+    let order = match policy::recalls_by_relevance(wanted.mode) {
+        true => MemoryOrder::MostRelevantFirst,
+        false => MemoryOrder::NewestFirst,
+    };
+    let found = store.recall(&Recall {
+        session: &wanted.session,
+        mode,
+        kinds: policy::recalled_types(wanted.mode),
+        since: Millis(wanted.since_ms),
+        order,
+        limit: usize::try_from(wanted.entries).unwrap_or(usize::MAX),
+    })?;
+    Ok(found.into_iter().map(told_of).collect())
+}
+
+fn told_of(found: FoundEntry) -> Entry {
+    let FoundEntry { id, relevance, entry, .. } = found;
+    let told = json!({
+        "id": &id,
+        "type": entry.kind,
+        "timestamp": entry.at.0,
+        "tools": entry.tools,
+        "files": entry.files,
+        "relevance": relevance,
+    });
+    Entry { id, told, content: entry.content, digest: entry.digest }
 }
 
 /// The prompt, and what was recalled for it.

@@ -380,6 +380,7 @@ impl RunModel {
             | Body::SessionTurn(_)
             | Body::SessionTransitionAccepted(_)
             | Body::SessionModeChosen(_)
+            | Body::SessionMemoryForgotten(_)
             | Body::SessionStateWritten(_) => {
                 Invariant::SessionTurns.broken(self.at("a session's event in a run"))
             }

@@ -22,9 +22,97 @@ pub struct ModeModel {
     revisions: u32,
     /// What the planner was asked for.
     asked: Vec<i32>,
+    memory: Memory,
     /// A plan was made anew, and its checkpoint is to follow.
     owes_checkpoint: bool,
     pub completed: bool,
+}
+
+/// What is remembered (seed 004, `memory_entries`), by the numbers of the events that said so.
+#[derive(Clone, Debug, Default)]
+struct Memory {
+    /// With the time of the event.
+    entries: BTreeMap<u64, (i64, v1::Remembered)>,
+    /// By event and place: the entry, and the quarters of its relevance.
+    votes: BTreeMap<(u64, u32), (String, i64)>,
+}
+
+impl Memory {
+    /// What an event remembers, and which entries it found useful.
+    fn add(&mut self, run: &str, (seq, at): (u64, i64), remembered: &v1::Remembered, useful: &[String]) {
+        // A fork begins with no memory: what it has of another run is that one's.
+        if remembered.session != run {
+            return;
+        }
+        self.entries.insert(seq, (at, remembered.clone()));
+        let said = match remembered.positive {
+            Some(true) => 2,
+            Some(false) => -2,
+            None => 0,
+        };
+        let said = remembered.related_to.iter().filter(|_| said != 0).map(|entry| (entry, said));
+        let own = |entry: &String| entry.strip_prefix(run).is_some_and(|rest| rest.starts_with('-'));
+        let votes = said.chain(useful.iter().map(|entry| (entry, 1))).filter(|(entry, _)| own(entry));
+        for (n, (entry, quarters)) in (1..).zip(votes) {
+            self.votes.insert((seq, n), (entry.clone(), quarters));
+        }
+    }
+
+    fn relevance(&self, id: &str) -> i64 {
+        let votes: i64 = self.votes.values().filter(|(entry, _)| entry == id).map(|(_, quarters)| quarters).sum();
+        (4 + votes).clamp(0, 20)
+    }
+
+    /// The ids that are looked at for a prompt, in their order.
+    fn recalled(&self, run: &str, mode: ExecutionMode) -> Vec<String> {
+        let wanted: &[&str] = match mode {
+            ExecutionMode::Planner => &["success", "pattern"],
+            ExecutionMode::Supervised => &[
+                "tool_result", "error", "success", "plan", "user_feedback", "solution", "pattern",
+            ],
+            _ => &["error", "solution"],
+        };
+        let entries = self.entries.iter().filter(|(_, (_, entry))| wanted.contains(&entry.r#type.as_str()));
+        let mut found: Vec<(i64, String)> = entries
+            .map(|(seq, (at, _))| {
+                let id = format!("{run}-{seq}-0");
+                let by = if mode == ExecutionMode::Planner { self.relevance(&id) } else { *at };
+                (-by, id)
+            })
+            .collect();
+        found.sort();
+        found.into_iter().map(|(_, id)| id).take(10).collect()
+    }
+
+    /// What the planner is told in whole, what in few words, and what not; a token is a word here.
+    fn told(&self, run: &str, mode: ExecutionMode) -> [Vec<String>; 3] {
+        let mut room = match mode {
+            ExecutionMode::Planner => 200,
+            ExecutionMode::Supervised => 300,
+            _ => 100,
+        };
+        let words = |text: &str| text.split_whitespace().count();
+        let mut told: [Vec<String>; 3] = Default::default();
+        let content = |id: &str| {
+            let seq: u64 = id.strip_prefix(run)?.strip_prefix('-')?.split('-').next()?.parse().ok()?;
+            self.entries.get(&seq).map(|(_, entry)| entry)
+        };
+        for id in self.recalled(run, mode) {
+            let Some(entry) = content(&id) else { continue };
+            let (whole, digest) = (words(&entry.content), words(&entry.digest));
+            if whole <= room {
+                room -= whole;
+                told[0].push(id);
+            } else if digest <= room && !entry.digest.is_empty() {
+                room -= digest;
+                told[0].push(id.clone());
+                told[1].push(id);
+            } else {
+                told[2].push(id);
+            }
+        }
+        told
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -92,6 +180,7 @@ impl ModeModel {
             kept: BTreeMap::new(),
             revisions: 0,
             asked: Vec::new(),
+            memory: Memory::default(),
             owes_checkpoint: false,
             completed: false,
         }
@@ -217,7 +306,65 @@ impl RunModel {
         }
     }
 
+    /// What the run has in memory, by the numbers of its events: entries, and votes.
+    pub fn remembers(&self) -> (Vec<u64>, Vec<(u64, u32, String, i64)>) {
+        let Kind::Mode(mode) = &self.kind else { return Default::default() };
+        let votes = mode.memory.votes.iter().map(|((seq, n), (entry, by))| (*seq, *n, entry.clone(), *by));
+        (mode.memory.entries.keys().copied().collect(), votes.collect())
+    }
+
+    /// What the event leaves in memory, and what it was recalled for.
+    fn remember(&mut self, body: &Body) -> Result<(), Violation> {
+        let (run, at, text) = (self.run.to_string(), (self.seq(), self.last_at), self.at(format!("{body:?}")));
+        let mode = self.mode()?;
+        let (remembered, useful): (_, &[String]) = match body {
+            Body::PlannerAnswered(event) => (&event.remembered, &[]),
+            Body::PlanEdited(event) => (&event.remembered, &[]),
+            Body::PlanApproved(event) => (&event.remembered, &[]),
+            Body::ToolApproved(event) => (&event.remembered, &[]),
+            Body::EscalationAnswered(event) => (&event.remembered, &[]),
+            Body::ModeCompleted(event) => (&event.remembered, &[]),
+            Body::ToolObserved(event) => {
+                let planned = event.step_index.is_some() && mode.now.plan.is_some();
+                let expected = match (&event.error, mode.now.errors > 0) {
+                    // What a person says of a call is feedback.
+                    _ if event.wave.is_none() => "user_feedback",
+                    (Some(_), _) => "error",
+                    (None, true) => "solution",
+                    (None, false) if planned && event.as_expected => "success",
+                    (None, false) => "tool_result",
+                };
+                let kind = event.remembered.as_ref().map_or("", |remembered| &remembered.r#type);
+                Invariant::MemoryFollows.check(kind == expected, || format!("{text}: expected {expected}"))?;
+                (&event.remembered, &event.useful)
+            }
+            Body::ModeRolledBack(event) => {
+                mode.memory.entries.retain(|seq, _| *seq <= event.to_seq);
+                mode.memory.votes.retain(|(seq, _), _| *seq <= event.to_seq);
+                return Ok(());
+            }
+            Body::PlannerAsked(event) => {
+                let of = mode.mode.unwrap_or_default();
+                let recalled = event.recalled.clone().unwrap_or_default();
+                let told = mode.memory.told(&run, of);
+                // Where the clock was set, not all entries are of the last day.
+                let is_old = |(made, _): &(i64, v1::Remembered)| at.1 - made >= 86_400_000;
+                let agrees = [recalled.entries, recalled.digests, recalled.skipped] == told;
+                return Invariant::MemoryFollows
+                    .check(agrees || mode.memory.entries.values().any(is_old), || {
+                        format!("{text}: expected {told:?}")
+                    });
+            }
+            _ => return Ok(()),
+        };
+        if let Some(remembered) = remembered {
+            mode.memory.add(&run, at, remembered, useful);
+        }
+        Ok(())
+    }
+
     pub(super) fn execution(&mut self, body: Body) -> Result<(), Violation> {
+        self.remember(&body)?;
         let text = self.at(format!("{body:?}"));
         let held = self.is_held() || self.ending.is_some();
         let seq = self.seq();

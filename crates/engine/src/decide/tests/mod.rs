@@ -160,6 +160,7 @@ fn kind(event: &v1::Event) -> &'static str {
         Body::ModeRolledBack(_) => "mode_rolled_back",
         Body::ModeCompleted(_) => "mode_completed",
         Body::SessionModeChosen(_) => "session_mode_chosen",
+        Body::SessionMemoryForgotten(_) => "session_memory_forgotten",
     }
 }
 

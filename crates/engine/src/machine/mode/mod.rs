@@ -498,6 +498,10 @@ impl Kind for ModeState {
         (ResultStatus::Timeout, schedule_to_start_error(run, task))
     }
 
+    fn remembers(&self) -> bool {
+        true
+    }
+
     fn declares_tasks(&self) -> bool {
         false
     }
