@@ -11,6 +11,7 @@ use clap_complete::Shell;
 mod actions;
 mod data;
 mod errors;
+mod memory;
 mod modes;
 mod pipelines;
 mod router;
@@ -20,6 +21,7 @@ mod sessions;
 pub use actions::{ActArgs, ActCommand, BrowserCommand, DoArgs, DoctorArgs, OpenArgs};
 pub use data::{BackupArgs, MachineArgs, RebuildArgs, RestoreArgs, VerifyArgs};
 pub use errors::ErrorsCommand;
+pub use memory::{MemoryCommand, MemorySearchArgs};
 pub use modes::{ModeCommand, ModeRunArgs};
 pub use pipelines::{PipelineCommand, PipelineRunArgs};
 pub use router::{AskArgs, EvalArgs, LintArgs, RouterCommand};
@@ -140,6 +142,9 @@ pub enum Command {
     /// RUN is a run's id, the beginning or the end of one among the newest 500 runs, or `latest`.
     #[command(subcommand)]
     Mode(Box<ModeCommand>),
+    /// Find what execution modes remember, and have it forgotten
+    #[command(subcommand)]
+    Memory(MemoryCommand),
     /// Open browsers, perform single actions in them, and list open ones
     ///
     /// RUN is a session's run id, the beginning or the end of one among the newest 500 runs, or `latest`.

@@ -13,6 +13,7 @@ pub mod error;
 pub mod explain;
 pub mod format;
 pub mod frame;
+pub mod memory;
 pub mod mode;
 pub mod model;
 pub mod paint;

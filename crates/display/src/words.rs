@@ -106,6 +106,7 @@ pub struct Words {
     pub modes: Modes,
     pub cascade: Cascade,
     pub session_views: SessionViews,
+    pub memory: Memory,
     pub ask: Ask,
     pub router: Router,
     pub act: Act,
@@ -178,7 +179,7 @@ pub mod routing;
 
 pub use actions::{Act, ActError, Browser, Page, ScriptLines};
 pub use doctor::Doctor;
-pub use explain::{AgentStats, Cascade, Classified, SessionViews, TimeTravel};
+pub use explain::{AgentStats, Cascade, Classified, Memory, SessionViews, TimeTravel};
 pub use modes::Modes;
 pub use pipelines::Pipelines;
 
@@ -209,6 +210,7 @@ const ENGLISH: Words = Words {
     modes: Modes::ENGLISH,
     cascade: Cascade::ENGLISH,
     session_views: SessionViews::ENGLISH,
+    memory: Memory::ENGLISH,
     ask: Ask::ENGLISH,
     router: Router::ENGLISH,
     act: Act::ENGLISH,
@@ -245,6 +247,7 @@ const SPANISH: Words = Words {
     modes: Modes::SPANISH,
     cascade: Cascade::SPANISH,
     session_views: SessionViews::SPANISH,
+    memory: Memory::SPANISH,
     ask: Ask::SPANISH,
     router: Router::SPANISH,
     act: Act::SPANISH,
@@ -901,6 +904,7 @@ mod tests {
             .chain(Modes::pairs())
             .chain(Cascade::pairs())
             .chain(SessionViews::pairs())
+            .chain(Memory::pairs())
             .chain(Ask::pairs())
             .chain(Router::pairs())
             .chain(Act::pairs())

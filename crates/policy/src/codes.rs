@@ -251,6 +251,7 @@ codes! {
     WORKER_REPLACED: Medium, FINAL, BY_MESSAGE, "Give each worker an id of its own.";
     WORKER_SENT_AWAY: High, FINAL, BY_MESSAGE, "Look at the worker: it does not do what the protocol asks of it.";
     RUN_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the id of a stored run; `capataz runs list` shows them.";
+    MEMORY_NOT_FOUND: Medium, FINAL, BY_MESSAGE, "Use the id of an entry that `capataz memory search` lists.";
     RUN_IN_USE: Medium, FINAL, BY_MESSAGE, "Let the run end first, and every unfinished run that needs it; cancel what is not wanted.";
     RUN_FINISHED: Medium, FINAL, BY_MESSAGE, "Start a new run, or continue this one with `capataz runs continue` if it is that of a plan; a finished run can no longer be changed.";
     RUN_NOT_CONTINUED: Medium, FINAL, BY_MESSAGE, "Wait for the end of the run, or start a new one.";

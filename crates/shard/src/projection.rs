@@ -151,6 +151,13 @@ pub fn mode_name(mode: v1::ExecutionMode) -> Option<&'static str> {
     }
 }
 
+/// The mode of this name in memory.
+#[must_use]
+pub fn mode_named(name: &str) -> v1::ExecutionMode {
+    let modes = [v1::ExecutionMode::Simple, v1::ExecutionMode::Planner, v1::ExecutionMode::Supervised];
+    modes.into_iter().find(|mode| mode_name(*mode) == Some(name)).unwrap_or_default()
+}
+
 fn in_order(seq: u64, changes: impl IntoIterator<Item = MemoryChange>) -> Vec<MemoryRow> {
     let place = |n| Place { seq, n };
     (0..).zip(changes).map(|(n, change)| MemoryRow { place: place(n), change }).collect()

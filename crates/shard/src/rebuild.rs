@@ -224,14 +224,15 @@ impl Work<'_, '_> {
             None => "nothing".to_owned(),
         };
         let places: BTreeSet<Place> = stored_rows.keys().chain(expected.keys()).copied().collect();
-        let rows = places.into_iter().filter(|place| stored_rows.get(place) != expected.get(place)).map(|place| {
-            Difference {
-                run,
-                column: format!("row {}.{} in memory", place.seq, place.n),
-                stored: told(stored_rows.get(&place)),
-                derived: told(expected.get(&place)),
-            }
-        });
+        let rows =
+            places.into_iter().filter(|place| stored_rows.get(place) != expected.get(place)).map(|place| {
+                Difference {
+                    run,
+                    column: format!("row {}.{} in memory", place.seq, place.n),
+                    stored: told(stored_rows.get(&place)),
+                    derived: told(expected.get(&place)),
+                }
+            });
         let judged = stored.misjudged.iter().map(|entry| Difference {
             run,
             column: format!("the relevance of {entry}"),

@@ -12,6 +12,7 @@ mod ending;
 pub mod errors;
 mod fetch;
 pub mod machine;
+pub mod memory;
 pub mod mode;
 pub mod pipeline;
 pub mod rebuild;

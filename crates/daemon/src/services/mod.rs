@@ -11,6 +11,7 @@ mod family;
 mod follow;
 mod forks;
 mod health_checks;
+mod memory;
 mod modes;
 pub(crate) mod named;
 mod pipelines;
@@ -32,6 +33,7 @@ use capataz_contracts::v1::agent_service_server::AgentServiceServer;
 use capataz_contracts::v1::blob_service_server::BlobServiceServer;
 use capataz_contracts::v1::event_service_server::EventServiceServer;
 use capataz_contracts::v1::executor_service_server::ExecutorServiceServer;
+use capataz_contracts::v1::memory_service_server::MemoryServiceServer;
 use capataz_contracts::v1::mode_service_server::ModeServiceServer;
 use capataz_contracts::v1::pipeline_service_server::PipelineServiceServer;
 use capataz_contracts::v1::router_service_server::RouterServiceServer;
@@ -136,6 +138,7 @@ pub(crate) async fn serve(
         .add_service(RunServiceServer::from_arc(Arc::clone(&runs)))
         .add_service(PipelineServiceServer::new(pipelines::Pipelines::new(Arc::clone(&runs))))
         .add_service(ModeServiceServer::new(modes::Modes::new(Arc::clone(&runs))))
+        .add_service(MemoryServiceServer::new(memory::Memory::new(runtime.clone())))
         .add_service(ExecutorServiceServer::new(executor::Executor::new(runtime.clone(), runs, browsers)))
         .add_service(RouterServiceServer::new(router::Routing::new(runtime.clone(), specs)))
         .add_service(SessionServiceServer::new(sessions::Sessions::new(runtime.clone())))

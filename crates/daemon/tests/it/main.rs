@@ -17,6 +17,7 @@ mod half_open;
 mod health;
 mod judged;
 mod leases;
+mod memory;
 mod modes;
 mod named;
 mod pipelines;

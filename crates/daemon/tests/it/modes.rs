@@ -37,11 +37,11 @@ fn crew() -> v1::Hello {
     }
 }
 
-async fn join(harness: &Harness) -> Worker {
+pub async fn join(harness: &Harness) -> Worker {
     Worker::with_hello(harness.channel.clone(), crew()).await.unwrap()
 }
 
-fn execution(query: &str) -> v1::ModeRun {
+pub fn execution(query: &str) -> v1::ModeRun {
     v1::ModeRun { query: query.to_owned(), ..v1::ModeRun::default() }
 }
 
@@ -49,12 +49,12 @@ fn in_mode(mode: ExecutionMode) -> v1::ModeRun {
     v1::ModeRun { mode: Some(mode.into()), ..execution("tidy up") }
 }
 
-async fn try_start(harness: &Harness, run: v1::ModeRun) -> Result<String, Status> {
+pub async fn try_start(harness: &Harness, run: v1::ModeRun) -> Result<String, Status> {
     let request = v1::StartRunRequest::of_mode(run);
     Ok(harness.runs.clone().start_run(request).await?.into_inner().run_id)
 }
 
-fn modes(harness: &Harness) -> ModeServiceClient<tonic::transport::Channel> {
+pub fn modes(harness: &Harness) -> ModeServiceClient<tonic::transport::Channel> {
     ModeServiceClient::new(harness.channel.clone())
 }
 
@@ -71,7 +71,7 @@ fn read(input: Option<&v1::Payload>) -> Value {
 }
 
 /// The planner is asked, and answers this. Its prompt.
-async fn plans(worker: &mut Worker, answer: &Value) -> Value {
+pub async fn plans(worker: &mut Worker, answer: &Value) -> Value {
     let asked = worker.assignment().await;
     assert_eq!(asked.assignment.agent, "brain");
     worker.complete(&asked.lease, json(answer.clone())).await;
@@ -79,7 +79,7 @@ async fn plans(worker: &mut Worker, answer: &Value) -> Value {
 }
 
 /// The tool is called, and gives this back. What it was given.
-async fn gives(worker: &mut Worker, tool: &str, output: Value) -> Value {
+pub async fn gives(worker: &mut Worker, tool: &str, output: Value) -> Value {
     let called = worker.assignment().await;
     assert_eq!(called.assignment.agent, tool);
     worker.complete(&called.lease, json(output)).await;
@@ -99,7 +99,7 @@ async fn question(harness: &Harness, run: &str) -> v1::Question {
     tokio::time::timeout(PATIENCE, asked).await.expect("a question in time")
 }
 
-async fn answer(harness: &Harness, run: &str, option: &str, value: Option<Value>) -> Result<(), Status> {
+pub async fn answer(harness: &Harness, run: &str, option: &str, value: Option<Value>) -> Result<(), Status> {
     let question = question(harness, run).await;
     let request = v1::ResolveRequest {
         run_id: run.to_owned(),
@@ -112,18 +112,18 @@ async fn answer(harness: &Harness, run: &str, option: &str, value: Option<Value>
     harness.runs.clone().resolve(request).await.map(drop)
 }
 
-fn act(tool: &str, parameters: Value, goes_on: bool) -> Value {
+pub fn act(tool: &str, parameters: Value, goes_on: bool) -> Value {
     of!({
         "action": { "tool": tool, "parameters": parameters },
         "reasoning": "because", "continue": goes_on, "confidence": 0.5,
     })
 }
 
-fn step(id: &str, tool: &str, expected: Value) -> Value {
+pub fn step(id: &str, tool: &str, expected: Value) -> Value {
     of!({ "id": id, "description": id, "tool": tool, "parameters": { "n": id }, "expected": expected, "dependsOn": [] })
 }
 
-fn plan(steps: &[Value], tool: &str, parameters: Value) -> Value {
+pub fn plan(steps: &[Value], tool: &str, parameters: Value) -> Value {
     of!({
         "planUpdate": { "type": "create", "steps": steps, "estimatedTime": 1, "checkpoints": [] },
         "nextAction": { "tool": tool, "parameters": parameters, "stepIndex": 0 },
@@ -131,7 +131,7 @@ fn plan(steps: &[Value], tool: &str, parameters: Value) -> Value {
     })
 }
 
-fn keeps_to(tool: &str, parameters: Value) -> Value {
+pub fn keeps_to(tool: &str, parameters: Value) -> Value {
     of!({
         "decision": "continue",
         "nextAction": { "tool": tool, "parameters": parameters, "justification": "as planned" },

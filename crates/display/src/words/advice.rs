@@ -177,6 +177,7 @@ const SPANISH: &[(&str, &str)] = &[
         "RUN_FINISHED",
         "Inicie una ejecución nueva, o continúe esta con `capataz runs continue` si es la de un plan; una terminada ya no se puede cambiar.",
     ),
+    ("MEMORY_NOT_FOUND", "Use el id de una entrada que muestra `capataz memory search`."),
     ("RUN_NOT_CONTINUED", "Espere el final de la ejecución, o inicie una nueva."),
     ("FORK_NOT_POSSIBLE", "Bifurque la ejecución en el evento que nombra el mensaje, o inicie una nueva."),
     ("QUESTION_NOT_FOUND", "Use el id de una pregunta abierta; `capataz runs show` las lista."),

@@ -47,6 +47,26 @@ texts! {
         answer: "answer" / "respuesta",
     }
 
+    /// `memory`.
+    Memory {
+        none: "{0} remembers nothing of that." / "{0} no recuerda nada de eso.",
+        head: "TYPE\tMODE\tMADE\tRELEVANCE\tCONTENT\tENTRY" / "TIPO\tMODO\tHECHA\tRELEVANCIA\tCONTENIDO\tENTRADA",
+        forgotten: "Session {0}: forgotten: {1}." / "Sesión {0}: olvidado: {1}.",
+        one: "{0} entry" / "{0} entrada",
+        many: "{0} entries" / "{0} entradas",
+        entry: "Entry" / "Entrada",
+        kind: "Type" / "Tipo",
+        session: "Session" / "Sesión",
+        mode: "Mode" / "Modo",
+        made: "Made" / "Hecha",
+        event: "By event" / "Por el evento",
+        relevance: "Relevance" / "Relevancia",
+        tools: "Tools" / "Herramientas",
+        files: "Files" / "Archivos",
+        related: "About" / "Sobre",
+        digest: "In short" / "En breve",
+    }
+
     /// `runs show --at`, `runs diff` and `runs replay`.
     TimeTravel {
         as_it_was: "As it was after event {0}." / "Como estaba tras el evento {0}.",

@@ -59,7 +59,8 @@ impl Memory {
     }
 
     fn relevance(&self, id: &str) -> i64 {
-        let votes: i64 = self.votes.values().filter(|(entry, _)| entry == id).map(|(_, quarters)| quarters).sum();
+        let votes: i64 =
+            self.votes.values().filter(|(entry, _)| entry == id).map(|(_, quarters)| quarters).sum();
         (4 + votes).clamp(0, 20)
     }
 
@@ -67,9 +68,9 @@ impl Memory {
     fn recalled(&self, run: &str, mode: ExecutionMode) -> Vec<String> {
         let wanted: &[&str] = match mode {
             ExecutionMode::Planner => &["success", "pattern"],
-            ExecutionMode::Supervised => &[
-                "tool_result", "error", "success", "plan", "user_feedback", "solution", "pattern",
-            ],
+            ExecutionMode::Supervised => {
+                &["tool_result", "error", "success", "plan", "user_feedback", "solution", "pattern"]
+            }
             _ => &["error", "solution"],
         };
         let entries = self.entries.iter().filter(|(_, (_, entry))| wanted.contains(&entry.r#type.as_str()));
@@ -315,7 +316,8 @@ impl RunModel {
 
     /// What the event leaves in memory, and what it was recalled for.
     fn remember(&mut self, body: &Body) -> Result<(), Violation> {
-        let (run, at, text) = (self.run.to_string(), (self.seq(), self.last_at), self.at(format!("{body:?}")));
+        let (run, at, text) =
+            (self.run.to_string(), (self.seq(), self.last_at), self.at(format!("{body:?}")));
         let mode = self.mode()?;
         let (remembered, useful): (_, &[String]) = match body {
             Body::PlannerAnswered(event) => (&event.remembered, &[]),
@@ -335,7 +337,8 @@ impl RunModel {
                     (None, false) => "tool_result",
                 };
                 let kind = event.remembered.as_ref().map_or("", |remembered| &remembered.r#type);
-                Invariant::MemoryFollows.check(kind == expected, || format!("{text}: expected {expected}"))?;
+                Invariant::MemoryFollows
+                    .check(kind == expected, || format!("{text}: expected {expected}"))?;
                 (&event.remembered, &event.useful)
             }
             Body::ModeRolledBack(event) => {
