@@ -210,3 +210,53 @@ fn a_daemon_does_not_start_with_rules_or_tools_that_are_wrong_and_names_all_of_i
         assert!(told.contains(problem), "{problem}: {told}");
     }
 }
+
+// S004-ME-02
+#[test]
+fn what_is_remembered_is_found_and_forgotten_and_a_rebuild_makes_it_again_but_for_that() {
+    let example = Example::new();
+    let daemon = example.serve();
+    says(&daemon, &["mode", "run", QUERY, "--session", "shop", "--exit-on-question"], 5, "notes.append");
+    says(&daemon, &["runs", "resolve", "latest", &question(&daemon), "approve"], 0, "");
+    says(&daemon, &["runs", "watch", "latest"], 0, "");
+    let search = ["memory", "search", "--session", "shop"];
+    let entries = document(&daemon, &search, 0)["entries"].as_array().unwrap().clone();
+    let types: Vec<&str> = entries.iter().map(|entry| entry["type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["tool_result", "user_feedback", "tool_result", "tool_result"]);
+    says(&daemon, &search, 0, "notes.append");
+    says(&daemon, &["memory", "search", "FILES.LIST", "--session", "shop", "--limit", "1"], 0, "files.list");
+    says(&daemon, &["memory", "search", "--session", "attic"], 0, "attic remembers nothing of that.");
+    assert_eq!(document(&daemon, &["memory", "search", "--session", "attic"], 0), json!({ "entries": [] }));
+    says(&daemon, &["memory", "search", "--session", "shop", "--limit", "1"], 0, "More: --page-token ");
+    let id = |place: usize| entries[place]["entry_id"].as_str().unwrap();
+    says(&daemon, &["memory", "show", id(0)], 0, "Relevance");
+    says(&daemon, &["memory", "show", id(0), "--lang", "es"], 0, "Relevancia");
+    assert_eq!(document(&daemon, &["memory", "show", id(0)], 0)["entry"], entries[0]);
+    says(&daemon, &["memory", "forget", id(0), "--session", "attic"], 1, "MEMORY_NOT_FOUND");
+    says(&daemon, &["memory", "forget", id(0), "--session", "shop"], 0, "Session shop: forgotten: 1 entry.");
+    says(&daemon, &["memory", "show", id(0)], 1, "MEMORY_NOT_FOUND");
+    drop(daemon);
+
+    let folder = example.folder.path();
+    let database = rusqlite::Connection::open(folder.join("data/capataz.db")).unwrap();
+    let change = |sql: &str, entry: &str| assert_eq!(database.execute(sql, [entry]).unwrap(), 1, "{sql}");
+    change("DELETE FROM memory_entries WHERE id = ?", id(1));
+    change("UPDATE memory_entries SET relevance_score = 4 WHERE id = ?", id(2));
+    change("UPDATE memory_entries SET content = 'nothing' WHERE id = ?", id(3));
+    let columns = |output: &Output| -> Vec<String> {
+        let text = String::from_utf8(output.stdout.clone()).unwrap();
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.filter_map(|line| Some(line["column"].as_str()?.to_owned())).collect()
+    };
+    let checked = served::rebuild(folder, &["--check", "--json"]);
+    assert_eq!(checked.status.code(), Some(1));
+    let told = columns(&checked);
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told.contains(&format!("the relevance of {}", id(2))), "{told:?}");
+    assert_eq!(served::rebuild(folder, &["--json"]).status.code(), Some(0));
+    assert_eq!(columns(&served::rebuild(folder, &["--check", "--json"])), Vec::<String>::new());
+    drop(database);
+    let daemon = example.serve();
+    let again = document(&daemon, &search, 0)["entries"].as_array().unwrap().clone();
+    assert_eq!(again, entries[1..], "and what was forgotten stays forgotten");
+}

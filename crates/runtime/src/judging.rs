@@ -164,3 +164,126 @@ impl Contents for Blobs {
         self.schemas.compiled(schema)
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use capataz_engine::Prompting;
+    use capataz_store::{
+        Append, Create, Mark, MemoryChange, MemoryEntry, MemoryRow, MemoryStore, Place, RunId, ShardId,
+    };
+
+    use super::*;
+
+    /// Ten entries with counts of tokens that are known: in o200k each ` word` is one, and the texts of other scripts have
+    /// the counts that the encoding's authors publish.
+    const ENTRIES: [(&str, &str, usize, &str); 10] = [
+        // Type, content, how often it stands there, digest.
+        ("error", " word", 90, " in short"),
+        ("solution", " word", 60, " in short"),
+        ("success", "\u{304A}\u{8A95}\u{751F}\u{65E5}\u{304A}\u{3081}\u{3067}\u{3068}\u{3046}", 1, ""),
+        ("pattern", " word", 150, " in short"),
+        ("success", "2 + 2 = 4", 1, ""),
+        ("pattern", " word", 60, " a digest that has no room"),
+        ("plan", " word", 200, " the plan"),
+        ("tool_result", "antidisestablishmentarianism", 1, ""),
+        ("user_feedback", "\u{1F680}", 1, ""),
+        ("error", " word", 10, " the last"),
+    ];
+
+    fn blobs() -> Blobs {
+        let store = MemoryStore::new();
+        let mut writer = store.claim(ShardId(0), Mark(1)).unwrap();
+        let mut rows = Vec::new();
+        for mode in ["simple", "planner", "supervised"] {
+            for (kind, content, times, digest) in ENTRIES {
+                let seq = rows.len() as u64 + 1;
+                let entry = MemoryEntry {
+                    session: "s".to_owned(),
+                    mode: mode.to_owned(),
+                    kind: kind.to_owned(),
+                    at: Millis(1_000 + seq.cast_signed()),
+                    content: content.repeat(times),
+                    digest: digest.to_owned(),
+                    tools: Vec::new(),
+                    files: Vec::new(),
+                    related_to: Vec::new(),
+                };
+                let place = Place { seq, n: 0 };
+                rows.push(MemoryRow { place, change: MemoryChange::Entry(Box::new(entry)) });
+            }
+        }
+        let create = Create {
+            kind: 6,
+            name: String::new(),
+            labels: Default::default(),
+            created_at: Millis(0),
+            key: None,
+            past: None,
+        };
+        let append = Append {
+            run: RunId::MIN,
+            first_seq: 1,
+            count: 30,
+            events: Default::default(),
+            create: Some(create),
+            summary: None,
+            derived: Vec::new(),
+            memory: rows,
+            blobs: Vec::new(),
+            rest: None,
+            joined: false,
+            key: None,
+        };
+        writer.commit(&[append]).unwrap();
+        Blobs { store: Arc::new(store), schemas: Arc::default() }
+    }
+
+    /// What is recalled, by the places of the entries from 0: told at all, told by their digests, left out; and the tokens.
+    fn recalled(
+        mode: v1::ExecutionMode,
+        tokens: u32,
+        since_ms: i64,
+    ) -> (Vec<u64>, Vec<u64>, Vec<u64>, u32, u32) {
+        let wanted = Wanted { session: "s".to_owned(), mode, since_ms, entries: 10, tokens };
+        let prompt = "{\"memory\":[]}".to_owned();
+        let asked = Query::Prompt(Box::new(Prompting { prompt, results: Vec::new(), recall: wanted }));
+        let Some(Computed::Prompt { recalled, .. }) = phases::compute(&asked, &blobs()).unwrap() else {
+            panic!()
+        };
+        let places = |ids: &[String]| -> Vec<u64> {
+            ids.iter().map(|id| (id.rsplit('-').nth(1).unwrap().parse::<u64>().unwrap() - 1) % 10).collect()
+        };
+        let v1::Recalled { entries, digests, skipped, tokens, source_tokens, .. } = recalled;
+        (places(&entries), places(&digests), places(&skipped), tokens, source_tokens)
+    }
+
+    #[test]
+    fn texts_have_as_many_tokens_as_their_encoding_says() {
+        let count = |text: &str| blobs().tokens(text);
+        // The first three are published with the encoding; a word with a space before it is one token.
+        let japanese = "\u{304A}\u{8A95}\u{751F}\u{65E5}\u{304A}\u{3081}\u{3067}\u{3068}\u{3046}";
+        assert_eq!((count("antidisestablishmentarianism"), count("2 + 2 = 4"), count(japanese)), (6, 7, 8));
+        assert_eq!((count(&" word".repeat(90)), count("")), (90, 0));
+    }
+
+    // S004-ME-01
+    #[test]
+    fn each_mode_recalls_what_the_seed_says_as_far_as_its_tokens_go() {
+        use v1::ExecutionMode::{Planner, Simple, Supervised};
+        // Errors and solutions, the newest first: 10, then 60, then 90 that do not fit into 30, so that 2 tell of them.
+        assert_eq!(recalled(Simple, 100, 0), (vec![9, 1, 0], vec![0], vec![], 72, 160));
+        // All are as relevant, so that their ids say the order: 13-, 14-, 15-, 16-. 8 + 150 + 7 + 60 have no room in 200, and
+        // neither has the last one's digest where 155 are the most.
+        assert_eq!(recalled(Planner, 225, 0), (vec![2, 3, 4, 5], vec![], vec![], 225, 225));
+        assert_eq!(recalled(Planner, 200, 0), (vec![2, 3, 4, 5], vec![5], vec![], 171, 225));
+        assert_eq!(recalled(Planner, 170, 0), (vec![2, 3, 4], vec![], vec![5], 165, 165));
+        // All types, the newest first: 10, a rocket, 6, and 200 are in; 60, 7 and 8 too; the rest by digests or not at all.
+        let (told, digests, skipped, tokens, _) = recalled(Supervised, 300, 0);
+        assert_eq!((told, digests, skipped), (vec![9, 8, 7, 6, 5, 4, 3, 2, 1, 0], vec![3, 1, 0], vec![]));
+        assert!(tokens <= 300);
+        // Nothing that is older than the bound.
+        assert_eq!(recalled(Simple, 100, 1_002).0, [9]);
+        assert_eq!(recalled(Simple, 100, 1_010).0, [0; 0]);
+    }
+}

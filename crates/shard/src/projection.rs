@@ -16,6 +16,10 @@ use crate::feed::split;
 /// value, the `ParentRef` without that id.
 pub const CHILD: u16 = 1;
 
+/// The kind of the derived row of an execution that has ended. Its key is its mode, a value of the contract's `ExecutionMode`
+/// in one byte; its value, the `ExecutionEnded`.
+pub const EXECUTION: u16 = 2;
+
 /// What the list of runs says of a run.
 #[must_use]
 pub fn listed(state: &RunState) -> Summary {
@@ -54,6 +58,25 @@ pub fn derived(event: &v1::Event) -> Vec<Derived> {
     parent.zip(accepted.parent.as_ref()).map(child).into_iter().collect()
 }
 
+/// The derived row of the event with which the run has ended, after which it is in this state.
+#[must_use]
+pub fn ended(state: &RunState, seq: u64) -> Option<Derived> {
+    let (mode, ended) = state.execution_ended()?;
+    let place = Place { seq, n: 0 };
+    Some(Derived { place, kind: EXECUTION, key: execution_key(mode), value: ended.encode_to_vec().into() })
+}
+
+/// The key under which the executions of a mode are found.
+#[must_use]
+pub fn execution_key(mode: v1::ExecutionMode) -> Bytes {
+    Bytes::copy_from_slice(&[u8::try_from(mode as i32).unwrap_or_default()])
+}
+
+/// Whether the event ends its run.
+pub(crate) fn ends(event: &v1::Event) -> bool {
+    matches!(event.body, Some(Body::RunFinished(_)))
+}
+
 /// The key under which the children of a run are found.
 #[must_use]
 pub fn child_key(parent: RunId) -> Bytes {
@@ -74,13 +97,17 @@ fn parent_of(parent: &v1::ParentRef) -> Option<RunId> {
 /// The derived rows of an append, after which the run is in this state. The state says whether there are any, so that
 /// almost no append is decoded for them.
 pub(crate) fn derived_of_append(state: &RunState, first_seq: u64, events: &Bytes) -> Vec<Derived> {
-    if first_seq != 1 || state.parent().is_none() {
+    let is_child = first_seq == 1 && state.parent().is_some();
+    let has_ended = state.is_finished() && state.execution_ended().is_some();
+    if !is_child && !has_ended {
         return Vec::new();
     }
-    split(events)
-        .filter_map(|event| v1::Event::decode(event).ok())
-        .flat_map(|event| derived(&event))
-        .collect()
+    let mut rows = Vec::new();
+    for event in split(events).filter_map(|event| v1::Event::decode(event).ok()) {
+        rows.extend(derived(&event));
+        rows.extend(ended(state, event.seq).filter(|_| has_ended && ends(&event)));
+    }
+    rows
 }
 
 /// What is said of an entry by a person, in quarters of its relevance (CONTRACTS §5).

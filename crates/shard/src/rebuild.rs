@@ -309,12 +309,15 @@ fn follows(store: &dyn Store, row: &RunRow, rest: Option<Rest>) -> Result<Mended
         let summary = projection::listed_session(&state);
         return Ok(Mended { run, last_seq: state.seq(), summary, rest: None, derived, memory });
     }
+    let mut last = None;
     let state = read_on(store, run, None, 0, |state, event| {
         derived.extend(projection::derived(&event));
         memory.extend(projection::memory(run, &event));
+        last = projection::ends(&event).then_some(event.seq).or(last);
         add_to_run(run, state, event)
     })?;
     let state = state.ok_or_else(nothing)?;
+    derived.extend(last.and_then(|seq| projection::ended(&state, seq)));
     // What follows from inherited events, the other run has.
     let inherited = state.forked_from().map_or(0, |(_, seq)| seq);
     derived.retain(|row| row.place.seq > inherited);

@@ -96,8 +96,8 @@ impl World {
             let parent = run.events.first().filter(|_| !run.is_fork).and_then(parent_of);
             let rows = self.disk.store.derived_of(run.run, None, usize::MAX);
             let rows = rows.map_err(|error| store_failed(&error))?;
-            let expected: Vec<Derived> =
-                parent.iter().map(|(parent, of)| child_row(*parent, of.clone())).collect();
+            let of_parent = parent.iter().map(|(parent, of)| child_row(*parent, of.clone()));
+            let expected: Vec<Derived> = of_parent.chain(execution_row(&run.events)).collect();
             Invariant::DerivedMatchLog.check(rows == expected, || {
                 format!("run {}: stored {rows:?}, followed {expected:?}", run.run)
             })?;
@@ -132,4 +132,56 @@ fn child_row(parent: RunId, mut of: v1::ParentRef) -> Derived {
     let place = Place { seq: 1, n: 0 };
     of.run_id.clear();
     Derived { place, kind: 1, key: parent.0.as_bytes().to_vec().into(), value: of.encode_to_vec().into() }
+}
+
+/// The row of an execution that has ended, counted from its events; of a fork, from those that are its own.
+fn execution_row(events: &[bytes::Bytes]) -> Option<Derived> {
+    let events: Vec<v1::Event> =
+        events.iter().map(|event| v1::Event::decode(event.clone()).unwrap_or_default()).collect();
+    let modes = events.iter().filter_map(|event| match &event.body {
+        Some(Body::ModeBegun(begun)) => Some((begun.mode(), event.at_ms)),
+        _ => None,
+    });
+    let (mode, begun) = modes.last()?;
+    let finished = events.iter().find_map(|event| match &event.body {
+        Some(Body::RunFinished(finished)) => Some((event.seq, event.at_ms, finished.outcome)),
+        _ => None,
+    });
+    let (seq, ended, outcome) = finished?;
+    let fork = events.iter().rposition(|event| matches!(event.body, Some(Body::RunForked(_))));
+    let own = events.get(fork.unwrap_or_default()..).unwrap_or_default();
+    let count = |is: &dyn Fn(&Body) -> bool| {
+        let found = own.iter().filter_map(|event| event.body.as_ref()).filter(|body| is(body));
+        u32::try_from(found.count()).unwrap_or_default()
+    };
+    let recalled: Vec<&v1::Recalled> = own
+        .iter()
+        .filter_map(|event| match &event.body {
+            Some(Body::PlannerAsked(asked)) => asked.recalled.as_ref(),
+            _ => None,
+        })
+        .collect();
+    let begun_at_ms = match own.first() {
+        Some(first) if fork.is_some() => begun.max(first.at_ms),
+        _ => begun,
+    };
+    let metrics = v1::ExecutionMetrics {
+        begun_at_ms,
+        actions: count(&|body| matches!(body, Body::ToolObserved(_))),
+        plan_steps: count(&|body| matches!(body, Body::ToolObserved(seen) if seen.step_index.is_some())),
+        replans: count(&|body| {
+            matches!(body, Body::PlannerAnswered(said) if said.plan.is_some() && !said.reasons.is_empty())
+        }),
+        escalations: count(&|body| matches!(body, Body::EscalationAnswered(_))),
+        recalls: count(&|body| matches!(body, Body::PlannerAsked(_))),
+        recalls_with_entries: u32::try_from(recalled.iter().filter(|one| !one.entries.is_empty()).count())
+            .unwrap_or_default(),
+        recalled_tokens: recalled.iter().map(|one| u64::from(one.tokens)).sum(),
+        source_tokens: recalled.iter().map(|one| u64::from(one.source_tokens)).sum(),
+        recall_us: recalled.iter().map(|one| one.took_us).sum(),
+    };
+    let took_ms = (ended - begun_at_ms).max(0);
+    let value = v1::ExecutionEnded { outcome, took_ms, metrics: Some(metrics) }.encode_to_vec();
+    let key = vec![u8::try_from(mode as i32).unwrap_or_default()];
+    Some(Derived { place: Place { seq, n: 0 }, kind: 2, key: key.into(), value: value.into() })
 }

@@ -5184,6 +5184,56 @@ pub struct ExecutionState {
     /// Their tokens.
     #[prost(uint32, tag = "16")]
     pub memory_tokens: u32,
+    /// What was done since the run began. A run that goes back has done it all the same; of a fork, what it has done itself.
+    #[prost(message, optional, tag = "17")]
+    pub metrics: ::core::option::Option<ExecutionMetrics>,
+}
+/// What an execution has done (seed 004, `metrics`).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExecutionMetrics {
+    /// When it began, in Unix milliseconds; 0 before. A fork begins where it is forked.
+    #[prost(int64, tag = "1")]
+    pub begun_at_ms: i64,
+    /// Actions.
+    #[prost(uint32, tag = "2")]
+    pub actions: u32,
+    /// Those of them that did a step of a plan.
+    #[prost(uint32, tag = "3")]
+    pub plan_steps: u32,
+    /// How often its plan was made anew.
+    #[prost(uint32, tag = "4")]
+    pub replans: u32,
+    /// How often a person has answered for the planner.
+    #[prost(uint32, tag = "5")]
+    pub escalations: u32,
+    /// Prompts that memory was recalled for.
+    #[prost(uint32, tag = "6")]
+    pub recalls: u32,
+    /// Those for which there was something.
+    #[prost(uint32, tag = "7")]
+    pub recalls_with_entries: u32,
+    /// Tokens of memory in prompts.
+    #[prost(uint64, tag = "8")]
+    pub recalled_tokens: u64,
+    /// Tokens that the same entries have in whole.
+    #[prost(uint64, tag = "9")]
+    pub source_tokens: u64,
+    /// How long recalls took, in microseconds.
+    #[prost(uint64, tag = "10")]
+    pub recall_us: u64,
+}
+/// An execution that has ended, for analytics. A derived row's value.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExecutionEnded {
+    /// How it has ended.
+    #[prost(enumeration = "RunOutcome", tag = "1")]
+    pub outcome: i32,
+    /// From its beginning to its end, in milliseconds; waits for people are in it.
+    #[prost(int64, tag = "2")]
+    pub took_ms: i64,
+    /// What it has done.
+    #[prost(message, optional, tag = "3")]
+    pub metrics: ::core::option::Option<ExecutionMetrics>,
 }
 /// What an action has come to (seed 004).
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -9407,6 +9457,95 @@ pub struct AssessRiskResponse {
     #[prost(string, repeated, tag = "5")]
     pub reasoning: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
+/// Which executions are counted.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetAnalyticsRequest {
+    /// Those that were started from then on, in Unix milliseconds; 0: all.
+    #[prost(int64, tag = "1")]
+    pub since_ms: i64,
+}
+/// How executions went.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetAnalyticsResponse {
+    /// One for each mode, in the order of the modes.
+    #[prost(message, repeated, tag = "1")]
+    pub modes: ::prost::alloc::vec::Vec<ModeAnalytics>,
+    /// What memory was good for, in all modes.
+    #[prost(message, optional, tag = "2")]
+    pub memory: ::core::option::Option<MemoryAnalytics>,
+}
+/// How the executions in one mode went.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ModeAnalytics {
+    /// The mode.
+    #[prost(enumeration = "ExecutionMode", tag = "1")]
+    pub mode: i32,
+    /// Executions that have ended.
+    #[prost(uint64, tag = "2")]
+    pub runs: u64,
+    /// Those that have succeeded.
+    #[prost(uint64, tag = "3")]
+    pub succeeded: u64,
+    /// `succeeded` of `runs`; absent where there is none.
+    #[prost(double, optional, tag = "4")]
+    pub success_rate: ::core::option::Option<f64>,
+    /// Mean time from beginning to end, in milliseconds; absent where there is none.
+    #[prost(double, optional, tag = "5")]
+    pub mean_ms: ::core::option::Option<f64>,
+    /// Actions.
+    #[prost(uint64, tag = "6")]
+    pub actions: u64,
+    /// Those of them that did a step of a plan.
+    #[prost(uint64, tag = "7")]
+    pub plan_steps: u64,
+    /// How often a plan was made anew.
+    #[prost(uint64, tag = "8")]
+    pub replans: u64,
+    /// `replans` for each of `plan_steps`; absent where there is none.
+    #[prost(double, optional, tag = "9")]
+    pub replan_rate: ::core::option::Option<f64>,
+    /// How often a person has answered for the planner.
+    #[prost(uint64, tag = "10")]
+    pub escalations: u64,
+    /// `escalations` for each of `plan_steps`; absent where there is none.
+    #[prost(double, optional, tag = "11")]
+    pub escalation_rate: ::core::option::Option<f64>,
+    /// What the seed wants of the mode.
+    #[prost(message, repeated, tag = "12")]
+    pub aims: ::prost::alloc::vec::Vec<Aim>,
+}
+/// What is wanted of a mode (seed 004, KPIs).
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Aim {
+    /// `success_rate`, `mean_ms`, `replan_rate` or `escalation_rate`.
+    #[prost(string, tag = "1")]
+    pub of: ::prost::alloc::string::String,
+    /// The value that it has to be beyond.
+    #[prost(double, tag = "2")]
+    pub bound: f64,
+    /// It has to be above the bound; else below it.
+    #[prost(bool, tag = "3")]
+    pub above: bool,
+    /// Whether it is; absent where there is no value.
+    #[prost(bool, optional, tag = "4")]
+    pub met: ::core::option::Option<bool>,
+}
+/// What memory was good for (seed 004, `memoryEfficiency`).
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct MemoryAnalytics {
+    /// Prompts that memory was recalled for.
+    #[prost(uint64, tag = "1")]
+    pub recalls: u64,
+    /// Share of them for which there was something; absent where there is none.
+    #[prost(double, optional, tag = "2")]
+    pub hit_rate: ::core::option::Option<f64>,
+    /// Tokens in prompts for each token that the same entries have in whole; absent where there is none.
+    #[prost(double, optional, tag = "3")]
+    pub compression_ratio: ::core::option::Option<f64>,
+    /// Mean time of a recall, in milliseconds; absent where there is none.
+    #[prost(double, optional, tag = "4")]
+    pub retrieval_ms: ::core::option::Option<f64>,
+}
 /// Generated client implementations.
 #[cfg(feature = "client")]
 pub mod mode_service_client {
@@ -9589,6 +9728,31 @@ pub mod mode_service_client {
                 .insert(GrpcMethod::new("capataz.v1.ModeService", "RollbackExecution"));
             self.inner.unary(req, path, codec).await
         }
+        /// How executions that have ended went, by mode (seed 004, Analytics): those whose runs are kept.
+        pub async fn get_analytics(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetAnalyticsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetAnalyticsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SmallCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.ModeService/GetAnalytics",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.ModeService", "GetAnalytics"));
+            self.inner.unary(req, path, codec).await
+        }
         /// How large and how risky a query looks, for information only: nothing follows from it (docs/risk.md).
         pub async fn assess_risk(
             &mut self,
@@ -9660,6 +9824,14 @@ pub mod mode_service_server {
             request: tonic::Request<super::RollbackExecutionRequest>,
         ) -> std::result::Result<
             tonic::Response<super::RollbackExecutionResponse>,
+            tonic::Status,
+        >;
+        /// How executions that have ended went, by mode (seed 004, Analytics): those whose runs are kept.
+        async fn get_analytics(
+            &self,
+            request: tonic::Request<super::GetAnalyticsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetAnalyticsResponse>,
             tonic::Status,
         >;
         /// How large and how risky a query looks, for information only: nothing follows from it (docs/risk.md).
@@ -9914,6 +10086,51 @@ pub mod mode_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = RollbackExecutionSvc(inner);
+                        let codec = crate::codec::SmallCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.ModeService/GetAnalytics" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetAnalyticsSvc<T: ModeService>(pub Arc<T>);
+                    impl<
+                        T: ModeService,
+                    > tonic::server::UnaryService<super::GetAnalyticsRequest>
+                    for GetAnalyticsSvc<T> {
+                        type Response = super::GetAnalyticsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetAnalyticsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ModeService>::get_analytics(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetAnalyticsSvc(inner);
                         let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

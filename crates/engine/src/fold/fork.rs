@@ -15,7 +15,7 @@ impl RunState {
                 deadline.wall = Wall(deadline.wall.0.saturating_add(event.shifted_ms));
             }
         }
-        self.machine.forked(&event.run_id, &event.fork_id, event.input);
+        self.machine.forked(&event.run_id, &event.fork_id, event.input, at);
         self.labels = event.labels;
         self.parent = None;
         self.lineage = v1::Lineage::default();

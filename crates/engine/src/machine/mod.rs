@@ -291,6 +291,11 @@ pub(crate) trait Kind {
         None
     }
 
+    /// An execution that has begun and ended, with its mode.
+    fn execution_ended(&self, _: &RunState) -> Option<(v1::ExecutionMode, v1::ExecutionEnded)> {
+        None
+    }
+
     /// The steps that follow when the machine's own deadline has passed.
     fn overdue(&self) -> Vec<Step>;
 
@@ -398,13 +403,13 @@ impl Machine {
     }
 
     /// The run is a fork of another one, and belongs to no session.
-    pub(crate) fn forked(&mut self, of: &str, own: &str, input: Option<v1::Payload>) {
+    pub(crate) fn forked(&mut self, of: &str, own: &str, input: Option<v1::Payload>, at: Moment) {
         match self {
             Self::Plan(plan) => plan.leave_session(),
             Self::Ask(ask) => ask.leave_session(),
             Self::Script(script) => script.rename_run(of, own),
             Self::Pipeline(pipeline) => pipeline.work_on(input),
-            Self::Mode(mode) => mode.leave_session(own),
+            Self::Mode(mode) => mode.leave_session(own, at),
         }
     }
 
@@ -513,6 +518,12 @@ impl RunState {
     #[must_use]
     pub fn execution(&self, output: bool) -> Option<v1::ExecutionState> {
         self.rules().execution(self, output)
+    }
+
+    /// An execution that has begun and ended, with its mode; nothing of other kinds.
+    #[must_use]
+    pub fn execution_ended(&self) -> Option<(v1::ExecutionMode, v1::ExecutionEnded)> {
+        self.rules().execution_ended(self)
     }
 
     /// Blobs that a worker's answer names, in its payload or beside it.

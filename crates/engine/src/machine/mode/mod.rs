@@ -638,6 +638,10 @@ impl Kind for ModeState {
         Some(self.view(run, output))
     }
 
+    fn execution_ended(&self, run: &RunState) -> Option<(v1::ExecutionMode, v1::ExecutionEnded)> {
+        Some((self.mode(), self.ended(run)?))
+    }
+
     fn result(&self, run: &RunState) -> Option<run_result::Work> {
         let output = match &self.stage {
             Stage::Completed { wave: Some(wave) } => end_of(run, *wave).and_then(|end| end.output.clone()),

@@ -34,6 +34,9 @@ pub(crate) struct ModeState {
     pub(super) reasons: Vec<i32>,
     /// Events of its own so far. It numbers queries, so that what was asked before one of them is stale after it.
     pub(super) decisions: u64,
+    /// What was done, whatever was gone back on since; of a fork, what it has done itself.
+    #[serde(with = "as_bytes::one")]
+    pub(super) metrics: v1::ExecutionMetrics,
 }
 
 /// What the run waits for, or does next.
@@ -232,6 +235,7 @@ impl ModeState {
             plan_wanted: false,
             reasons: Vec::new(),
             decisions: 0,
+            metrics: v1::ExecutionMetrics::default(),
         }
     }
 
@@ -248,14 +252,45 @@ impl ModeState {
     }
 
     /// The run is a fork of another one, and belongs to no session: what it keeps in memory from here on is its own.
-    pub(crate) fn leave_session(&mut self, own: &str) {
+    pub(crate) fn leave_session(&mut self, own: &str, at: Moment) {
         self.run.session = None;
         own.clone_into(&mut self.run.run_id);
+        let begun_at_ms = self.begun.as_ref().map_or(0, |_| at.wall.0);
+        self.metrics = v1::ExecutionMetrics { begun_at_ms, ..v1::ExecutionMetrics::default() };
+    }
+
+    /// Counts what an event has done.
+    fn count(&mut self, body: &Body, at: Moment) {
+        let metrics = &mut self.metrics;
+        let one_more = |count: &mut u32, more: bool| *count = count.saturating_add(u32::from(more));
+        match body {
+            Body::ModeBegun(_) => metrics.begun_at_ms = at.wall.0,
+            Body::PlannerAsked(event) => {
+                one_more(&mut metrics.recalls, true);
+                if let Some(recalled) = &event.recalled {
+                    one_more(&mut metrics.recalls_with_entries, !recalled.entries.is_empty());
+                    let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+                    add(&mut metrics.recalled_tokens, recalled.tokens.into());
+                    add(&mut metrics.source_tokens, recalled.source_tokens.into());
+                    add(&mut metrics.recall_us, recalled.took_us);
+                }
+            }
+            Body::PlannerAnswered(event) => {
+                one_more(&mut metrics.replans, event.plan.is_some() && !event.reasons.is_empty());
+            }
+            Body::ToolObserved(event) => {
+                one_more(&mut metrics.actions, true);
+                one_more(&mut metrics.plan_steps, event.step_index.is_some());
+            }
+            Body::EscalationAnswered(_) => one_more(&mut metrics.escalations, true),
+            _ => {}
+        }
     }
 
     pub(crate) fn apply(&mut self, body: Body, at: Moment, seq: u64) -> Option<Applied> {
         let mut applied = Applied::default();
         self.decisions = self.decisions.checked_add(1)?;
+        self.count(&body, at);
         match body {
             Body::ModeBegun(event) => {
                 self.begun = Some(event);

@@ -41,7 +41,18 @@ impl ModeState {
             memory_entries: recalled
                 .map_or(0, |recalled| u32::try_from(recalled.entries.len()).unwrap_or(u32::MAX)),
             memory_tokens: recalled.map_or(0, |recalled| recalled.tokens),
+            metrics: Some(self.metrics),
         }
+    }
+
+    /// The execution, where it has begun and ended.
+    pub(super) fn ended(&self, run: &RunState) -> Option<v1::ExecutionEnded> {
+        let Phase::Finished { outcome, at, .. } = &run.phase else { return None };
+        self.begun.as_ref().map(|_| v1::ExecutionEnded {
+            outcome: (*outcome).into(),
+            took_ms: at.0.saturating_sub(self.metrics.begun_at_ms).max(0),
+            metrics: Some(self.metrics),
+        })
     }
 
     /// One of the seed's words.
