@@ -142,6 +142,19 @@ pub enum Command {
     /// RUN is a run's id, the beginning or the end of one among the newest 500 runs, or `latest`.
     #[command(subcommand)]
     Mode(Box<ModeCommand>),
+    /// Tell how executions went, by mode, beside what is wanted of each
+    #[command(after_help = "\
+Examples:
+  capataz analytics
+  capataz analytics --since 7d
+  capataz analytics --json | jq '.modes[] | {mode, success_rate}'
+
+Executions that have ended and whose runs are kept. Waits for people are part of their times.")]
+    Analytics {
+        /// Only executions that were started within this time, such as 12h or 7d
+        #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+        since: Option<Duration>,
+    },
     /// Find what execution modes remember, and have it forgotten
     #[command(subcommand)]
     Memory(MemoryCommand),

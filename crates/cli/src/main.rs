@@ -109,6 +109,7 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
             Command::Ask(args) => commands::ask::ask(args, &global, out).await,
             Command::Act(args) => commands::act::act(*args, &global, out).await,
             Command::Pipeline(command) => commands::pipeline::pipeline(command, &global, out).await,
+            Command::Analytics { since } => commands::analytics::analytics(since, &global, out).await,
             Command::Memory(command) => commands::memory::memory(command, &global, out).await,
             Command::Mode(command) => commands::mode::mode(*command, &global, out).await,
             Command::Browser(command) => commands::browser::browser(*command, &global, out).await,

@@ -399,6 +399,22 @@ impl Client {
         .await
     }
 
+    /// How executions that have ended went, by mode.
+    ///
+    /// # Errors
+    /// The daemon is not reached, or too many read at once.
+    pub async fn get_analytics(
+        &self,
+        request: v1::GetAnalyticsRequest,
+    ) -> Result<v1::GetAnalyticsResponse, ClientError> {
+        let channel = self.channel();
+        repeated(&self.retry, true, request, |request| {
+            let mut modes = ModeServiceClient::new(channel.clone());
+            async move { modes.get_analytics(request).await }
+        })
+        .await
+    }
+
     /// How large and how risky a query looks, for information only.
     ///
     /// # Errors

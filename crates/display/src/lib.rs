@@ -6,6 +6,7 @@
 
 pub mod actions;
 pub mod agent_stats;
+pub mod analytics;
 pub mod answer;
 pub mod at_once;
 pub mod classified;

@@ -107,6 +107,7 @@ pub struct Words {
     pub cascade: Cascade,
     pub session_views: SessionViews,
     pub memory: Memory,
+    pub analytics: Analytics,
     pub ask: Ask,
     pub router: Router,
     pub act: Act,
@@ -179,7 +180,7 @@ pub mod routing;
 
 pub use actions::{Act, ActError, Browser, Page, ScriptLines};
 pub use doctor::Doctor;
-pub use explain::{AgentStats, Cascade, Classified, Memory, SessionViews, TimeTravel};
+pub use explain::{AgentStats, Analytics, Cascade, Classified, Memory, SessionViews, TimeTravel};
 pub use modes::Modes;
 pub use pipelines::Pipelines;
 
@@ -211,6 +212,7 @@ const ENGLISH: Words = Words {
     cascade: Cascade::ENGLISH,
     session_views: SessionViews::ENGLISH,
     memory: Memory::ENGLISH,
+    analytics: Analytics::ENGLISH,
     ask: Ask::ENGLISH,
     router: Router::ENGLISH,
     act: Act::ENGLISH,
@@ -248,6 +250,7 @@ const SPANISH: Words = Words {
     cascade: Cascade::SPANISH,
     session_views: SessionViews::SPANISH,
     memory: Memory::SPANISH,
+    analytics: Analytics::SPANISH,
     ask: Ask::SPANISH,
     router: Router::SPANISH,
     act: Act::SPANISH,
@@ -905,6 +908,7 @@ mod tests {
             .chain(Cascade::pairs())
             .chain(SessionViews::pairs())
             .chain(Memory::pairs())
+            .chain(Analytics::pairs())
             .chain(Ask::pairs())
             .chain(Router::pairs())
             .chain(Act::pairs())

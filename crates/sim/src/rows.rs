@@ -169,9 +169,9 @@ fn execution_row(events: &[bytes::Bytes]) -> Option<Derived> {
         begun_at_ms,
         actions: count(&|body| matches!(body, Body::ToolObserved(_))),
         plan_steps: count(&|body| matches!(body, Body::ToolObserved(seen) if seen.step_index.is_some())),
-        replans: count(&|body| {
-            matches!(body, Body::PlannerAnswered(said) if said.plan.is_some() && !said.reasons.is_empty())
-        }),
+        replans: count(
+            &|body| matches!(body, Body::PlannerAnswered(said) if said.plan.is_some() && !said.reasons.is_empty()),
+        ),
         escalations: count(&|body| matches!(body, Body::EscalationAnswered(_))),
         recalls: count(&|body| matches!(body, Body::PlannerAsked(_))),
         recalls_with_entries: u32::try_from(recalled.iter().filter(|one| !one.entries.is_empty()).count())

@@ -2,6 +2,7 @@
 
 pub mod act;
 pub mod agents;
+pub mod analytics;
 pub mod ask;
 pub mod backup;
 pub mod browser;

@@ -1,6 +1,7 @@
 //! The gRPC services, and the port that they share with health and reflection.
 
 mod agents;
+mod analytics;
 mod blobs;
 mod continued;
 mod demo;

@@ -11,6 +11,7 @@ use capataz_policy::mode::risk::{ToolFacts, assess};
 use capataz_runtime::Runtime;
 use tonic::{Request, Response, Status};
 
+use super::analytics::analytics;
 use super::reports::language_of;
 use super::runs::Runs;
 use super::starts::refuse;
@@ -237,6 +238,14 @@ impl ModeService for Modes {
         let input = Input::RollbackExecution { checkpoint: checkpoint_id, request_id: request_id.clone() };
         let (seq, ..) = self.runs.command(&run_id, &request_id, if_seq, input).await?;
         Ok(Response::new(v1::RollbackExecutionResponse { seq }))
+    }
+
+    async fn get_analytics(
+        &self,
+        request: Request<v1::GetAnalyticsRequest>,
+    ) -> Result<Response<v1::GetAnalyticsResponse>, Status> {
+        let since_ms = request.into_inner().since_ms;
+        analytics(self.runs.runtime(), since_ms).await.map(Response::new)
     }
 
     async fn assess_risk(

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod analytics;
 mod ask_bad_input;
 mod asks;
 mod bad_input;

@@ -47,6 +47,17 @@ texts! {
         answer: "answer" / "respuesta",
     }
 
+    /// `analytics`.
+    Analytics {
+        head: "MODE\tRUNS\tSUCCESS\tRATE\tMEAN TIME\tREPLANS PER STEP\tESCALATIONS PER STEP"
+            / "MODO\tEJECUCIONES\tÉXITO\tTASA\tTIEMPO MEDIO\tREPLANES POR PASO\tESCALACIONES POR PASO",
+        memory: "Memory:" / "Memoria:",
+        recalls: "  prompts that it was asked for: {0}" / "  prompts para los que se consultó: {0}",
+        hit_rate: "  hits: {0}" / "  aciertos: {0}",
+        compression: "  tokens told of those that were kept: {0}" / "  tokens contados de los guardados: {0}",
+        retrieval: "  mean time of a recall: {0}" / "  tiempo medio de una consulta: {0}",
+    }
+
     /// `memory`.
     Memory {
         none: "{0} remembers nothing of that." / "{0} no recuerda nada de eso.",
