@@ -1,0 +1,336 @@
+//! Asks a model once, and reads its answer as it comes.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt, TryStreamExt};
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER,
+};
+use reqwest::{Response, redirect};
+use serde_json::Value;
+use sse_stream::SseByteStream;
+use tokio::time::{Instant, timeout_at};
+use url::Url;
+
+use crate::endpoint::{Endpoint, Key, Problem, Protocol};
+use crate::error::ModelError;
+use crate::said::{Heard, Said};
+use crate::{anthropic, openai};
+
+/// The most bytes of one event of a stream.
+const EVENT_MAX: usize = 1024 * 1024;
+/// The most bytes of an error that are read.
+const ERROR_MAX: usize = 16 * 1024;
+/// The longest wait that a server's `Retry-After` is believed.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What a model is asked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ask {
+    /// What it is to be, apart from the question.
+    pub system: Option<String>,
+    pub user: String,
+    /// JSON Schema of the answer, which is JSON then. A server keeps to it as far as it can.
+    pub schema: Option<Value>,
+}
+
+/// How long, and how much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Between two pieces of the answer, and until the first.
+    pub idle: Duration,
+    /// Of the whole answer.
+    pub total: Duration,
+    /// Bytes of its text.
+    pub answer_bytes: usize,
+}
+
+/// Asks one model.
+#[derive(Clone, Debug)]
+pub struct Client {
+    endpoint: Arc<Endpoint>,
+    address: Url,
+    http: reqwest::Client,
+}
+
+impl Client {
+    /// # Errors
+    /// All that is wrong with the endpoint; or there is no client on this machine, which is told as a problem of `base_url`.
+    pub fn new(endpoint: Endpoint) -> Result<Self, Vec<Problem>> {
+        let address = endpoint.check()?;
+        // Another part of the program may have chosen one before.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder()
+            .redirect(redirect::Policy::none())
+            .no_proxy()
+            .referer(false)
+            .user_agent(concat!("capataz/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| vec![Problem { field: "base_url", message: error.to_string() }])?;
+        Ok(Self { endpoint: Arc::new(endpoint), address, http })
+    }
+
+    /// Asks, and hands pieces of the answer on as they come. Whoever drops the future has nothing asked any more.
+    ///
+    /// # Errors
+    /// There is no whole answer. The key is in no message.
+    pub async fn ask(
+        &self,
+        key: Option<&Key>,
+        ask: &Ask,
+        limits: Limits,
+        partial: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<Said, ModelError> {
+        let told = |error: ModelError| error.told(key.map(Key::reveal).unwrap_or_default());
+        self.answer(key, ask, limits, partial).await.map_err(told)
+    }
+
+    async fn answer(
+        &self,
+        key: Option<&Key>,
+        ask: &Ask,
+        limits: Limits,
+        partial: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<Said, ModelError> {
+        let until = Instant::now() + limits.total;
+        let body = match self.endpoint.protocol {
+            Protocol::OpenAi => openai::body(&self.endpoint, ask),
+            Protocol::Anthropic => anthropic::body(&self.endpoint, ask),
+        };
+        let request = self.http.post(self.address.clone()).headers(self.headers(key)?).body(body.to_string());
+        let patience = Patience { until, idle: limits.idle };
+        let response = patience.wait(request.send()).await?.map_err(|error| unreached(&error))?;
+        let status = response.status();
+        if status.is_redirection() {
+            return Err(ModelError::Redirected { to: destination(&response) });
+        }
+        if !status.is_success() {
+            return Err(refused(response, patience).await);
+        }
+        let is_json = response
+            .headers()
+            .get(CONTENT_TYPE)
+            .and_then(|kind| kind.to_str().ok())
+            .is_some_and(|kind| kind.starts_with("application/json"));
+        let mut heard = Heard::default();
+        match is_json {
+            true => self.read_whole(response, patience, limits, &mut heard, partial).await?,
+            false => self.read_stream(response.bytes_stream(), patience, limits, &mut heard, partial).await?,
+        }
+        heard.said().ok_or_else(|| ModelError::broken("it was cut off"))
+    }
+
+    fn headers(&self, key: Option<&Key>) -> Result<HeaderMap, ModelError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
+        if self.endpoint.protocol == Protocol::Anthropic {
+            headers.insert("anthropic-version", HeaderValue::from_static(anthropic::VERSION));
+        }
+        if let Some(key) = key {
+            let (name, text) = match self.endpoint.protocol {
+                Protocol::OpenAi => (AUTHORIZATION, format!("Bearer {}", key.reveal())),
+                Protocol::Anthropic => {
+                    ("x-api-key".parse().unwrap_or(AUTHORIZATION), key.reveal().to_owned())
+                }
+            };
+            let mut value = HeaderValue::from_str(&text)
+                .map_err(|_| ModelError::Unauthorized { message: "the key cannot be a header".to_owned() })?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        Ok(headers)
+    }
+
+    /// Reads events until the last one.
+    async fn read_stream(
+        &self,
+        bytes: impl Stream<Item = reqwest::Result<Bytes>> + Send,
+        patience: Patience,
+        limits: Limits,
+        heard: &mut Heard,
+        partial: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<(), ModelError> {
+        // The reader of events keeps a line until its end, however long that takes.
+        let since_event = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&since_event);
+        let bounded = bytes.map_err(Cut::Off).and_then(move |piece| {
+            let so_far = counted.fetch_add(piece.len(), Ordering::Relaxed).saturating_add(piece.len());
+            std::future::ready(if so_far > EVENT_MAX { Err(Cut::TooLong) } else { Ok(piece) })
+        });
+        let mut events = pin!(SseByteStream::new(bounded));
+        while let Some(event) = patience.wait(events.next()).await? {
+            since_event.store(0, Ordering::Relaxed);
+            let event = event.map_err(|error| ModelError::broken(error.to_string()))?;
+            let Some(data) = event.data.filter(|data| !data.is_empty()) else { continue };
+            let added = match self.endpoint.protocol {
+                Protocol::OpenAi => openai::hear(heard, &data)?,
+                Protocol::Anthropic => anthropic::hear(heard, &data)?,
+            };
+            add(heard, &added, limits, partial)?;
+            if heard.is_over {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads an answer that comes at once.
+    async fn read_whole(
+        &self,
+        response: Response,
+        patience: Patience,
+        limits: Limits,
+        heard: &mut Heard,
+        partial: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<(), ModelError> {
+        // JSON escapes what its text says, and says some more beside it.
+        let most = limits.answer_bytes.saturating_mul(6).saturating_add(ERROR_MAX);
+        let (body, is_whole) = read_up_to(response, patience, most).await?;
+        if !is_whole {
+            return Err(too_long(limits));
+        }
+        let body: Value =
+            serde_json::from_slice(&body).map_err(|error| ModelError::broken(format!("no JSON: {error}")))?;
+        let text = match self.endpoint.protocol {
+            Protocol::OpenAi => openai::whole(heard, &body)?,
+            Protocol::Anthropic => anthropic::whole(heard, &body)?,
+        };
+        add(heard, &text, limits, partial)
+    }
+}
+
+/// Why a stream of bytes has ended before its time.
+#[derive(Debug, thiserror::Error)]
+enum Cut {
+    #[error("it was cut off")]
+    Off(#[source] reqwest::Error),
+    #[error("one event has more than 1 MiB")]
+    TooLong,
+}
+
+fn add(
+    heard: &mut Heard,
+    text: &str,
+    limits: Limits,
+    partial: &mut (dyn FnMut(&str) + Send),
+) -> Result<(), ModelError> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    if heard.text.len().saturating_add(text.len()) > limits.answer_bytes {
+        return Err(too_long(limits));
+    }
+    heard.text.push_str(text);
+    partial(text);
+    Ok(())
+}
+
+fn too_long(limits: Limits) -> ModelError {
+    ModelError::broken(format!("it is longer than {} bytes", limits.answer_bytes))
+}
+
+/// How long somebody waits.
+#[derive(Clone, Copy)]
+struct Patience {
+    until: Instant,
+    idle: Duration,
+}
+
+impl Patience {
+    async fn wait<T>(self, coming: impl Future<Output = T>) -> Result<T, ModelError> {
+        let idle = Instant::now() + self.idle;
+        timeout_at(idle.min(self.until), coming).await.map_err(|_| ModelError::TimedOut {
+            what: if idle < self.until {
+                "has said nothing for too long"
+            } else {
+                "takes too long for its answer"
+            },
+        })
+    }
+}
+
+/// Nobody has answered at all.
+fn unreached(error: &reqwest::Error) -> ModelError {
+    // The innermost reason is the one that helps; the outer ones repeat the address.
+    let mut reason: &dyn std::error::Error = error;
+    while let Some(inner) = reason.source() {
+        reason = inner;
+    }
+    ModelError::Unavailable { retry_after: None, message: reason.to_string() }
+}
+
+/// The host that a redirect points to.
+fn destination(response: &Response) -> String {
+    let location = response.headers().get(LOCATION).and_then(|to| to.to_str().ok()).unwrap_or_default();
+    match response.url().join(location) {
+        Ok(to) if !location.is_empty() => to.host_str().unwrap_or("no host").to_owned(),
+        _ => "nowhere".to_owned(),
+    }
+}
+
+async fn refused(response: Response, patience: Patience) -> ModelError {
+    let status = response.status().as_u16();
+    let retry_after = retry_after(response.headers());
+    let body = match read_up_to(response, patience, ERROR_MAX).await {
+        Ok((body, _)) => body,
+        Err(_) => Vec::new(),
+    };
+    let parsed: Option<Value> = serde_json::from_slice(&body).ok();
+    let (kind, message) = match parsed.as_ref().and_then(|body| body.get("error")) {
+        Some(error) => openai::told(error),
+        None => {
+            let text = String::from_utf8_lossy(&body).trim().to_owned();
+            let said = if text.is_empty() { "it does not say why".to_owned() } else { text };
+            (String::new(), said)
+        }
+    };
+    ModelError::of_status(status, &kind, format!("{message} (status {status})"), retry_after)
+}
+
+/// At most so many bytes of a body, and whether that is all of it.
+async fn read_up_to(
+    mut response: Response,
+    patience: Patience,
+    most: usize,
+) -> Result<(Vec<u8>, bool), ModelError> {
+    let mut body = Vec::new();
+    loop {
+        let piece = patience.wait(response.chunk()).await?;
+        match piece.map_err(|_| ModelError::broken("it was cut off"))? {
+            None => return Ok((body, true)),
+            Some(piece) => {
+                let room = most.saturating_sub(body.len());
+                body.extend_from_slice(piece.get(..piece.len().min(room)).unwrap_or_default());
+                if piece.len() > room {
+                    return Ok((body, false));
+                }
+            }
+        }
+    }
+}
+
+/// When to ask again: milliseconds, seconds, or a moment by the server's own clock.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    let seconds =
+        |number: f64| Duration::try_from_secs_f64(number).ok().map(|wait| wait.min(RETRY_AFTER_MAX));
+    let in_ms = text("retry-after-ms").and_then(|text| text.parse::<f64>().ok());
+    if let Some(wait) = in_ms.and_then(|ms| seconds(ms / 1_000.0)) {
+        return Some(wait);
+    }
+    let said = text(RETRY_AFTER.as_str())?;
+    if let Ok(number) = said.parse::<f64>() {
+        return seconds(number);
+    }
+    let moment = |text: &str| -> Option<SystemTime> { httpdate::parse_http_date(text).ok() };
+    let wait = moment(said)?.duration_since(moment(text(DATE.as_str())?)?).unwrap_or_default();
+    Some(wait.min(RETRY_AFTER_MAX))
+}
+
+#[cfg(test)]
+mod tests;
