@@ -10,6 +10,7 @@ use std::time::Duration;
 use capataz_contracts::duration;
 use capataz_hosts::browsers::BrowserConfig;
 use capataz_hosts::commands::{ProcessAgent, ShimCommand};
+use capataz_hosts::models::ModelAgent;
 use capataz_hosts::rules::{Rules, RulesFile};
 use capataz_runtime::Trace;
 use figment::Figment;
@@ -62,6 +63,9 @@ pub struct Config {
     /// Their rules, by their names; for programs that embed the daemon, without files.
     #[serde(skip)]
     pub rules: BTreeMap<String, Arc<Rules>>,
+    /// Language models as agents.
+    #[serde(default)]
+    pub models: Vec<ModelAgent>,
     /// Commands and resources that plans may name.
     #[serde(default)]
     pub commands: Vec<String>,
@@ -307,6 +311,7 @@ impl Config {
             declared_agents: Vec::new(),
             planners: Vec::new(),
             rules: BTreeMap::new(),
+            models: Vec::new(),
             commands: Vec::new(),
             resources: Vec::new(),
             retention: RetentionConfig::default(),
@@ -348,6 +353,10 @@ impl Config {
                 problems.push(format!("agents[{index}].input_schema: {}", capataz_judge::shown(&violation)));
             }
         }
+        for (index, model) in self.models.iter().enumerate() {
+            let found = model.validate();
+            problems.extend(found.iter().map(|violation| format!("models[{index}].{violation}")));
+        }
         for (index, agent) in self.declared_agents.iter().enumerate() {
             if let Err(violation) =
                 agent.contract_version.parse::<capataz_contracts::version::ContractVersion>()
@@ -363,7 +372,8 @@ impl Config {
             .iter()
             .map(|agent| &agent.name)
             .chain(self.declared_agents.iter().map(|agent| &agent.name))
-            .chain(self.planners.iter().map(|planner| &planner.name));
+            .chain(self.planners.iter().map(|planner| &planner.name))
+            .chain(self.models.iter().map(|model| &model.name));
         for (index, planner) in self.planners.iter().enumerate() {
             if planner.name.is_empty() || planner.name.chars().count() > NAME_MAX {
                 problems.push(format!("planners[{index}].name: 1 to {NAME_MAX} characters"));
@@ -425,6 +435,7 @@ fn origins(figment: &Figment, config: &Config, flags: &Overrides) -> Vec<(String
         ("agents", names(config.agents.iter().map(|agent| agent.name.as_str()).collect())),
         ("declared_agents", names(config.declared_agents.iter().map(|agent| agent.name.as_str()).collect())),
         ("planners", names(config.planners.iter().map(|planner| planner.name.as_str()).collect())),
+        ("models", names(config.models.iter().map(|model| model.name.as_str()).collect())),
         ("commands", names(config.commands.iter().map(String::as_str).collect())),
         ("resources", names(config.resources.iter().map(String::as_str).collect())),
         ("health_checks.interval", time(config.health_checks.interval)),

@@ -8,6 +8,7 @@ use capataz_executor::chromium::ShimOptions;
 use capataz_hosts::analysis::Analysts;
 use capataz_hosts::browsers::{Browsers, Surroundings};
 use capataz_hosts::commands::{ProcessAgents, ProcessContext};
+use capataz_hosts::models::Models;
 use capataz_hosts::port::{Clock, Connect, SecretResolver, Speak};
 use capataz_hosts::rules::Planners;
 use capataz_hosts::{Host, HostNumber};
@@ -62,6 +63,14 @@ impl Hosts {
         if !config.rules.is_empty() {
             let (store, clock) = (Arc::clone(runtime.store()), Arc::clone(&clock));
             hosts.add(Planners::new(config.rules.clone(), store, clock))?;
+        }
+        if !config.models.is_empty() {
+            let (store, clock) = (Arc::clone(runtime.store()), Arc::clone(&clock));
+            let models = Models::new(config.models.clone(), Arc::clone(&secrets), store, clock);
+            hosts.add(models.map_err(|(name, problems)| {
+                let told = problems.iter().map(|problem| format!("{}: {}", problem.field, problem.message));
+                DaemonError::Model { name, problems: told.collect::<Vec<_>>().join("; ") }
+            })?)?;
         }
         if !config.agents.is_empty() {
             let context = ProcessContext { shim, shims_folder, secrets };

@@ -36,6 +36,7 @@ use capataz_crew::{Known, KnownAgent, Reserved};
 use capataz_hosts::analysis::ANALYSIS_HOST;
 use capataz_hosts::browsers::{BROWSER_HOST, BrowsersError, browser_agent};
 use capataz_hosts::commands::{PROCESS_HOST, await_orphans};
+use capataz_hosts::models::MODEL_HOST;
 use capataz_hosts::rules::RULES_HOST;
 use capataz_hosts::{HostNumber, HostNumberError, InvalidHost};
 use capataz_runtime::{Options, Runtime, StartError};
@@ -80,6 +81,8 @@ pub enum DaemonError {
     },
     #[error("the shards did not start")]
     Shard(#[from] StartError),
+    #[error("the model {name} cannot be asked: {problems}")]
+    Model { name: String, problems: String },
     #[error("cannot listen on {address}")]
     Listen {
         address: String,
@@ -313,6 +316,7 @@ fn known(config: &Config, number: HostNumber) -> Known {
     let built_in = |agent| KnownAgent { agent, source: v1::AgentSource::Declared, last_seen: None };
     let analysts = capataz_hosts::analysis::agents().into_iter().map(built_in);
     let planners = config.rules.keys().map(|name| built_in(capataz_hosts::rules::described(name)));
+    let models = config.models.iter().map(|model| built_in(model.described()));
     let browser = KnownAgent { agent: browser_agent(), source: v1::AgentSource::Declared, last_seen: None };
     Known {
         agents: process
@@ -320,6 +324,7 @@ fn known(config: &Config, number: HostNumber) -> Known {
             .chain(templates)
             .chain(analysts)
             .chain(planners)
+            .chain(models)
             .chain([browser])
             .collect(),
         commands: config.commands.iter().cloned().collect(),
@@ -330,7 +335,7 @@ fn known(config: &Config, number: HostNumber) -> Known {
 
 /// What the daemon's own hosts are called, and what they serve: nobody else may say hello with it.
 fn reserved(config: &Config, number: HostNumber) -> Reserved {
-    let hosts = [PROCESS_HOST, BROWSER_HOST, specs::TEMPLATE_WORKER, ANALYSIS_HOST, RULES_HOST];
+    let hosts = [PROCESS_HOST, BROWSER_HOST, specs::TEMPLATE_WORKER, ANALYSIS_HOST, RULES_HOST, MODEL_HOST];
     let analysts = capataz_hosts::analysis::AGENTS.map(str::to_owned);
     let own = config.agents.iter().filter(|agent| !agent.shared).map(|agent| agent.name.clone());
     Reserved {
@@ -339,6 +344,7 @@ fn reserved(config: &Config, number: HostNumber) -> Reserved {
             .chain([specs::TEMPLATE_AGENT.to_owned(), browser_agent().name])
             .chain(analysts)
             .chain(config.rules.keys().cloned())
+            .chain(config.models.iter().map(|model| model.name.clone()))
             .collect(),
     }
 }

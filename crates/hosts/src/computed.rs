@@ -55,7 +55,7 @@ impl Serve for Computed {
         _: Reporter,
     ) -> Answer {
         match (self.compute)(&assignment) {
-            Ok(output) => Answer::Completed { output, log: String::new() },
+            Ok(output) => Answer::Completed { output, log: String::new(), usage: None },
             Err(error) => Answer::Failed { error, log: String::new() },
         }
     }

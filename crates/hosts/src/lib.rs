@@ -15,6 +15,7 @@ pub mod browsers;
 pub mod commands;
 mod computed;
 mod host;
+pub mod models;
 mod number;
 mod patience;
 mod payloads;

@@ -274,8 +274,8 @@ fn progress(lease: &Lease, report: Report) -> Say {
 fn said(lease: Lease, answer: Answer) -> Say {
     let lease = Some(lease.into());
     match answer {
-        Answer::Completed { output, log } => {
-            Say::Completed(v1::Completed { lease, output: Some(output), log, usage: None })
+        Answer::Completed { output, log, usage } => {
+            Say::Completed(v1::Completed { lease, output: Some(output), log, usage })
         }
         Answer::Failed { error, log } => Say::Failed(v1::Failed { lease, error: Some(*error), log }),
         Answer::Cancelled { partial_output, log } => {

@@ -63,6 +63,8 @@ pub enum Answer {
     Completed {
         output: v1::Payload,
         log: String,
+        /// What it used of models.
+        usage: Option<v1::Usage>,
     },
     Failed {
         error: Box<v1::Error>,

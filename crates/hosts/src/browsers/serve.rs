@@ -62,7 +62,7 @@ impl Serve for Browsers {
                     media_type: BROWSER_MEDIA_TYPE.to_owned(),
                     data: Some(Data::Inline(outcome.encode_to_vec().into())),
                 };
-                Answer::Completed { output, log: String::new() }
+                Answer::Completed { output, log: String::new(), usage: None }
             }
             // What was begun ends with the future that is dropped here.
             () = cancelled(orders) => Answer::Cancelled { partial_output: None, log: String::new() },

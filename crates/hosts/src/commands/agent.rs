@@ -85,7 +85,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn to_proto(self) -> v1::AgentKind {
+    pub(crate) fn to_proto(self) -> v1::AgentKind {
         match self {
             Self::Task => v1::AgentKind::Task,
             Self::Tool => v1::AgentKind::Tool,

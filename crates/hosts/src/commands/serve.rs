@@ -70,7 +70,7 @@ impl ProcessAgents {
         };
         match run(agent, &self.context, input, orders, report).await {
             ProcessOutcome::Completed { output, log } => match self.payload(output).await {
-                Ok(output) => Answer::Completed { output, log: text(&log) },
+                Ok(output) => Answer::Completed { output, log: text(&log), usage: None },
                 Err(message) => {
                     let error = v1::Error { code: codes::API_ERROR.into(), message, ..v1::Error::default() };
                     Answer::Failed { error: Box::new(error), log: text(&log) }

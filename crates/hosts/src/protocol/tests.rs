@@ -25,7 +25,7 @@ fn output(size: usize) -> v1::Payload {
 }
 
 fn done() -> Answer {
-    Answer::Completed { output: output(1), log: String::new() }
+    Answer::Completed { output: output(1), log: String::new(), usage: None }
 }
 
 fn completed(token: u64) -> Output {
@@ -263,7 +263,7 @@ fn a_draining_shard_gets_what_is_held_and_no_further_connection() {
 fn an_answer_that_breaks_the_rules_is_kept_and_said_as_a_failure() {
     let mut worker = Worker::welcome();
     worker.begins(1);
-    let large = Answer::Completed { output: output(INLINE_MAX + 1), log: "said".to_owned() };
+    let large = Answer::Completed { output: output(INLINE_MAX + 1), log: "said".to_owned(), usage: None };
     let outputs = worker.0.handle(Input::Ended(lease(1), large));
     let [Output::Say(Say::Failed(failed))] = outputs.as_slice() else { panic!("{outputs:?}") };
     assert_eq!(failed.error.as_ref().map(|error| error.code.as_str()), Some("OUTPUT_TOO_LARGE"));
@@ -273,7 +273,7 @@ fn an_answer_that_breaks_the_rules_is_kept_and_said_as_a_failure() {
     browsers.handle(Input::Connected);
     browsers.handle(Input::Heard(Hear::Welcome(v1::Welcome::default())));
     browsers.handle(Input::Heard(Hear::Assignment(assignment(1))));
-    let large = Answer::Completed { output: output(INLINE_MAX + 1), log: String::new() };
+    let large = Answer::Completed { output: output(INLINE_MAX + 1), log: String::new(), usage: None };
     let outputs = browsers.handle(Input::Ended(lease(1), large));
     assert!(matches!(outputs.as_slice(), [Output::Say(Say::Completed(_))]), "{outputs:?}");
 }

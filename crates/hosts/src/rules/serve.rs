@@ -97,7 +97,7 @@ impl Serve for Planners {
         };
         let media_type = json::JSON_MEDIA_TYPE.to_owned();
         match payloads::write(&self.store, media_type, output, (self.clock)()).await {
-            Ok(output) => Answer::Completed { output, log: String::new() },
+            Ok(output) => Answer::Completed { output, log: String::new(), usage: None },
             Err(message) => Answer::failed(codes::API_ERROR, message),
         }
     }
