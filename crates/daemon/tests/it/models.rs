@@ -1,0 +1,309 @@
+//! Language models as agents, against a server of both protocols that misbehaves on demand (seed 004).
+
+use std::path::Path;
+
+use capataz_contracts::v1::{self, ExecutionMode, event::Body};
+use capataz_daemon::Config;
+use capataz_hosts::models::ModelAgent;
+use capataz_testmodel::{Asked, Protocol, TestModel, Turn};
+use serde_json::{Value, json as of};
+
+use crate::modes::{act, answer, execution, keeps_to, plan, step, try_start};
+use crate::support::{Harness, Worker, data_dir, one_wave};
+
+const SECRET: &str = "sk-secret-of-the-shop-1";
+const BOTH: [Protocol; 2] = [Protocol::OpenAi, Protocol::Anthropic];
+
+fn model(name: &str, kind: &str, protocol: Protocol, base_url: &str, more: &str) -> ModelAgent {
+    let protocol = match protocol {
+        Protocol::OpenAi => "openai",
+        Protocol::Anthropic => "anthropic",
+    };
+    let text = format!(
+        "name = \"{name}\"\nkind = \"{kind}\"\nprotocol = \"{protocol}\"\nbase_url = \"{base_url}\"\nmodel = \"m\"\n\
+         key = \"${{secret:MODEL_KEY}}\"\nprice = {{ input = 1.0, output = 2.0, currency = \"USD\" }}\n{more}"
+    );
+    toml::from_str(&text).unwrap()
+}
+
+/// A daemon with a model as the planner `mind`, and as the task `writer`; its tools are a worker's.
+async fn harness(server: &TestModel, protocol: Protocol, more: &str) -> (Harness, Worker) {
+    let base_url = server.base_url(protocol);
+    let folder = tempfile::tempdir().unwrap();
+    let secrets = folder.path().join("secrets");
+    std::fs::create_dir(&secrets).unwrap();
+    std::fs::write(secrets.join("MODEL_KEY"), format!("{SECRET}\n")).unwrap();
+    let configure = |config: &mut Config| {
+        config.secrets_dir = Some(secrets.clone());
+        config.models = vec![
+            model("mind", "planner", protocol, &base_url, more),
+            model("writer", "task", protocol, &base_url, more),
+        ];
+    };
+    let harness = Harness::start_in(folder, configure).await;
+    let tool = v1::Agent {
+        name: "read".to_owned(),
+        category: "modes".to_owned(),
+        kind: v1::AgentKind::Tool.into(),
+        contract_version: "1.0.0".to_owned(),
+        max_concurrency: 10,
+        undoable: true,
+        ..v1::Agent::default()
+    };
+    let hello = v1::Hello {
+        worker_id: "tools".to_owned(),
+        agents: vec![tool],
+        slots: 10,
+        protocol: 1,
+        ..v1::Hello::default()
+    };
+    let worker = Worker::with_hello(harness.channel.clone(), hello).await.unwrap();
+    (harness, worker)
+}
+
+/// Answers every call of the tool.
+async fn serve(mut worker: Worker) {
+    loop {
+        let called = worker.assignment().await;
+        worker.complete(&called.lease, crate::support::json(of!({ "lines": 3 }))).await;
+    }
+}
+
+fn in_mode(mode: ExecutionMode) -> v1::ModeRun {
+    let quickly = v1::RetryPolicy { delays_ms: vec![0, 0, 0], ..v1::RetryPolicy::default() };
+    v1::ModeRun { mode: Some(mode.into()), retry: Some(quickly), ..execution("tidy up") }
+}
+
+/// What a planner with a model answers: the mode is known by the keys of its prompt.
+fn by_prompt(asked: &Asked) -> Value {
+    let prompt: Value = serde_json::from_str(&asked.text()).unwrap();
+    let planned = || plan(&[step("a", "read", of!("read"))], "read", of!({ "n": "a" }));
+    match prompt {
+        _ if prompt.get("workspace").is_some() => act("read", of!({ "n": "a" }), prompt["step"] == 0),
+        _ if prompt.get("validatedPlan").is_some() => keeps_to("read", of!({ "n": "a" })),
+        _ => planned(),
+    }
+}
+
+/// No file of the folder but the secret's own has the secret.
+fn is_nowhere(folder: &Path) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            if path.file_name().unwrap() != "secrets" {
+                is_nowhere(&path);
+            }
+            continue;
+        }
+        let bytes = std::fs::read(&path).unwrap();
+        let found = memchr::memmem::find(&bytes, SECRET.as_bytes());
+        assert_eq!(found, None, "{}", path.display());
+    }
+}
+
+// S004-PR-01
+#[tokio::test]
+async fn a_model_plans_in_each_mode_and_in_both_protocols_and_its_tokens_are_counted() {
+    for protocol in BOTH {
+        let server =
+            TestModel::answering(|asked| Turn::say(by_prompt(asked).to_string()).usage(1_000, 100)).await;
+        let (harness, worker) = harness(&server, protocol, "").await;
+        let serving = tokio::spawn(serve(worker));
+        for mode in [ExecutionMode::Simple, ExecutionMode::Planner, ExecutionMode::Supervised] {
+            let run = try_start(&harness, in_mode(mode)).await.unwrap();
+            if mode == ExecutionMode::Supervised {
+                answer(&harness, &run, "approve", None).await.unwrap();
+            }
+            assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded, "{mode:?}");
+            let used: Vec<v1::Usage> = harness
+                .export(&run)
+                .await
+                .into_iter()
+                .filter_map(|event| match event.body {
+                    Some(Body::TaskSettled(settled)) => settled.usage,
+                    _ => None,
+                })
+                .collect();
+            let asks = if mode == ExecutionMode::Planner { 1 } else { 2 };
+            assert_eq!(used.len(), asks, "{mode:?}: {used:?}");
+            // 1,000 × 1 and 100 × 2 millionths of a dollar, in billionths.
+            let cost = used[0].cost.clone().unwrap();
+            assert_eq!((used[0].input_tokens, cost.nanos, &*cost.currency), (Some(1_000), 1_200_000, "USD"));
+        }
+        serving.abort();
+        let asked = server.asked();
+        assert_eq!(asked.len(), 5);
+        let has_contract = |asked: &Asked| match protocol {
+            Protocol::OpenAi => asked.body["response_format"]["type"] == "json_schema",
+            Protocol::Anthropic => asked.body["tool_choice"]["type"] == "tool",
+        };
+        assert!(asked.iter().all(has_contract));
+        is_nowhere(&harness.stop().await.path().to_owned());
+    }
+}
+
+#[tokio::test]
+async fn a_model_does_a_task_of_a_plan_with_a_text_as_its_input() {
+    for protocol in BOTH {
+        let server = TestModel::start([Turn::say("It is about whales.")]).await;
+        let (harness, _worker) = harness(&server, protocol, "system = \"Be brief.\"").await;
+        let mut plan = one_wave(&["writer"]);
+        plan.waves[0].tasks[0].input = Some(crate::support::json(of!("What is the book about?")));
+        let run = harness.start_run(plan).await;
+        let result = harness.wait(&run).await;
+        assert_eq!(result.outcome(), v1::RunOutcome::Succeeded);
+        let output = result.tasks[0].output.clone().unwrap();
+        assert_eq!(output.media_type, "text/plain");
+        assert_eq!(output.data, Some(v1::payload::Data::Inline("It is about whales.".into())));
+        let asked = server.asked().remove(0);
+        assert_eq!(asked.text(), "What is the book about?");
+        let system = match protocol {
+            Protocol::OpenAi => &asked.body["messages"][0]["content"],
+            Protocol::Anthropic => &asked.body["system"],
+        };
+        assert_eq!(system, "Be brief.");
+    }
+}
+
+/// A fault of a model, and what an attempt fails with.
+fn faults() -> Vec<(&'static str, Turn, &'static str)> {
+    let answer = act("read", of!({ "n": "a" }), false).to_string();
+    vec![
+        ("rate limited", Turn::rate_limited(Some("0.4")), "RATE_LIMIT"),
+        ("overloaded", Turn::status(529, "overloaded_error", "later"), "SERVICE_UNAVAILABLE"),
+        ("down", Turn::status(503, "server_error", "later"), "SERVICE_UNAVAILABLE"),
+        ("fails in its stream", Turn::error_in_stream("overloaded_error", "later"), "SERVICE_UNAVAILABLE"),
+        ("breaks off", Turn::cut_after(answer.clone(), 2), "SERVICE_UNAVAILABLE"),
+        ("says garbage", Turn::garbage("data: {\"a\"\n\n"), "SERVICE_UNAVAILABLE"),
+        ("never ends its line", Turn::endless(), "SERVICE_UNAVAILABLE"),
+        ("says nothing", Turn::stall(), "TIMEOUT"),
+        ("stops speaking", Turn::stall_after(answer, 1), "TIMEOUT"),
+        ("is no JSON", Turn::say("Sure! I will read it."), "VALIDATION_ERROR"),
+        ("breaks the contract", Turn::say("{\"action\":{\"tool\":\"fly\"}}"), "VALIDATION_ERROR"),
+    ]
+}
+
+#[tokio::test]
+async fn a_fault_of_a_model_fails_an_attempt_and_the_next_one_goes_on_in_each_mode() {
+    for protocol in BOTH {
+        for (what, turn, code) in faults() {
+            // The first request of each run meets it.
+            let met = std::sync::Mutex::new(std::collections::BTreeSet::new());
+            let server = TestModel::answering(move |asked| {
+                let prompt: Value = serde_json::from_str(&asked.text()).unwrap();
+                match met.lock().unwrap().insert(prompt["query"].as_str().unwrap().to_owned()) {
+                    true => turn.clone(),
+                    false => Turn::say(by_prompt(asked).to_string()),
+                }
+            })
+            .await;
+            let (harness, worker) = harness(&server, protocol, "silence_ms = 300").await;
+            let serving = tokio::spawn(serve(worker));
+            for mode in [ExecutionMode::Simple, ExecutionMode::Planner, ExecutionMode::Supervised] {
+                let run = v1::ModeRun { query: format!("{mode:?}"), ..in_mode(mode) };
+                let run = try_start(&harness, run).await.unwrap();
+                if mode == ExecutionMode::Supervised {
+                    answer(&harness, &run, "approve", None).await.unwrap();
+                }
+                let result = harness.wait(&run).await;
+                assert_eq!(
+                    result.outcome(),
+                    v1::RunOutcome::Succeeded,
+                    "{protocol:?} {what} {mode:?}: {result:?}"
+                );
+                let failed = harness.export(&run).await.into_iter().find_map(|event| match event.body {
+                    Some(Body::TaskAttemptFailed(failed)) => Some(failed),
+                    _ => None,
+                });
+                let failed = failed.unwrap_or_else(|| panic!("{protocol:?} {what} {mode:?}"));
+                assert_eq!(failed.error.as_ref().unwrap().code, code, "{protocol:?} {what} {mode:?}");
+                if code == "RATE_LIMIT" {
+                    // `Retry-After` says 0.4 s, and the policy of the run nothing.
+                    assert!(failed.delay_ms >= 400, "{failed:?}");
+                }
+            }
+            serving.abort();
+            drop(harness);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_would_fail_again_ends_the_run_with_what_the_server_said_and_without_the_key() {
+    let server = TestModel::answering(|asked| {
+        let echo = format!("the key {SECRET} is not known");
+        match serde_json::from_str::<Value>(&asked.text()).unwrap()["query"].as_str().unwrap() {
+            "unauthorized" => Turn::status(401, "authentication_error", &echo),
+            "elsewhere" => Turn::redirect("https://evil.example/v1/chat/completions"),
+            "cut" => Turn::say("{\"action\":").finish(match asked.protocol {
+                Protocol::OpenAi => "length",
+                Protocol::Anthropic => "max_tokens",
+            }),
+            _ => Turn::status(400, "invalid_request_error", &echo),
+        }
+    })
+    .await;
+    for protocol in BOTH {
+        let (harness, _worker) = harness(&server, protocol, "").await;
+        for (query, said) in [
+            ("unauthorized", "does not take the key: the key [redacted] is not known"),
+            ("elsewhere", "points to evil.example, and redirects are not followed"),
+            ("cut", "cut off at its limit of tokens"),
+            ("other", "refuses the request (400): the key [redacted] is not known"),
+        ] {
+            for mode in [ExecutionMode::Simple, ExecutionMode::Planner] {
+                let run = v1::ModeRun { query: query.to_owned(), ..in_mode(mode) };
+                let run = try_start(&harness, run).await.unwrap();
+                let result = harness.wait(&run).await;
+                assert_eq!(result.outcome(), v1::RunOutcome::Failed);
+                let text = format!("{:?}", result.error);
+                assert!(text.contains(said), "{said}: {text}");
+            }
+        }
+        let asked = server.asked().len();
+        assert_eq!(asked % 8, 0, "nothing is asked twice");
+        let report = harness
+            .report(
+                &harness
+                    .runs
+                    .clone()
+                    .list_runs(v1::ListRunsRequest::default())
+                    .await
+                    .unwrap()
+                    .into_inner()
+                    .runs[0]
+                    .run_id,
+                "en",
+            )
+            .await;
+        assert!(!report.contains(SECRET));
+        let folder = harness.stop().await;
+        is_nowhere(folder.path());
+        assert!(data_dir(&folder).exists());
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_is_missing_or_no_key_fails_the_task_and_asks_nobody() {
+    let server = TestModel::start([]).await;
+    for (secret, said) in
+        [(None, "there is no secret `MODEL_KEY`"), (Some("sk-1\nHost: evil"), "cannot be a key")]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let secrets = folder.path().join("secrets");
+        std::fs::create_dir(&secrets).unwrap();
+        if let Some(secret) = secret {
+            std::fs::write(secrets.join("MODEL_KEY"), secret).unwrap();
+        }
+        let base_url = server.base_url(Protocol::OpenAi);
+        let harness = Harness::start_in(folder, |config| {
+            config.secrets_dir = Some(secrets.clone());
+            config.models = vec![model("writer", "task", Protocol::OpenAi, &base_url, "")];
+        })
+        .await;
+        let run = harness.start_run(one_wave(&["writer"])).await;
+        let result = harness.wait(&run).await;
+        assert!(format!("{result:?}").contains(said), "{said}: {result:?}");
+    }
+    assert_eq!(server.asked().len(), 0);
+}
