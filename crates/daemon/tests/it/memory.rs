@@ -41,7 +41,7 @@ async fn fails(worker: &mut Worker, tool: &str) {
     worker.fail(&called.lease, error("NON_RETRYABLE_ERROR", "broken")).await;
 }
 
-// S004-ME-01, S004-ME-02
+// S004-ME-01
 #[tokio::test]
 async fn the_next_run_of_the_session_is_told_what_failed_and_what_helped() {
     let harness = Harness::start().await;
@@ -92,7 +92,7 @@ async fn the_next_run_of_the_session_is_told_what_failed_and_what_helped() {
     }
 }
 
-// S004-ME-03, S004-CH-02
+// S004-ME-03
 #[tokio::test]
 async fn going_back_restores_what_was_remembered_and_the_log_keeps_the_rest() {
     let harness = Harness::start().await;

@@ -101,7 +101,6 @@ fn is_nowhere(folder: &Path) {
     }
 }
 
-// S004-PR-01
 #[tokio::test]
 async fn a_model_plans_in_each_mode_and_in_both_protocols_and_its_tokens_are_counted() {
     for protocol in BOTH {
