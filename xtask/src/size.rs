@@ -67,7 +67,7 @@ fn judge(bytes: u64) -> Result<String, String> {
     if bytes > LIMIT {
         return Err(format!(
             "size: the released program has {found}, and at most {limit} are allowed; `nm --size-sort --demangle` \
-             says what they are, and CONTRIBUTING.md, \"Keep the first build small\", what was done before"
+             of a build with CARGO_PROFILE_RELEASE_STRIP=none says what they are, and CONTRIBUTING.md, \"Keep the first build small\", what was done before"
         ));
     }
     Ok(format!("size: the released program has {found} of at most {limit}"))

@@ -103,7 +103,7 @@ fn each_ask_of(plan: &mut v1::Plan, change: &mut impl FnMut(&mut v1::Ask)) {
         match &mut run.work {
             Some(Child::Ask(ask)) => change(ask),
             Some(Child::Plan(plan)) => each_ask_of(plan, change),
-            Some(Child::Script(_)) | None => {}
+            Some(Child::Script(_) | Child::Pipeline(_)) | None => {}
         }
     }
 }
@@ -255,6 +255,12 @@ impl v1::ChildRun {
     #[must_use]
     pub fn of_ask(ask: v1::Ask) -> Self {
         Self { work: Some(Child::Ask(ask)), ..Self::default() }
+    }
+
+    /// The run of a pipeline.
+    #[must_use]
+    pub fn of_pipeline(pipeline: v1::Pipeline) -> Self {
+        Self { work: Some(Child::Pipeline(pipeline)), ..Self::default() }
     }
 }
 

@@ -18,9 +18,9 @@ use capataz_shard::{
 };
 use capataz_store::memory::Fault;
 use capataz_store::{
-    AgentRow, BlobHash, Bounds, Derived, DerivedRow, Epoch, History, KeyRow, LogRow, Mark, MemoryStore,
-    Millis, Place, Position, Quarantine, RunId, RunQuery, RunRow, ShardId, ShardWriter, Snapshot, Store,
-    StoreError, Unfinished,
+    AgentRow, BlobHash, Bounds, Derived, DerivedRow, Epoch, FoundEntry, History, KeyRow, LogRow, Mark,
+    MemoryOf, MemorySearch, MemoryStore, Millis, Place, Position, Quarantine, Recall, RunId, RunQuery,
+    RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError, Unfinished,
 };
 use uuid::Uuid;
 
@@ -150,6 +150,26 @@ impl Store for Watched {
 
     fn derived_of(&self, run: RunId, after: Option<Place>, limit: usize) -> Result<Vec<Derived>, StoreError> {
         self.store.derived_of(run, after, limit)
+    }
+
+    fn recall(&self, wanted: &Recall<'_>) -> Result<Vec<FoundEntry>, StoreError> {
+        self.store.recall(wanted)
+    }
+
+    fn memories(&self, search: &MemorySearch) -> Result<Vec<FoundEntry>, StoreError> {
+        self.store.memories(search)
+    }
+
+    fn memory_entry(&self, id: &str) -> Result<Option<FoundEntry>, StoreError> {
+        self.store.memory_entry(id)
+    }
+
+    fn is_forgotten(&self, id: &str) -> Result<bool, StoreError> {
+        self.store.is_forgotten(id)
+    }
+
+    fn memory_of(&self, run: RunId) -> Result<MemoryOf, StoreError> {
+        self.store.memory_of(run)
     }
 
     fn strays(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {

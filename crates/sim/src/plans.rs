@@ -193,6 +193,7 @@ fn child(rng: &mut Rng, scenario: &Scenario, depth: u32) -> v1::ChildRun {
     let work = match rng.below(10) {
         0..=1 => Child::Script(scripts::draw(rng, u64::from(depth))),
         2..=4 => Child::Ask(v1::Ask { request_id: None, ..asks::draw(rng, scenario, u64::from(depth)) }),
+        5 => Child::Pipeline(pipelines::draw(rng, scenario, u64::from(depth)).0),
         _ => {
             let mut plan = plan(rng, scenario, depth + 1);
             plan.waves.truncate(1 + rng.below(2));
@@ -208,7 +209,7 @@ fn child(rng: &mut Rng, scenario: &Scenario, depth: u32) -> v1::ChildRun {
     };
     let session = match &work {
         Child::Ask(ask) => ask.session.as_deref(),
-        Child::Plan(_) | Child::Script(_) => None,
+        Child::Plan(_) | Child::Script(_) | Child::Pipeline(_) => None,
     };
     let place = session.map(|session| u32::from(place(session_stream(session))));
     v1::ChildRun { work: Some(work), detached: rng.percent(20), place, ..v1::ChildRun::default() }

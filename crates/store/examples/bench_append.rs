@@ -106,6 +106,7 @@ fn creation(number: u64) -> Append {
         create: Some(create),
         summary: Some(summary),
         derived: Vec::new(),
+        memory: Vec::new(),
         blobs: Vec::new(),
         rest: None,
         joined: false,

@@ -171,8 +171,8 @@ Examples:
   capataz mode run 'tidy the notes' --mode supervised --tool read --tool write
   capataz mode run 'tidy the notes' --session shop --detach
 
-The planner is an agent of kind planner, the tools are agents of kind tool; plan.run and router.ask
-are built in. See docs/modes.md.
+The planner is an agent of kind planner, the tools are agents of kind tool; plan.run, pipeline.run and
+router.ask are built in. See docs/modes.md.
 
 Exit codes: 0 the query is done, 1 it failed, 2 an argument is not valid, 5 it waits for a person and
 --exit-on-question is given.

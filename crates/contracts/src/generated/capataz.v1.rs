@@ -4600,6 +4600,129 @@ impl BrowserActivity {
         }
     }
 }
+/// Ordered phases whose outputs are judged before they count (seed 003). Guide: docs/pipelines.md.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Pipeline {
+    /// 1 to 128 characters.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// What the checkpoints are of; default: the name of the pipeline. 1 to 128 bytes.
+    #[prost(string, optional, tag = "2")]
+    pub product_id: ::core::option::Option<::prost::alloc::string::String>,
+    /// In their order: a phase begins when the one before it is completed. 1 to 64.
+    #[prost(message, repeated, tag = "3")]
+    pub phases: ::prost::alloc::vec::Vec<Phase>,
+    /// What the run is given; default null. A text of JSON, or a blob of it.
+    #[prost(message, optional, tag = "4")]
+    pub input: ::core::option::Option<Payload>,
+    /// Version of the checkpoints; default `v1.0`.
+    #[prost(string, optional, tag = "5")]
+    pub checkpoint_version: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// One step of a pipeline.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Phase {
+    /// Unique in the pipeline; letters, digits, `_` and `-`; 1 to 64 characters.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Name of the agent that does the work.
+    #[prost(string, tag = "2")]
+    pub agent: ::prost::alloc::string::String,
+    /// What the agent is given: JSON in which `${input}`, `${item}`, `${phases.NAME.summary}` and `${phases.NAME.output}`, each
+    /// with a path such as `.a.0` behind it, stand for values. Default: the input of the run, or the item, and the summaries of the
+    /// phases before.
+    #[prost(string, optional, tag = "3")]
+    pub input: ::core::option::Option<::prost::alloc::string::String>,
+    /// A reference to a list: the phase has one task for each item of it.
+    #[prost(string, optional, tag = "4")]
+    pub for_each: ::core::option::Option<::prost::alloc::string::String>,
+    /// What the output has to be.
+    #[prost(message, optional, tag = "5")]
+    pub output: ::core::option::Option<OutputRule>,
+    /// What of the output goes on to the phases after, and into the checkpoint: names of keys at its top, at most 32.
+    #[prost(string, repeated, tag = "6")]
+    pub summary: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// A rule by which the summary is made of all outputs of the phase, instead of `summary`.
+    #[prost(enumeration = "SummaryRule", optional, tag = "7")]
+    pub summarize: ::core::option::Option<i32>,
+    /// Limits of time of each task.
+    #[prost(message, optional, tag = "8")]
+    pub timeouts: ::core::option::Option<TimeoutPolicy>,
+    /// Default: 4 attempts, after 500, 1,500 and 3,000 ms. An output that breaks its rule is tried again whatever its code is.
+    #[prost(message, optional, tag = "9")]
+    pub retry: ::core::option::Option<RetryPolicy>,
+    /// What may be repeated; default: at least once.
+    #[prost(enumeration = "Effect", optional, tag = "10")]
+    pub effect: ::core::option::Option<i32>,
+}
+/// What the output of a phase has to be before it counts.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OutputRule {
+    /// JSON Schema, at most 64 KiB; a file of a pipeline may name a file instead. Absent: anything that is JSON.
+    #[prost(string, optional, tag = "1")]
+    pub schema: ::core::option::Option<::prost::alloc::string::String>,
+    /// What a schema cannot say.
+    #[prost(enumeration = "OutputCheck", repeated, tag = "2")]
+    pub checks: ::prost::alloc::vec::Vec<i32>,
+}
+/// A check that a schema cannot say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum OutputCheck {
+    /// No value was given.
+    Unspecified = 0,
+    /// Surfaces of a source (seed 003): the dominant one is the classification, and several of them are in buckets.
+    SourceContext = 1,
+}
+impl OutputCheck {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "OUTPUT_CHECK_UNSPECIFIED",
+            Self::SourceContext => "OUTPUT_CHECK_SOURCE_CONTEXT",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "OUTPUT_CHECK_UNSPECIFIED" => Some(Self::Unspecified),
+            "OUTPUT_CHECK_SOURCE_CONTEXT" => Some(Self::SourceContext),
+            _ => None,
+        }
+    }
+}
+/// How the summary of a phase is made of its outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum SummaryRule {
+    /// No value was given.
+    Unspecified = 0,
+    /// `summarizeSurfaces` of seed 003.
+    Surfaces = 1,
+}
+impl SummaryRule {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "SUMMARY_RULE_UNSPECIFIED",
+            Self::Surfaces => "SUMMARY_RULE_SURFACES",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "SUMMARY_RULE_UNSPECIFIED" => Some(Self::Unspecified),
+            "SUMMARY_RULE_SURFACES" => Some(Self::Surfaces),
+            _ => None,
+        }
+    }
+}
 /// Ordered waves of parallel tasks. Guide: docs/plans.md.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Plan {
@@ -4714,7 +4837,7 @@ pub struct ChildRun {
     #[prost(uint32, optional, tag = "6")]
     pub place: ::core::option::Option<u32>,
     /// What the run is to do.
-    #[prost(oneof = "child_run::Work", tags = "1, 2, 3")]
+    #[prost(oneof = "child_run::Work", tags = "1, 2, 3, 7")]
     pub work: ::core::option::Option<child_run::Work>,
 }
 /// Nested message and enum types in `ChildRun`.
@@ -4731,6 +4854,9 @@ pub mod child_run {
         /// Actions of a browser; the task has no input then.
         #[prost(message, tag = "3")]
         Script(super::Script),
+        /// Phases whose outputs are judged. Where it has no input, it gets the task's own.
+        #[prost(message, tag = "7")]
+        Pipeline(super::Pipeline),
     }
 }
 /// A query that planners and tools work on, in one of the execution modes (seed 004). Guide: docs/modes.md.
@@ -4779,7 +4905,7 @@ pub struct ModeRun {
 /// Something that a planner may have done.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ModeTool {
-    /// The name by which planners call it, unique in the run: that of an agent of kind tool, or `plan.run` or `router.ask`.
+    /// The name by which planners call it, unique in the run: that of an agent of kind tool, or `plan.run`, `pipeline.run` or `router.ask`.
     /// Letters, digits, `.`, `_`, `-`; 1 to 128 characters.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
@@ -5420,71 +5546,6 @@ impl PlannerDecision {
         }
     }
 }
-/// Ordered phases whose outputs are judged before they count (seed 003). Guide: docs/pipelines.md.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct Pipeline {
-    /// 1 to 128 characters.
-    #[prost(string, tag = "1")]
-    pub name: ::prost::alloc::string::String,
-    /// What the checkpoints are of; default: the name of the pipeline. 1 to 128 bytes.
-    #[prost(string, optional, tag = "2")]
-    pub product_id: ::core::option::Option<::prost::alloc::string::String>,
-    /// In their order: a phase begins when the one before it is completed. 1 to 64.
-    #[prost(message, repeated, tag = "3")]
-    pub phases: ::prost::alloc::vec::Vec<Phase>,
-    /// What the run is given; default null. A text of JSON, or a blob of it.
-    #[prost(message, optional, tag = "4")]
-    pub input: ::core::option::Option<Payload>,
-    /// Version of the checkpoints; default `v1.0`.
-    #[prost(string, optional, tag = "5")]
-    pub checkpoint_version: ::core::option::Option<::prost::alloc::string::String>,
-}
-/// One step of a pipeline.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct Phase {
-    /// Unique in the pipeline; letters, digits, `_` and `-`; 1 to 64 characters.
-    #[prost(string, tag = "1")]
-    pub name: ::prost::alloc::string::String,
-    /// Name of the agent that does the work.
-    #[prost(string, tag = "2")]
-    pub agent: ::prost::alloc::string::String,
-    /// What the agent is given: JSON in which `${input}`, `${item}`, `${phases.NAME.summary}` and `${phases.NAME.output}`, each
-    /// with a path such as `.a.0` behind it, stand for values. Default: the input of the run, or the item, and the summaries of the
-    /// phases before.
-    #[prost(string, optional, tag = "3")]
-    pub input: ::core::option::Option<::prost::alloc::string::String>,
-    /// A reference to a list: the phase has one task for each item of it.
-    #[prost(string, optional, tag = "4")]
-    pub for_each: ::core::option::Option<::prost::alloc::string::String>,
-    /// What the output has to be.
-    #[prost(message, optional, tag = "5")]
-    pub output: ::core::option::Option<OutputRule>,
-    /// What of the output goes on to the phases after, and into the checkpoint: names of keys at its top, at most 32.
-    #[prost(string, repeated, tag = "6")]
-    pub summary: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// A rule by which the summary is made of all outputs of the phase, instead of `summary`.
-    #[prost(enumeration = "SummaryRule", optional, tag = "7")]
-    pub summarize: ::core::option::Option<i32>,
-    /// Limits of time of each task.
-    #[prost(message, optional, tag = "8")]
-    pub timeouts: ::core::option::Option<TimeoutPolicy>,
-    /// Default: 4 attempts, after 500, 1,500 and 3,000 ms. An output that breaks its rule is tried again whatever its code is.
-    #[prost(message, optional, tag = "9")]
-    pub retry: ::core::option::Option<RetryPolicy>,
-    /// What may be repeated; default: at least once.
-    #[prost(enumeration = "Effect", optional, tag = "10")]
-    pub effect: ::core::option::Option<i32>,
-}
-/// What the output of a phase has to be before it counts.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct OutputRule {
-    /// JSON Schema, at most 64 KiB; a file of a pipeline may name a file instead. Absent: anything that is JSON.
-    #[prost(string, optional, tag = "1")]
-    pub schema: ::core::option::Option<::prost::alloc::string::String>,
-    /// What a schema cannot say.
-    #[prost(enumeration = "OutputCheck", repeated, tag = "2")]
-    pub checks: ::prost::alloc::vec::Vec<i32>,
-}
 /// Where a phase of a run stands, and what is needed to go back to it: one for each product, phase and run.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Checkpoint {
@@ -5616,64 +5677,6 @@ pub struct PipelineRolledBack {
     /// The phase as the request has named it.
     #[prost(string, tag = "3")]
     pub requested: ::prost::alloc::string::String,
-}
-/// A check that a schema cannot say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum OutputCheck {
-    /// No value was given.
-    Unspecified = 0,
-    /// Surfaces of a source (seed 003): the dominant one is the classification, and several of them are in buckets.
-    SourceContext = 1,
-}
-impl OutputCheck {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "OUTPUT_CHECK_UNSPECIFIED",
-            Self::SourceContext => "OUTPUT_CHECK_SOURCE_CONTEXT",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "OUTPUT_CHECK_UNSPECIFIED" => Some(Self::Unspecified),
-            "OUTPUT_CHECK_SOURCE_CONTEXT" => Some(Self::SourceContext),
-            _ => None,
-        }
-    }
-}
-/// How the summary of a phase is made of its outputs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum SummaryRule {
-    /// No value was given.
-    Unspecified = 0,
-    /// `summarizeSurfaces` of seed 003.
-    Surfaces = 1,
-}
-impl SummaryRule {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "SUMMARY_RULE_UNSPECIFIED",
-            Self::Surfaces => "SUMMARY_RULE_SURFACES",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "SUMMARY_RULE_UNSPECIFIED" => Some(Self::Unspecified),
-            "SUMMARY_RULE_SURFACES" => Some(Self::Surfaces),
-            _ => None,
-        }
-    }
 }
 /// Where a phase stands (seed 003).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

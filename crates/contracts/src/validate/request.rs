@@ -107,7 +107,17 @@ pub(super) fn child(
                 violations.push(input, "exclusive", "a script has no input");
             }
         }
-        None => violations.push(path, "required", "a run is a plan, an ask or a script"),
+        Some(Child::Pipeline(pipeline)) => {
+            check_pipeline(pipeline, &path.key("pipeline"), violations);
+            if pipeline.input.is_some() && task.input.is_some() {
+                violations.push(
+                    input,
+                    "exclusive",
+                    "the input is the pipeline's own or the task's, not both",
+                );
+            }
+        }
+        None => violations.push(path, "required", "a run is a plan, an ask, a script or a pipeline"),
     }
 }
 

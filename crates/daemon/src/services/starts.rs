@@ -79,7 +79,7 @@ fn asks_of_plan<'p>(plan: &'p v1::Plan, asks: &mut Vec<&'p v1::Ask>) {
         match &run.work {
             Some(Child::Ask(ask)) => asks.push(ask),
             Some(Child::Plan(plan)) => asks_of_plan(plan, asks),
-            Some(Child::Script(_)) | None => {}
+            Some(Child::Script(_) | Child::Pipeline(_)) | None => {}
         }
     }
 }
@@ -101,7 +101,7 @@ pub(super) fn parse(mut request: v1::StartRunRequest, wait: bool) -> Result<Star
             let under_plan = of_policies.into_iter().map(|violation| violation.under("plan"));
             add(&mut violations, under_plan.collect());
             refuse(&violations)?;
-            prepare_children(&mut plan)?;
+            prepare_children(&mut plan, "plan")?;
             (drawn(plan.session.as_deref()), Work::Plan(plan))
         }
         Some(Asked::Ask(mut ask)) => {
@@ -118,9 +118,8 @@ pub(super) fn parse(mut request: v1::StartRunRequest, wait: bool) -> Result<Star
             (run, Work::Script(script))
         }
         Some(Asked::Pipeline(mut pipeline)) => {
-            let mut of_pipeline = materialise_pipeline(&mut pipeline).err().unwrap_or_default();
-            of_pipeline.extend(schemas_of(&pipeline));
-            let under = of_pipeline.into_iter().map(|violation| violation.under("pipeline"));
+            let under =
+                prepare_pipeline(&mut pipeline).into_iter().map(|violation| violation.under("pipeline"));
             add(&mut violations, under.collect());
             refuse(&violations)?;
             (drawn(None), Work::Pipeline(pipeline))
@@ -139,6 +138,13 @@ pub(super) fn parse(mut request: v1::StartRunRequest, wait: bool) -> Result<Star
     }
     let start = StartRun { work, labels, parent: request.parent, lineage: None };
     Ok(StartRequest { key, wait, ..StartRequest::new(run, start) })
+}
+
+/// Fills in every default of a pipeline, and returns what is wrong with its policies and schemas.
+fn prepare_pipeline(pipeline: &mut v1::Pipeline) -> Vec<Violation> {
+    let mut wrong = materialise_pipeline(pipeline).err().unwrap_or_default();
+    wrong.extend(schemas_of(pipeline));
+    wrong
 }
 
 /// What is wrong with the schemas of a pipeline's phases.
@@ -220,12 +226,21 @@ fn place_of(session: &str) -> u32 {
 }
 
 /// Fills in what the runs among a plan's tasks need beside their policies.
-fn prepare_children(plan: &mut v1::Plan) -> Result<(), Status> {
-    for run in plan.waves.iter_mut().flat_map(|wave| &mut wave.tasks).filter_map(|task| task.run.as_mut()) {
+fn prepare_children(plan: &mut v1::Plan, path: &str) -> Result<(), Status> {
+    let waves = plan.waves.iter_mut().enumerate();
+    let tasks = waves.flat_map(|(wave, of)| of.tasks.iter_mut().enumerate().map(move |task| (wave, task)));
+    for (wave, (place, task)) in tasks {
+        let Some(run) = task.run.as_mut() else { continue };
+        let path = format!("{path}.waves[{wave}].tasks[{place}].run");
         match &mut run.work {
             Some(Child::Plan(plan)) => {
                 run.place = plan.session.as_deref().map(place_of);
-                prepare_children(plan)?;
+                prepare_children(plan, &format!("{path}.plan"))?;
+            }
+            Some(Child::Pipeline(pipeline)) => {
+                let path = format!("{path}.pipeline");
+                let under = prepare_pipeline(pipeline).into_iter().map(|violation| violation.under(&path));
+                refuse(&under.collect::<Vec<_>>())?;
             }
             Some(Child::Ask(ask)) => {
                 run.place = ask.session.as_deref().map(place_of);
@@ -281,8 +296,7 @@ pub(crate) fn check_plan(plan: &v1::Plan) -> Vec<Violation> {
 pub(crate) fn check_pipeline(pipeline: &v1::Pipeline) -> Vec<Violation> {
     let mut violations = validate::pipeline(pipeline);
     let mut pipeline = pipeline.clone();
-    let mut more = materialise_pipeline(&mut pipeline).err().unwrap_or_default();
-    more.extend(schemas_of(&pipeline));
+    let more = prepare_pipeline(&mut pipeline);
     add(&mut violations, more);
     violations
 }

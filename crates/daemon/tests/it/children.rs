@@ -290,3 +290,37 @@ async fn what_is_wrong_with_a_run_among_tasks_is_told_with_its_path() {
     assert_eq!(code_of(&harness.try_start(unknown).await.unwrap_err()), "AGENT_NOT_FOUND");
     assert_eq!(harness.run_count().await, 0);
 }
+
+#[tokio::test]
+async fn a_task_may_be_a_pipeline_that_works_on_the_input_of_the_task() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w", &["reader"]).await;
+    let pipeline = |schema: &str| v1::Pipeline {
+        name: "review".to_owned(),
+        phases: vec![v1::Phase {
+            name: "read".to_owned(),
+            agent: "reader".to_owned(),
+            input: Some("\"${input.book}\"".to_owned()),
+            output: Some(v1::OutputRule { schema: Some(schema.to_owned()), ..v1::OutputRule::default() }),
+            ..v1::Phase::default()
+        }],
+        ..v1::Pipeline::default()
+    };
+    let plan_of = |schema: &str| {
+        let mut plan = one_wave(&["reader"]);
+        let task = &mut plan.waves[0].tasks[0];
+        task.agent.clear();
+        task.input = Some(json(serde_json::json!({ "book": "whales" })));
+        task.run = Some(Box::new(v1::ChildRun::of_pipeline(pipeline(schema))));
+        plan
+    };
+    let refused = harness.try_start(plan_of(r#"{"type":"nothing"}"#)).await.unwrap_err();
+    let paths = crate::support::paths_of(&refused);
+    assert_eq!(paths[0], "plan.waves[0].tasks[0].run.pipeline.phases[0].output.schema/type", "{paths:?}");
+    let run = harness.start_run(plan_of(r#"{"type":"string"}"#)).await;
+    let asked = worker.assignment().await;
+    assert_ne!(asked.lease.run_id, run);
+    assert_eq!(asked.assignment.input, Some(json(serde_json::json!("whales"))));
+    worker.complete(&asked.lease, json(serde_json::json!("it is about whales"))).await;
+    assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
+}

@@ -126,12 +126,7 @@ async fn going_back_restores_what_was_remembered_and_the_log_keeps_the_rest() {
     assert_eq!(found(&harness, of_session(&run)).await, before, "field by field");
     drop(asked);
     // The planner is asked anew, with what is left.
-    let prompt = loop {
-        let asked = worker.assignment().await;
-        worker.complete(&asked.lease, json(act("read", of!({}), false))).await;
-        let v1::payload::Data::Inline(text) = asked.assignment.input.unwrap().data.unwrap() else { panic!() };
-        break serde_json::from_slice::<Value>(&text).unwrap();
-    };
+    let prompt = plans(&mut worker, &act("read", of!({}), false)).await;
     assert_eq!(told(&prompt), ["error"]);
     gives(&mut worker, "read", of!(1)).await;
     harness.wait(&run).await;

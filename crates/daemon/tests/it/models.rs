@@ -137,7 +137,7 @@ async fn a_model_plans_in_each_mode_and_in_both_protocols_and_its_tokens_are_cou
             Protocol::Anthropic => asked.body["tool_choice"]["type"] == "tool",
         };
         assert!(asked.iter().all(has_contract));
-        is_nowhere(&harness.stop().await.path().to_owned());
+        is_nowhere(harness.stop().await.path());
     }
 }
 

@@ -375,6 +375,39 @@ async fn a_call_of_plan_run_is_a_run_of_its_own_under_its_parent() {
 }
 
 #[tokio::test]
+async fn a_call_of_pipeline_run_is_a_pipeline_under_its_parent_and_a_wrong_one_is_no_answer() {
+    let harness = Harness::start().await;
+    let mut worker = join(&harness).await;
+    let mut hand = harness.worker("hand", &["hand"]).await;
+    let tools = vec![v1::ModeTool { name: "pipeline.run".to_owned(), ..v1::ModeTool::default() }];
+    let run = try_start(&harness, v1::ModeRun { tools, ..execution("tidy up") }).await.unwrap();
+    let asked = worker.assignment().await;
+    let wrong = of!({ "name": "small", "phases": [{ "name": "a b", "agent": "hand" }] });
+    worker.complete(&asked.lease, json(act("pipeline.run", wrong, false))).await;
+    let asked = worker.assignment().await;
+    let correction = read(asked.assignment.input.as_ref())["correction"].clone();
+    assert_eq!(correction["violations"][0]["path"], "/action/parameters/phases/0/name", "{correction}");
+    let small = of!({
+        "name": "small",
+        "phases": [
+            { "name": "one", "agent": "hand", "summary": ["title"] },
+            { "name": "two", "agent": "hand", "input": "${phases.one.summary.title}" },
+        ],
+    });
+    worker.complete(&asked.lease, json(act("pipeline.run", small, false))).await;
+    let first = hand.assignment().await;
+    let child = first.lease.run_id.clone();
+    let of_child = harness.get(&child).await;
+    assert_eq!((of_child.kind(), of_child.parent.unwrap().run_id), (v1::RunKind::Pipeline, run.clone()));
+    hand.complete(&first.lease, json(of!({ "title": "whales", "pages": 9 }))).await;
+    let second = hand.assignment().await;
+    assert_eq!(read(second.assignment.input.as_ref()), "whales");
+    hand.complete(&second.lease, json(of!("done"))).await;
+    let result = harness.wait(&run).await;
+    assert_eq!(result.outcome(), v1::RunOutcome::Succeeded, "{result:?}");
+}
+
+#[tokio::test]
 async fn bad_starts_are_refused_with_all_that_is_wrong() {
     let harness = Harness::start().await;
     let refused = try_start(&harness, execution("tidy up")).await.unwrap_err();

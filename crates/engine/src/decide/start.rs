@@ -70,6 +70,13 @@ impl Work {
                 run_id.clone_into(&mut script.run_id);
                 Self::Script(Box::new(script))
             }
+            Child::Pipeline(mut pipeline) => {
+                // The default of a pipeline's input is null, and it has one of its own where the task has none.
+                if let Some(input) = input {
+                    pipeline.input = Some(input.clone());
+                }
+                Self::Pipeline(pipeline)
+            }
         })
     }
 
@@ -115,10 +122,7 @@ impl Work {
             // Whose agents are gone by now waits for them, as the other run does. Its blobs the fork has with its past.
             Self::Fork(fork) => needs.add_blob(fork.input.as_ref()),
             Self::Script(_) => needs.add_browser(),
-            Self::Pipeline(pipeline) => {
-                needs.agents.extend(pipeline.phases.iter().map(|phase| phase.agent.clone()));
-                needs.add_blob(pipeline.input.as_ref());
-            }
+            Self::Pipeline(pipeline) => needs.add_pipeline(pipeline),
             Self::Mode(run) => {
                 needs.session.clone_from(&run.session);
                 needs.agents.insert(run.planner.clone());
@@ -164,6 +168,7 @@ impl Needs {
             match &run.work {
                 Some(Child::Plan(plan)) => self.add_plan(plan),
                 Some(Child::Script(_)) => self.add_browser(),
+                Some(Child::Pipeline(pipeline)) => self.add_pipeline(pipeline),
                 Some(Child::Ask(_)) | None => {}
             }
         }
@@ -173,6 +178,11 @@ impl Needs {
         if let Some(v1::payload::Data::Blob(blob)) = payload.and_then(|payload| payload.data.as_ref()) {
             self.blobs.push(blob.clone());
         }
+    }
+
+    fn add_pipeline(&mut self, pipeline: &v1::Pipeline) {
+        self.agents.extend(pipeline.phases.iter().map(|phase| phase.agent.clone()));
+        self.add_blob(pipeline.input.as_ref());
     }
 
     fn add_browser(&mut self) {

@@ -115,7 +115,7 @@ impl Models {
             (None, _) => {
                 let partial_output = match so_far.is_empty() {
                     true => None,
-                    false => self.write("text/plain", so_far.into()).await.ok(),
+                    false => self.write("text/plain", so_far).await.ok(),
                 };
                 Answer::Cancelled { partial_output, log: String::new() }
             }

@@ -44,6 +44,10 @@ impl Contents for Blobs {
         Ok(v1::BlobRef { blake3: hash, size: contents.len() as u64, answer: None })
     }
 
+    fn recall(&self, _: &capataz_engine::Wanted) -> Result<Vec<super::Entry>, Unread> {
+        Ok(Vec::new())
+    }
+
     fn tokens(&self, _: &str) -> u32 {
         panic!("a phase counts no tokens")
     }

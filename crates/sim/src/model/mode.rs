@@ -28,6 +28,9 @@ pub struct ModeModel {
     pub completed: bool,
 }
 
+/// A vote: the event and its place in it, the entry, and the quarters of its relevance.
+pub type Vote = (u64, u32, String, i64);
+
 /// What is remembered (seed 004, `memory_entries`), by the numbers of the events that said so.
 #[derive(Clone, Debug, Default)]
 struct Memory {
@@ -308,7 +311,7 @@ impl RunModel {
     }
 
     /// What the run has in memory, by the numbers of its events: entries, and votes.
-    pub fn remembers(&self) -> (Vec<u64>, Vec<(u64, u32, String, i64)>) {
+    pub fn remembers(&self) -> (Vec<u64>, Vec<Vote>) {
         let Kind::Mode(mode) = &self.kind else { return Default::default() };
         let votes = mode.memory.votes.iter().map(|((seq, n), (entry, by))| (*seq, *n, entry.clone(), *by));
         (mode.memory.entries.keys().copied().collect(), votes.collect())

@@ -147,7 +147,7 @@ impl RunModel {
         let session = match child.and_then(|child| child.work.as_ref()) {
             Some(v1::child_run::Work::Ask(ask)) => ask.session.as_ref(),
             Some(v1::child_run::Work::Plan(plan)) => plan.session.as_ref(),
-            Some(v1::child_run::Work::Script(_)) | None => None,
+            Some(v1::child_run::Work::Script(_) | v1::child_run::Work::Pipeline(_)) | None => None,
         };
         code == "SESSION_HELD" && session.is_some_and(|session| self.held_sessions.contains(session))
     }

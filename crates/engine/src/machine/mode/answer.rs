@@ -12,11 +12,14 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::state::{Execution, ModeState};
+use crate::machine::pipeline::materialise;
 use crate::plan::Plan;
 use crate::planted::{self, Fault};
 
 /// A tool that is the run of a plan.
 pub(super) const PLAN_RUN: &str = "plan.run";
+/// A tool that is the run of a pipeline.
+pub(super) const PIPELINE_RUN: &str = "pipeline.run";
 /// A tool that asks the specs.
 pub(super) const ROUTER_ASK: &str = "router.ask";
 
@@ -413,8 +416,12 @@ fn check_step(then: &Execution, action: &Action, wrong: &mut Wrong) {
 /// What a tool that is a run is given has to be one.
 fn check_call(action: &Action, path: &str, wrong: &mut Wrong) {
     match action.tool.as_str() {
-        PLAN_RUN => {
-            for violation in plan(&action.parameters).err().unwrap_or_default() {
+        PLAN_RUN | PIPELINE_RUN => {
+            let violations = match action.tool.as_str() {
+                PLAN_RUN => plan(&action.parameters).err(),
+                _ => pipeline(&action.parameters).err(),
+            };
+            for violation in violations.unwrap_or_default() {
                 let below = violation.path.replace(['.', '['], "/").replace(']', "");
                 let path = match below.is_empty() {
                     true => format!("{path}/parameters"),
@@ -443,6 +450,17 @@ fn plan(parameters: &Value) -> Result<v1::Plan, Vec<Violation>> {
     Ok(plan)
 }
 
+/// The pipeline of a call of `pipeline.run`, with every default filled in.
+fn pipeline(parameters: &Value) -> Result<v1::Pipeline, Vec<Violation>> {
+    let mut pipeline: v1::Pipeline = json::parse("capataz.v1.Pipeline", parameters)?;
+    let violations = validate::pipeline(&pipeline);
+    if !violations.is_empty() {
+        return Err(violations);
+    }
+    materialise(&mut pipeline)?;
+    Ok(pipeline)
+}
+
 /// The ask of a call of `router.ask`.
 fn ask(parameters: &Value) -> Result<v1::Ask, String> {
     let text = |key: &str| parameters.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -458,6 +476,7 @@ pub(super) fn child(call: &v1::ToolCall) -> Option<v1::ChildRun> {
     let parameters = || serde_json::from_str::<Value>(&call.parameters).ok();
     match call.tool.as_str() {
         PLAN_RUN => Some(v1::ChildRun::of_plan(plan(&parameters()?).ok()?)),
+        PIPELINE_RUN => Some(v1::ChildRun::of_pipeline(pipeline(&parameters()?).ok()?)),
         ROUTER_ASK => Some(v1::ChildRun::of_ask(ask(&parameters()?).ok()?)),
         _ => None,
     }

@@ -32,7 +32,7 @@ use state::{Call, ModeState, Stage};
 pub use materialise::{contracts_of, materialise};
 
 /// Tools that every run may name and that no agent serves: each call of them is a run of its own.
-pub const BUILT_IN_TOOLS: [&str; 2] = [answer::PLAN_RUN, answer::ROUTER_ASK];
+pub const BUILT_IN_TOOLS: [&str; 3] = [answer::PLAN_RUN, answer::PIPELINE_RUN, answer::ROUTER_ASK];
 
 /// What the planner is told of the parameters of a tool that is built in, and of what it does.
 #[must_use]
@@ -41,6 +41,10 @@ pub fn built_in_tool(name: &str) -> Option<(&'static str, &'static str)> {
         answer::PLAN_RUN => Some((
             "Runs a plan: waves of tasks, each for an agent. The parameters are the plan.",
             r#"{"type":"object","required":["name","waves"],"properties":{"name":{"type":"string"},"waves":{"type":"array","minItems":1}}}"#,
+        )),
+        answer::PIPELINE_RUN => Some((
+            "Runs a pipeline: phases whose outputs are judged, one after the other. The parameters are the pipeline.",
+            r#"{"type":"object","required":["name","phases"],"properties":{"name":{"type":"string"},"phases":{"type":"array","minItems":1}}}"#,
         )),
         answer::ROUTER_ASK => Some((
             "Asks the spec that answers texts like this one, or the one that is named.",
