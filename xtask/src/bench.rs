@@ -17,6 +17,8 @@ pub enum Benchmark {
     Router,
     /// Phases whose outputs are judged, a verdict alone, and a run as it was
     Pipelines,
+    /// Actions of planners and tools, a large memory, and ways back
+    Modes,
     /// Finding, acting and evidence in a real Chromium, compared with the bare protocol
     Executor,
 }
@@ -28,6 +30,7 @@ impl Benchmark {
             Self::Abuse => "abuse",
             Self::Router => "router",
             Self::Pipelines => "pipelines",
+            Self::Modes => "modes",
             Self::Executor => "executor",
         }
     }
@@ -35,7 +38,7 @@ impl Benchmark {
     /// The packages whose programs the benchmark starts.
     fn packages(self) -> &'static [&'static str] {
         match self {
-            Self::Orchestration | Self::Abuse | Self::Router | Self::Pipelines => {
+            Self::Orchestration | Self::Abuse | Self::Router | Self::Pipelines | Self::Modes => {
                 &["capataz-cli", "capataz-bench"]
             }
             Self::Executor => &["capataz-bench"],

@@ -35,7 +35,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use executor::{ExecutorOptions, ExecutorSection, executor};
-use report::Report;
+use report::{Report, Section};
 pub use router::{RouterOptions, RouterSection, router};
 
 /// What went wrong, for the terminal.
@@ -216,12 +216,25 @@ pub async fn orchestration(options: &Options) -> Outcome<()> {
 /// # Errors
 /// The folder is not on a disk, a process did not start, or a call failed. A missed aim is not an error.
 pub async fn pipelines(options: &Options) -> Outcome<()> {
+    alone(options, sections::pipelines(options)).await
+}
+
+/// Measures executions and their memory, and prints.
+///
+/// # Errors
+/// The folder is not on a disk, a process did not start, or a call failed. A missed aim is not an error.
+pub async fn modes(options: &Options) -> Outcome<()> {
+    alone(options, sections::modes(options)).await
+}
+
+/// A report of one section.
+async fn alone(options: &Options, section: impl Future<Output = Outcome<Section>>) -> Outcome<()> {
     std::fs::create_dir_all(&options.dir)?;
     let disk = disk::describe(&options.dir)?;
     refuse_memory(&disk)?;
     let worker = ("worker", format!("one process, {} slots", options.slots));
     let mut report = Report::new(options, &disk, worker);
-    report.add(sections::pipelines(options).await?, !options.json);
+    report.add(section.await?, !options.json);
     if options.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     }

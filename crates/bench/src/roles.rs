@@ -14,6 +14,33 @@ use crate::Outcome;
 /// The agent of all plans: gives its input back.
 pub(crate) const AGENT: &str = "echo";
 
+/// The planner of all executions: its query is the number of the actions that it wants.
+pub(crate) const PLANNER: &str = "bench.planner";
+/// Their tool: gives its input back.
+pub(crate) const TOOL: &str = "bench.tool";
+/// Actions of an execution.
+pub(crate) const ACTIONS: u32 = 10;
+
+/// What the planner answers to a prompt of the mode `simple`.
+fn next_action(prompt: &serde_json::Value) -> serde_json::Value {
+    let wanted: u64 = prompt["query"].as_str().and_then(|query| query.parse().ok()).unwrap_or_default();
+    let step = prompt["step"].as_u64().unwrap_or_default();
+    serde_json::json!({
+        "action": { "tool": TOOL, "parameters": { "n": step } },
+        "reasoning": "the next one", "continue": step + 1 < wanted, "confidence": 1,
+    })
+}
+
+fn of_executions(name: &str, kind: v1::AgentKind) -> v1::Agent {
+    v1::Agent {
+        name: name.to_owned(),
+        kind: kind.into(),
+        undoable: true,
+        max_concurrency: u32::MAX,
+        ..v1::Agent::default()
+    }
+}
+
 /// Serves the agent until it is told to stop. With `hold`, tasks end only when the standard input is closed.
 ///
 /// # Errors
@@ -35,7 +62,11 @@ pub async fn worker(endpoint: String, slots: u32, hold: bool) -> Outcome<()> {
             Ok::<_, TaskError>(TaskOutput::from(task.input().clone()))
         }
     };
-    Worker::new(endpoint).id("bench-worker").slots(slots).agent(AGENT, echo).run().await?;
+    let plan = |task: Task| async move { Ok::<_, TaskError>(next_action(&task.input_json()?)) };
+    let act = |task: Task| async move { Ok::<_, TaskError>(TaskOutput::from(task.input().clone())) };
+    let worker = Worker::new(endpoint).id("bench-worker").slots(slots).agent(AGENT, echo);
+    let worker = worker.agent_with(of_executions(PLANNER, v1::AgentKind::Planner), plan);
+    worker.agent_with(of_executions(TOOL, v1::AgentKind::Tool), act).run().await?;
     Ok(())
 }
 

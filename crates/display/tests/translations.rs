@@ -92,6 +92,7 @@ const EXEMPT: &[&str] = &[
     "v0, which needs \"v1\"",
     "a step all of whose needs have succeeded",
     "Runs a plan: waves of tasks, each for an agent. The parameters are the plan.",
+    "Runs a pipeline: phases whose outputs are judged, one after the other. The parameters are the pipeline.",
     "Asks the spec that answers texts like this one, or the one that is named.",
     // What is kept in memory, which planners read.
     "the plan was approved",

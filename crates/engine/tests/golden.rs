@@ -78,6 +78,7 @@ const STORIES_SINCE_FORMAT_3: &[&str] = &[
     "session-of-any-json",
     "session-of-modes",
     "session-of-plans",
+    "session-that-forgets",
 ];
 
 /// A log as a version before this one, or this one, has written it.

@@ -286,7 +286,7 @@ fn a_newer_format_is_refused() {
     let folder = filled(1);
     execute(folder.path(), "PRAGMA user_version = 1000");
     check(open(folder.path()), "too new: 1000 > 4");
-    execute(folder.path(), "PRAGMA user_version = 4; UPDATE meta SET value = 7");
+    execute(folder.path(), "PRAGMA user_version = 5; UPDATE meta SET value = 7");
     check(open(folder.path()), "too new: 7 > 3");
     execute(folder.path(), "UPDATE meta SET value = 3");
     open(folder.path()).unwrap();

@@ -22,6 +22,8 @@ enum Benchmark {
     Router(RouterOptions),
     /// Phases whose outputs are judged, a verdict alone, and a run as it was
     Pipelines(Options),
+    /// Actions of planners and tools, a large memory, and ways back
+    Modes(Options),
     /// Finding, acting and evidence in a real Chromium
     Executor(ExecutorOptions),
     /// Honest callers beside idle streams, slow and huge senders, floods and garbage
@@ -59,6 +61,7 @@ async fn main() -> ExitCode {
         Benchmark::Orchestration(options) => capataz_bench::orchestration(&options).await,
         Benchmark::Router(options) => capataz_bench::router(&options).await,
         Benchmark::Pipelines(options) => capataz_bench::pipelines(&options).await,
+        Benchmark::Modes(options) => capataz_bench::modes(&options).await,
         Benchmark::Executor(options) => Box::pin(capataz_bench::executor(&options)).await,
         Benchmark::Abuse(options) => capataz_bench::abused(&options).await,
         Benchmark::Abuser { daemon, kind } => abuse(kind, daemon).await,

@@ -147,7 +147,14 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
         "el texto es el de la pregunta o la entrada de la tarea, no ambos",
     ),
     ("a script has no input", "un script no tiene entrada"),
-    ("a run is a plan, an ask or a script", "una ejecución es un plan, una pregunta o un script"),
+    (
+        "a run is a plan, an ask, a script or a pipeline",
+        "una ejecución es un plan, una pregunta, un script o un proceso",
+    ),
+    (
+        "the input is the pipeline's own or the task's, not both",
+        "la entrada es la del proceso o la de la tarea, no ambas",
+    ),
     (
         "an idempotency key has 1 to {0} bytes, not {1}",
         "una clave de idempotencia tiene de 1 a {0} bytes, no {1}",

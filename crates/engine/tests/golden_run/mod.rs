@@ -59,6 +59,7 @@ pub const STORIES: &[(&str, Story)] = &[
     ("session-of-any-json", session::log_of_any_json),
     ("session-of-plans", session::log_of_plans),
     ("session-of-modes", session::log_of_modes),
+    ("session-that-forgets", session::log_that_forgets),
     ("pipeline", pipeline::log),
     ("mode", mode::log),
     ("script", script::log),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use capataz_contracts::v1;
-use capataz_engine::session::{SessionState, choose_mode, import, record};
+use capataz_engine::session::{SessionState, choose_mode, forget, import, record};
 use capataz_engine::{Input, Report, TaskRef, Wall, Work};
 use serde_json::json;
 
@@ -210,7 +210,28 @@ pub fn log_of_modes(_seed: u64, before: &Log, decisions: usize) -> Log {
     session.log
 }
 
+/// A session some of whose memory a person wants forgotten.
+pub fn log_that_forgets(_seed: u64, before: &Log, decisions: usize) -> Log {
+    let log = Log::default();
+    let mut session = Session { state: None, now: START, log, before, decisions };
+    session
+        .forgets(&["01890000-0000-7000-8000-000000000001-8-0", "01890000-0000-7000-8000-000000000001-9-0"]);
+    session.forgets(&["01890000-0000-7000-8000-000000000002-8-0"]);
+    session.log
+}
+
 impl Session<'_> {
+    #[track_caller]
+    fn forgets(&mut self, entries: &[&str]) {
+        self.now += SECOND;
+        if !self.goes_on_as_before() {
+            let entries = entries.iter().map(|entry| (*entry).to_owned()).collect();
+            let forgotten = forget(&mut self.state, "shop", entries, Wall(self.now));
+            self.log.add(&forgotten.expect("it is forgotten").decision.events);
+            self.is_seen();
+        }
+    }
+
     #[track_caller]
     fn chooses(&mut self, mode: v1::ExecutionMode) {
         self.now += SECOND;

@@ -1,11 +1,13 @@
 //! Databases as the version before left them.
 
-/// Takes back the migration to format 3, with which there are checksums, marks, quarantine, derived rows and
-/// runs that rest.
+/// Takes back the migration to format 3, with which there are checksums, marks, quarantine, derived rows,
+/// runs that rest, and the formats after it: forks and memory.
 pub const BACK_TO_FORMAT_2: &str = "
 DROP TABLE eras;
 DROP TABLE quarantined;
 DROP TABLE derived;
+DROP TABLE memory_entries;
+DROP TABLE memory_marks;
 ALTER TABLE shards DROP COLUMN removals;
 DROP TABLE earlier_checksums;
 DROP INDEX runs_unfinished;

@@ -701,8 +701,12 @@ fn a_rollback_brings_the_state_back_field_by_field_and_late_results_are_refused(
     let (place, lease) = (bench.at(&task), bench.token(&task));
     let bench = bench.goes_back_to("c1").expect_kinds(&["task_settled", "mode_rolled_back"]);
     let after = bench.execution();
-    let without_memory =
-        |state: v1::ExecutionState| v1::ExecutionState { memory_entries: 0, memory_tokens: 0, ..state };
+    let without_memory = |state: v1::ExecutionState| v1::ExecutionState {
+        memory_entries: 0,
+        memory_tokens: 0,
+        metrics: None,
+        ..state
+    };
     assert_eq!(without_memory(after), without_memory(before));
     let Body::ModeRolledBack(back) = bench.newest_event("mode_rolled_back") else { panic!() };
     let made = bench.ledger.events.iter().find(|event| kind(event) == "mode_checkpointed").unwrap().seq;
