@@ -169,7 +169,7 @@ fn fill(store: &SqliteStore) -> Outcome<()> {
             };
             let place = Place { seq, n: 0 };
             memory.push(MemoryRow { place, change: MemoryChange::Entry(Box::new(entry)) });
-            if number % 50 == 0 {
+            if number.is_multiple_of(50) {
                 let change = MemoryChange::Vote { entry: capataz_store::entry_id(id, place), quarters: 1 };
                 memory.push(MemoryRow { place: Place { seq, n: 1 }, change });
             }
