@@ -21,6 +21,7 @@ mod patience;
 mod payloads;
 pub mod port;
 mod protocol;
+mod redact;
 pub mod rules;
 mod serve;
 

@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::client::Ask;
+use crate::client::{Ask, CONDITIONS};
 use crate::endpoint::Endpoint;
 use crate::error::ModelError;
 use crate::said::{Finish, Heard};
+use crate::wire::{Told, text_at};
 
 /// The version of the protocol, as a header.
 pub(crate) const VERSION: &str = "2023-06-01";
@@ -25,10 +26,11 @@ pub(crate) fn body(endpoint: &Endpoint, ask: &Ask) -> Value {
     if let Some(body) = body.as_object_mut() {
         body.extend(endpoint.temperature.map(|value| ("temperature".to_owned(), value.into())));
         body.extend(ask.system.as_ref().map(|text| ("system".to_owned(), text.as_str().into())));
-        // A tool's input is an object.
-        if let Some(schema) =
-            ask.schema.as_ref().filter(|schema| schema.get("type") == Some(&json!("object")))
-        {
+        if let Some(schema) = &ask.schema {
+            let mut schema = schema.clone();
+            if let Some(root) = schema.as_object_mut() {
+                root.retain(|key, _| !CONDITIONS.contains(&key.as_str()));
+            }
             let tool = json!({ "name": ANSWER, "description": "Gives the answer.", "input_schema": schema });
             body.insert("tools".to_owned(), json!([tool]));
             body.insert("tool_choice".to_owned(), json!({ "type": "tool", "name": ANSWER }));
@@ -48,9 +50,10 @@ pub(crate) fn hear(heard: &mut Heard, data: &str) -> Result<String, ModelError> 
             count(heard, &event, "/message/usage");
             Ok(String::new())
         }
+        "content_block_start" => Ok(begun(heard, &event)),
         "content_block_delta" => {
-            let text = text_at(&event, "/delta/text");
-            Ok(if text.is_empty() { text_at(&event, "/delta/partial_json") } else { text }.to_owned())
+            let place = if heard.is_input { "/delta/partial_json" } else { "/delta/text" };
+            Ok(text_at(&event, place).to_owned())
         }
         "message_delta" => {
             count(heard, &event, "/usage");
@@ -75,11 +78,27 @@ pub(crate) fn whole(heard: &mut Heard, body: &Value) -> Result<String, ModelErro
     stopped(heard, text_at(body, "/stop_reason"));
     let blocks = body.get("content").and_then(Value::as_array);
     heard.is_over = blocks.is_some();
-    let text = |block: &Value| match block.get("input") {
+    let mut blocks = blocks.into_iter().flatten();
+    let input = blocks.clone().find_map(|block| block.get("input"));
+    Ok(match input {
         Some(input) => input.to_string(),
-        None => text_at(block, "/text").to_owned(),
-    };
-    Ok(blocks.into_iter().flatten().map(text).collect())
+        None => blocks.by_ref().map(|block| text_at(block, "/text")).collect(),
+    })
+}
+
+/// A block begins. Once the input of the tool does, it is the answer, and what the model has said before it, or says beside it,
+/// is not.
+fn begun(heard: &mut Heard, event: &Value) -> String {
+    if text_at(event, "/content_block/type") != "tool_use" || heard.is_input {
+        return String::new();
+    }
+    heard.is_input = true;
+    heard.text.clear();
+    // It comes in pieces; some servers give all of it at once.
+    let whole = event
+        .pointer("/content_block/input")
+        .filter(|input| input.as_object().is_some_and(|all| !all.is_empty()));
+    whole.map(Value::to_string).unwrap_or_default()
 }
 
 fn stopped(heard: &mut Heard, reason: &str) {
@@ -107,10 +126,5 @@ fn count(heard: &mut Heard, event: &Value, place: &str) {
 }
 
 fn failed(event: &Value) -> ModelError {
-    let (kind, message) = crate::openai::told(event.get("error").unwrap_or(&Value::Null));
-    ModelError::of_status(400, &kind, message, None)
-}
-
-fn text_at<'a>(value: &'a Value, place: &str) -> &'a str {
-    value.pointer(place).and_then(Value::as_str).unwrap_or_default()
+    Told::of(event.get("error").unwrap_or(&Value::Null)).in_stream()
 }

@@ -2,23 +2,24 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt, TryStreamExt};
+use futures_util::{Stream, StreamExt, stream};
 use reqwest::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER,
 };
 use reqwest::{Response, redirect};
+use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
 use sse_stream::SseByteStream;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use crate::endpoint::{Endpoint, Key, Problem, Protocol};
-use crate::error::ModelError;
+use crate::error::{ModelError, redacted};
 use crate::said::{Heard, Said};
+use crate::wire::Told;
 use crate::{anthropic, openai};
 
 /// The most bytes of one event of a stream.
@@ -34,7 +35,7 @@ pub struct Ask {
     /// What it is to be, apart from the question.
     pub system: Option<String>,
     pub user: String,
-    /// JSON Schema of the answer, which is JSON then. A server keeps to it as far as it can.
+    /// JSON Schema of the answer, which is JSON then, where it [fits](Fit). A server keeps to it as far as it can.
     pub schema: Option<Value>,
 }
 
@@ -62,22 +63,24 @@ impl Client {
     /// All that is wrong with the endpoint; or there is no client on this machine, which is told as a problem of `base_url`.
     pub fn new(endpoint: Endpoint) -> Result<Self, Vec<Problem>> {
         let address = endpoint.check()?;
-        // Another part of the program may have chosen one before.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        let unfit =
+            |error: &dyn std::fmt::Display| vec![Problem { field: "base_url", message: error.to_string() }];
         let http = reqwest::Client::builder()
+            .tls_backend_preconfigured(tls(&address).map_err(|error| unfit(&error))?)
             .redirect(redirect::Policy::none())
             .no_proxy()
             .referer(false)
             .user_agent(concat!("capataz/", env!("CARGO_PKG_VERSION")))
             .build()
-            .map_err(|error| vec![Problem { field: "base_url", message: error.to_string() }])?;
+            .map_err(|error| unfit(&error))?;
         Ok(Self { endpoint: Arc::new(endpoint), address, http })
     }
 
     /// Asks, and hands pieces of the answer on as they come. Whoever drops the future has nothing asked any more.
     ///
     /// # Errors
-    /// There is no whole answer. The key is in no message.
+    /// There is no whole answer. The key is in no message. (A server that says it back as its answer is another matter: see
+    /// [`Key::reveal`].)
     pub async fn ask(
         &self,
         key: Option<&Key>,
@@ -85,8 +88,10 @@ impl Client {
         limits: Limits,
         partial: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Said, ModelError> {
-        let told = |error: ModelError| error.told(key.map(Key::reveal).unwrap_or_default());
-        self.answer(key, ask, limits, partial).await.map_err(told)
+        let secret = key.map(Key::reveal).unwrap_or_default();
+        let mut said = self.answer(key, ask, limits, partial).await.map_err(|error| error.told(secret))?;
+        said.model = redacted(said.model, secret);
+        Ok(said)
     }
 
     async fn answer(
@@ -155,17 +160,9 @@ impl Client {
         heard: &mut Heard,
         partial: &mut (dyn FnMut(&str) + Send),
     ) -> Result<(), ModelError> {
-        // The reader of events keeps a line until its end, however long that takes.
-        let since_event = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&since_event);
-        let bounded = bytes.map_err(Cut::Off).and_then(move |piece| {
-            let so_far = counted.fetch_add(piece.len(), Ordering::Relaxed).saturating_add(piece.len());
-            std::future::ready(if so_far > EVENT_MAX { Err(Cut::TooLong) } else { Ok(piece) })
-        });
-        let mut events = pin!(SseByteStream::new(bounded));
-        while let Some(event) = patience.wait(events.next()).await? {
-            since_event.store(0, Ordering::Relaxed);
-            let event = event.map_err(|error| ModelError::broken(error.to_string()))?;
+        let mut events = pin!(SseByteStream::new(bounded(bytes, patience)));
+        while let Some(event) = events.next().await {
+            let event = event.map_err(unread)?;
             let Some(data) = event.data.filter(|data| !data.is_empty()) else { continue };
             let added = match self.endpoint.protocol {
                 Protocol::OpenAi => openai::hear(heard, &data)?,
@@ -211,6 +208,105 @@ enum Cut {
     Off(#[source] reqwest::Error),
     #[error("one event has more than 1 MiB")]
     TooLong,
+    #[error(transparent)]
+    Late(ModelError),
+}
+
+/// The bytes, as long as they come in time, and no event of them is too long: the reader of events keeps one until its end.
+fn bounded(
+    bytes: impl Stream<Item = reqwest::Result<Bytes>> + Send,
+    patience: Patience,
+) -> impl Stream<Item = Result<Bytes, Cut>> + Send {
+    stream::try_unfold((Box::pin(bytes), Event::default()), move |(mut bytes, mut event)| async move {
+        // Whatever comes is a sign of life, also what says nothing.
+        let Some(piece) = patience.wait(bytes.next()).await.map_err(Cut::Late)? else { return Ok(None) };
+        let piece = piece.map_err(Cut::Off)?;
+        event.pass(&piece)?;
+        Ok(Some((piece, (bytes, event))))
+    })
+}
+
+/// The event of a stream that has begun.
+#[derive(Default)]
+struct Event {
+    /// Its bytes so far.
+    len: usize,
+    /// Bytes of its last line.
+    line: usize,
+    after_return: bool,
+}
+
+impl Event {
+    /// A blank line ends it.
+    fn pass(&mut self, piece: &[u8]) -> Result<(), Cut> {
+        for byte in piece {
+            let is_pair = *byte == b'\n' && self.after_return;
+            self.after_return = *byte == b'\r';
+            self.len = self.len.saturating_add(1);
+            match byte {
+                _ if is_pair => {}
+                b'\n' | b'\r' if self.line == 0 => self.len = 0,
+                b'\n' | b'\r' => self.line = 0,
+                _ => self.line = self.line.saturating_add(1),
+            }
+            if self.len > EVENT_MAX {
+                return Err(Cut::TooLong);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why there is no next event.
+fn unread(error: sse_stream::Error) -> ModelError {
+    match error {
+        sse_stream::Error::Body(cut) => match cut.downcast::<Cut>() {
+            Ok(cut) => match *cut {
+                Cut::Late(late) => late,
+                cut => ModelError::broken(cut.to_string()),
+            },
+            Err(other) => ModelError::broken(other.to_string()),
+        },
+        other => ModelError::broken(other.to_string()),
+    }
+}
+
+/// How far the protocols have a place for a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// All of it.
+    Whole,
+    /// All but the conditions at its root.
+    ButConditions,
+    /// Its root is no object.
+    No,
+}
+
+/// Keywords that the root of a tool's input cannot have. Each of them only narrows what the others allow.
+pub(crate) const CONDITIONS: [&str; 7] = ["anyOf", "oneOf", "allOf", "not", "if", "then", "else"];
+
+impl Fit {
+    #[must_use]
+    pub fn of(schema: &Value) -> Self {
+        if schema.get("type").and_then(Value::as_str) != Some("object") {
+            Self::No
+        } else if CONDITIONS.iter().any(|key| schema.get(key).is_some()) {
+            Self::ButConditions
+        } else {
+            Self::Whole
+        }
+    }
+}
+
+/// TLS with the certificates of the machine, which are read only where they are needed.
+fn tls(address: &Url) -> Result<ClientConfig, rustls::Error> {
+    let mut roots = RootCertStore::empty();
+    if address.scheme() == "https" {
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
 fn add(
@@ -276,20 +372,25 @@ fn destination(response: &Response) -> String {
 async fn refused(response: Response, patience: Patience) -> ModelError {
     let status = response.status().as_u16();
     let retry_after = retry_after(response.headers());
-    let body = match read_up_to(response, patience, ERROR_MAX).await {
-        Ok((body, _)) => body,
-        Err(_) => Vec::new(),
+    let told = match read_up_to(response, patience, ERROR_MAX).await {
+        Ok((body, true)) => told(&body),
+        // The key may be in it, and may be cut in two, so that nobody would see it.
+        Ok((_, false)) => Told::text("it says why in more than 16 KiB".to_owned()),
+        Err(error) => Told::text(format!("it does not say why: {error}")),
     };
-    let parsed: Option<Value> = serde_json::from_slice(&body).ok();
-    let (kind, message) = match parsed.as_ref().and_then(|body| body.get("error")) {
-        Some(error) => openai::told(error),
+    told.with_status(status, retry_after)
+}
+
+/// What a body says of an error.
+fn told(body: &[u8]) -> Told {
+    let parsed: Option<Value> = serde_json::from_slice(body).ok();
+    match parsed.as_ref().and_then(|body| body.get("error")) {
+        Some(error) => Told::of(error),
         None => {
-            let text = String::from_utf8_lossy(&body).trim().to_owned();
-            let said = if text.is_empty() { "it does not say why".to_owned() } else { text };
-            (String::new(), said)
+            let text = String::from_utf8_lossy(body).trim().to_owned();
+            Told::text(if text.is_empty() { "it does not say why".to_owned() } else { text })
         }
-    };
-    ModelError::of_status(status, &kind, format!("{message} (status {status})"), retry_after)
+    }
 }
 
 /// At most so many bytes of a body, and whether that is all of it.

@@ -24,7 +24,7 @@ pub struct Endpoint {
     pub model: String,
     /// Tokens of an answer at most; absent: as the server has it, and 4,096 in the protocol `anthropic`.
     pub max_tokens: Option<u32>,
-    /// 0 to 2; absent: as the server has it.
+    /// 0 to 2, and in the protocol `anthropic` to 1; absent: as the server has it.
     pub temperature: Option<f64>,
 }
 
@@ -50,8 +50,12 @@ impl Endpoint {
         if self.max_tokens == Some(0) {
             wrong("max_tokens", "at least 1");
         }
-        if self.temperature.is_some_and(|value| !(0.0..=2.0).contains(&value)) {
-            wrong("temperature", "from 0 to 2");
+        let (warmest, range) = match self.protocol {
+            Protocol::OpenAi => (2.0, "from 0 to 2"),
+            Protocol::Anthropic => (1.0, "from 0 to 1 in this protocol"),
+        };
+        if self.temperature.is_some_and(|value| !(0.0..=warmest).contains(&value)) {
+            wrong("temperature", range);
         }
         let address = match Url::parse(&self.base_url) {
             Ok(url) => {
@@ -114,7 +118,7 @@ pub struct Key(String);
 
 /// A text that cannot be a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a key has 1 to 4,096 visible ASCII characters, and no line break")]
+#[error("a key has 1 to 4,096 visible ASCII characters: no line breaks, quotes and backslashes")]
 pub struct NotAKey;
 
 impl Key {
@@ -122,13 +126,17 @@ impl Key {
     pub const MAX: usize = 4_096;
 
     /// # Errors
-    /// It is empty or too long, or has characters that a header cannot have: spaces and line breaks among them.
+    /// It is empty or too long, or has characters that a header cannot have, spaces and line breaks among them, or that JSON
+    /// writes in another way: a server that says the key back has to be understood.
     pub fn new(text: String) -> Result<Self, NotAKey> {
-        let fits = (1..=Self::MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+        let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
+        let fits = (1..=Self::MAX).contains(&text.len()) && text.bytes().all(plain);
         if fits { Ok(Self(text)) } else { Err(NotAKey) }
     }
 
-    pub(crate) fn reveal(&self) -> &str {
+    /// The key itself, for those who take it out of what they show.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
         &self.0
     }
 }
@@ -181,11 +189,14 @@ mod tests {
         };
         let fields: Vec<_> = all.check().unwrap_err().into_iter().map(|problem| problem.field).collect();
         assert_eq!(fields, ["model", "max_tokens", "temperature", "base_url"]);
+        let warm = |protocol| Endpoint { temperature: Some(1.5), ..endpoint(protocol, "https://a.example") };
+        assert!(warm(Protocol::OpenAi).check().is_ok());
+        assert_eq!(warm(Protocol::Anthropic).check().unwrap_err().len(), 1);
     }
 
     #[test]
     fn a_key_is_one_line_of_visible_characters_and_shows_itself_to_nobody() {
-        for text in ["", "a b", "sk-1\r\nhost: evil", "sk-1\n", "sk-é", "sk\u{0}"] {
+        for text in ["", "a b", "sk-1\r\nhost: evil", "sk-1\n", "sk-é", "sk\u{0}", "sk\"1", "sk\\1"] {
             assert_eq!(Key::new(text.to_owned()), Err(NotAKey), "{text:?}");
         }
         assert!(Key::new("x".repeat(4_097)).is_err());

@@ -44,20 +44,27 @@ impl ModelError {
     }
 
     /// What a status says, with the server's own kind of error and its words.
-    pub(crate) fn of_status(status: u16, kind: &str, message: String, retry_after: Option<Duration>) -> Self {
-        match (status, kind) {
+    pub(crate) fn of_status(
+        status: u16,
+        kinds: &[&str],
+        message: String,
+        retry_after: Option<Duration>,
+    ) -> Self {
+        let is = |any: &[&str]| kinds.iter().any(|kind| any.contains(kind));
+        match status {
             // Whoever has paid for no more will not have in a minute.
-            (429, "insufficient_quota") => Self::Rejected { status, message },
-            (429, _) | (_, "rate_limit_error" | "rate_limit_exceeded") => {
+            _ if is(&["insufficient_quota", "billing_error"]) => Self::Rejected { status, message },
+            429 => Self::RateLimited { retry_after, message },
+            _ if is(&["rate_limit_error", "rate_limit_exceeded"]) => {
                 Self::RateLimited { retry_after, message }
             }
-            (408, _) => Self::TimedOut { what: "gave up waiting for the request" },
-            (_, "invalid_request_error") => Self::Rejected { status, message },
-            (401 | 403, _) | (_, "authentication_error" | "permission_error") => {
-                Self::Unauthorized { message }
-            }
-            (404, _) => Self::NotFound { message },
-            (500.., _) | (_, "overloaded_error" | "api_error" | "server_error") => {
+            408 => Self::TimedOut { what: "gave up waiting for the request" },
+            401 | 403 => Self::Unauthorized { message },
+            _ if is(&["authentication_error", "permission_error"]) => Self::Unauthorized { message },
+            404 => Self::NotFound { message },
+            _ if is(&["invalid_request_error"]) => Self::Rejected { status, message },
+            500.. => Self::Unavailable { retry_after, message },
+            _ if is(&["overloaded_error", "api_error", "server_error"]) => {
                 Self::Unavailable { retry_after, message }
             }
             _ => Self::Rejected { status, message },
@@ -68,9 +75,7 @@ impl ModelError {
     pub(crate) fn told(mut self, secret: &str) -> Self {
         let clean = |text: &mut String| {
             // The secret goes first, so that no half of it is left.
-            if !secret.is_empty() && text.contains(secret) {
-                *text = text.replace(secret, "[redacted]");
-            }
+            *text = redacted(std::mem::take(text), secret);
             text.truncate(text.floor_char_boundary(MESSAGE_MAX));
         };
         match &mut self {
@@ -85,4 +90,9 @@ impl ModelError {
         }
         self
     }
+}
+
+/// The text without the secret.
+pub(crate) fn redacted(text: String, secret: &str) -> String {
+    if secret.is_empty() || !text.contains(secret) { text } else { text.replace(secret, "[redacted]") }
 }

@@ -11,8 +11,9 @@ mod endpoint;
 mod error;
 mod openai;
 mod said;
+mod wire;
 
-pub use client::{Ask, Client, Limits};
+pub use client::{Ask, Client, Fit, Limits};
 pub use endpoint::{Endpoint, Key, NotAKey, Problem, Protocol};
 pub use error::ModelError;
 pub use said::{Finish, Said, Usage};

@@ -6,6 +6,7 @@ use crate::client::Ask;
 use crate::endpoint::Endpoint;
 use crate::error::ModelError;
 use crate::said::{Finish, Heard, Usage};
+use crate::wire::{Told, content_at, text_at};
 
 /// The end of the stream.
 const DONE: &str = "[DONE]";
@@ -31,32 +32,51 @@ pub(crate) fn body(endpoint: &Endpoint, ask: &Ask) -> Value {
     body
 }
 
-/// Whether a schema is one that a server keeps to by itself: every object lists its properties, all of them are required, and
-/// there are no others.
+/// The keywords of a schema that a server keeps to by itself.
+const STRICT: [&str; 12] = [
+    "type",
+    "properties",
+    "required",
+    "additionalProperties",
+    "items",
+    "enum",
+    "const",
+    "anyOf",
+    "$ref",
+    "$defs",
+    "description",
+    "title",
+];
+
+/// Whether a schema is one that a server keeps to by itself: its root is an object, every object lists its properties, all of
+/// them are required, there are no others, and there are no keywords but the known ones.
 pub(crate) fn is_strict(schema: &Value) -> bool {
-    match schema {
-        Value::Object(object) => {
-            let names = |key: &str| -> Option<Vec<&str>> {
-                match object.get(key)? {
-                    Value::Object(properties) => Some(properties.keys().map(String::as_str).collect()),
-                    Value::Array(names) => Some(names.iter().filter_map(Value::as_str).collect()),
-                    _ => None,
-                }
-            };
-            let is_object = object.contains_key("properties")
-                || object.get("type").is_some_and(|of| {
-                    of == "object" || of.as_array().is_some_and(|types| types.contains(&json!("object")))
-                });
-            let is_closed = || {
-                let (properties, required) = (names("properties"), names("required").unwrap_or_default());
-                object.get("additionalProperties") == Some(&json!(false))
-                    && properties.is_some_and(|all| all.iter().all(|name| required.contains(name)))
-            };
-            (!is_object || is_closed()) && object.values().all(is_strict)
-        }
-        Value::Array(values) => values.iter().all(is_strict),
-        _ => true,
-    }
+    schema.get("type") == Some(&json!("object")) && schema.get("anyOf").is_none() && is_closed(schema)
+}
+
+fn is_closed(schema: &Value) -> bool {
+    let Some(schema) = schema.as_object() else { return false };
+    let empty = serde_json::Map::new();
+    let map = |key: &str| schema.get(key).map_or(Some(&empty), Value::as_object);
+    let (Some(properties), Some(definitions)) = (map("properties"), map("$defs")) else { return false };
+    let is_object = schema.contains_key("properties")
+        || schema.get("type").is_some_and(|of| {
+            of == "object" || of.as_array().is_some_and(|types| types.contains(&json!("object")))
+        });
+    let is_listed = || {
+        let required = schema.get("required").and_then(Value::as_array);
+        let is_required =
+            |name: &String| required.is_some_and(|all| all.iter().any(|one| one.as_str() == Some(name)));
+        schema.contains_key("properties")
+            && schema.get("additionalProperties") == Some(&json!(false))
+            && properties.keys().all(is_required)
+    };
+    let choices = schema.get("anyOf").and_then(Value::as_array);
+    schema.keys().all(|key| STRICT.contains(&key.as_str()))
+        && (!is_object || is_listed())
+        && (!schema.contains_key("anyOf") || choices.is_some())
+        && properties.values().chain(definitions.values()).all(is_closed)
+        && schema.get("items").into_iter().chain(choices.into_iter().flatten()).all(is_closed)
 }
 
 /// A piece of the stream. The text that it adds.
@@ -79,9 +99,7 @@ pub(crate) fn whole(heard: &mut Heard, body: &Value) -> Result<String, ModelErro
 
 fn take(heard: &mut Heard, piece: &Value, place: &str) -> Result<String, ModelError> {
     if let Some(error) = piece.get("error").filter(|error| !error.is_null()) {
-        let (kind, message) = told(error);
-        let status = error.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
-        return Err(ModelError::of_status(status.unwrap_or(500), &kind, message, None));
+        return Err(Told::of(error).in_stream());
     }
     if heard.model.is_empty() {
         text_at(piece, "/model").clone_into(&mut heard.model);
@@ -108,21 +126,6 @@ fn take(heard: &mut Heard, piece: &Value, place: &str) -> Result<String, ModelEr
             other => Finish::Other(other.to_owned()),
         });
     }
-    let text = text_at(piece, &format!("{place}/content"));
-    Ok(if text.is_empty() { refusal } else { text }.to_owned())
-}
-
-fn text_at<'a>(value: &'a Value, place: &str) -> &'a str {
-    value.pointer(place).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// The kind of an error, and its words.
-pub(crate) fn told(error: &Value) -> (String, String) {
-    let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
-    let kind = if text("code").is_empty() { text("type") } else { text("code") };
-    let message = match text("message") {
-        "" => error.as_str().unwrap_or("it does not say why").to_owned(),
-        message => message.to_owned(),
-    };
-    (kind.to_owned(), message)
+    let text = content_at(piece, &format!("{place}/content"));
+    Ok(if text.is_empty() { refusal.to_owned() } else { text })
 }

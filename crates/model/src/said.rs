@@ -40,6 +40,8 @@ pub(crate) struct Heard {
     pub(crate) finish: Option<Finish>,
     pub(crate) usage: Usage,
     pub(crate) model: String,
+    /// What is gathered is the input of a tool.
+    pub(crate) is_input: bool,
     /// The server has said that nothing follows.
     pub(crate) is_over: bool,
 }
@@ -52,6 +54,8 @@ impl Heard {
             (None, true) => Finish::Complete,
             (None, false) => return None,
         };
-        Some(Said { text: self.text, finish, usage: self.usage, model: self.model })
+        // A tool without parameters is given nothing.
+        let text = if self.is_input && self.text.is_empty() { "{}".to_owned() } else { self.text };
+        Some(Said { text, finish, usage: self.usage, model: self.model })
     }
 }

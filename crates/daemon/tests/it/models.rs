@@ -306,3 +306,31 @@ async fn a_key_that_is_missing_or_no_key_fails_the_task_and_asks_nobody() {
     }
     assert_eq!(server.asked().len(), 0);
 }
+
+#[tokio::test]
+async fn a_server_that_says_the_key_back_as_its_answer_is_not_believed_with_it() {
+    let server = TestModel::answering(|asked| match asked.text().as_str() {
+        "stall" => Turn::stall_after(format!("you sent {SECRET}, you sent {SECRET}"), 5),
+        _ => Turn::say(format!("you sent {SECRET}!")),
+    })
+    .await;
+    for protocol in BOTH {
+        let (harness, _worker) = harness(&server, protocol, "").await;
+        let mut plan = one_wave(&["writer"]);
+        plan.waves[0].tasks[0].input = Some(crate::support::json(of!("hello")));
+        let run = harness.start_run(plan.clone()).await;
+        let result = harness.wait(&run).await;
+        let said = format!("you sent {}!", "*".repeat(SECRET.len()));
+        let output = result.tasks[0].output.clone().unwrap().data;
+        assert_eq!(output, Some(v1::payload::Data::Inline(said.into())));
+        // What has come when its time is over is shown and kept as far as it is no part of the key.
+        plan.waves[0].tasks[0].input = Some(crate::support::json(of!("stall")));
+        plan.waves[0].tasks[0].timeouts =
+            Some(v1::TimeoutPolicy { timeout_ms: Some(500), ..v1::TimeoutPolicy::default() });
+        let run = harness.start_run(plan).await;
+        assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Failed);
+        let log = format!("{:?}", harness.export(&run).await);
+        assert!(log.contains("you sent") && !log.contains("sk-secret"), "{log}");
+        is_nowhere(harness.stop().await.path());
+    }
+}

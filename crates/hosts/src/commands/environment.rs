@@ -1,6 +1,5 @@
 //! The environment that a command gets, and the secrets in it.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
@@ -8,6 +7,7 @@ use std::io;
 
 use super::agent::ProcessAgent;
 use crate::port::SecretResolver;
+use crate::redact::Redactor;
 
 /// A value with its references to secrets found.
 #[derive(Debug, PartialEq, Eq)]
@@ -131,75 +131,6 @@ impl Environment {
     }
 }
 
-/// Masks the secrets that a command was given wherever it repeats them in its log or its errors.
-///
-/// What it writes to stdout as its result is its own business. Nor is a secret found that the command writes in another
-/// form, such as Base64.
-#[derive(Clone, Default)]
-pub(super) struct Redactor {
-    needles: Vec<Vec<u8>>,
-}
-
-/// Shorter values are not masked: they occur by chance.
-const SHORTEST_MASKED: usize = 4;
-
-impl fmt::Debug for Redactor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Redactor({} secrets)", self.needles.len())
-    }
-}
-
-impl Redactor {
-    /// Secrets of several lines are masked line by line as well: a log may show them indented.
-    pub(super) fn new(secrets: &[String]) -> Self {
-        let whole = secrets.iter().map(String::as_str);
-        let lines = secrets.iter().flat_map(|secret| secret.lines()).map(str::trim);
-        let needles = whole.chain(lines).filter(|needle| needle.len() >= SHORTEST_MASKED);
-        let mut needles: Vec<_> = needles.map(|needle| needle.as_bytes().to_vec()).collect();
-        needles.sort_unstable();
-        needles.dedup();
-        Self { needles }
-    }
-
-    /// Bytes of the longest secret: how far a cut must stay away from what is shown.
-    pub(super) fn longest(&self) -> usize {
-        self.needles.iter().map(Vec::len).max().unwrap_or(0)
-    }
-
-    /// How many bytes at the end of `text` may be the beginning of a secret.
-    pub(super) fn begun(&self, text: &[u8]) -> usize {
-        let of = |needle: &Vec<u8>| {
-            let mut lengths = (1..needle.len()).rev();
-            lengths.find(|length| needle.get(..*length).is_some_and(|begun| text.ends_with(begun)))
-        };
-        self.needles.iter().filter_map(of).max().unwrap_or(0)
-    }
-
-    /// Overwrites every secret with asterisks.
-    pub(super) fn mask(&self, text: &mut [u8]) {
-        let mut found = Vec::new();
-        for needle in &self.needles {
-            let starts = text.windows(needle.len()).enumerate().filter(|(_, window)| window == needle);
-            found.extend(starts.map(|(start, _)| start..start + needle.len()));
-        }
-        for range in found {
-            if let Some(secret) = text.get_mut(range) {
-                secret.fill(b'*');
-            }
-        }
-    }
-
-    /// The text without secrets.
-    pub(super) fn masked<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if self.needles.is_empty() {
-            return Cow::Borrowed(text);
-        }
-        let mut bytes = text.as_bytes().to_vec();
-        self.mask(&mut bytes);
-        Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,14 +177,5 @@ mod tests {
         let expected =
             [("HOME", "/own"), ("PATH", "daemon")].map(|(name, value)| (name.into(), value.into()));
         assert_eq!(variables, BTreeMap::from(expected));
-    }
-
-    #[test]
-    fn secrets_are_masked_also_where_they_overlap() {
-        let redactor = Redactor::new(&["abcdef".to_owned(), "defghi".to_owned(), "xyz".to_owned()]);
-        assert_eq!(redactor.masked("-abcdefghi- xyz"), "-*********- xyz");
-        assert_eq!(redactor.longest(), 6);
-        let lines = Redactor::new(&["first line\n  second line\n".to_owned()]);
-        assert_eq!(lines.masked("> second line"), "> ***********");
     }
 }

@@ -9,9 +9,10 @@ use rustix::process::Signal;
 use serde::Deserialize;
 
 use super::agent::{OutputFormat, ProcessAgent};
-use super::environment::{Missing, Redactor};
+use super::environment::Missing;
 use super::json;
 use super::stderr::last_line;
+use crate::redact::Redactor;
 
 /// Characters of stdout that INVALID_OUTPUT shows.
 const SHOWN_OUTPUT: usize = 200;

@@ -19,11 +19,12 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::agent::ProcessAgent;
-use super::environment::{Environment, Redactor};
+use super::environment::Environment;
 use super::outcome::{Ending, Observation, ProcessOutcome};
 use super::stderr::StderrReader;
 use super::tail::tail;
 use crate::port::SecretResolver;
+use crate::redact::Redactor;
 use crate::serve::Order;
 
 /// Shortest time between two progress updates of one command.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::environment::Redactor;
+use crate::redact::Redactor;
 
 /// Most bytes of stderr that are kept as a task's log.
 pub const LOG_LIMIT: usize = 64 * 1024;

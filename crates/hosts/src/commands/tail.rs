@@ -1,6 +1,6 @@
 //! The end of what a command has written to stdout so far, for people who watch it.
 
-use super::environment::Redactor;
+use crate::redact::Redactor;
 
 /// Most bytes of stdout that an update of a command's progress shows.
 pub const TAIL_LIMIT: usize = 1024;

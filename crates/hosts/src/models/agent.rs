@@ -48,7 +48,7 @@ pub struct ModelAgent {
     /// Tokens of an answer at most.
     #[serde(default)]
     pub max_tokens: Option<u32>,
-    /// 0 to 2.
+    /// 0 to 2; in the protocol `anthropic` 0 to 1.
     #[serde(default)]
     pub temperature: Option<f64>,
     /// Whether the server is given the JSON Schema that the answer has to pass. Where it knows no such thing, the model is told

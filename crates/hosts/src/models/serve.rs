@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use capataz_contracts::json::{self, JSON_MEDIA_TYPE};
 use capataz_contracts::v1;
-use capataz_model::{Ask, Client, Finish, Key, Limits, ModelError, Problem, Said};
+use capataz_model::{Ask, Client, Finish, Fit, Key, Limits, ModelError, Problem, Said};
 use capataz_policy::codes::{self, Code};
 use capataz_store::Store;
 use serde_json::Value;
@@ -18,6 +18,7 @@ use super::ModelAgent;
 use crate::commands::Kind;
 use crate::payloads;
 use crate::port::{Clock, SecretResolver};
+use crate::redact::Redactor;
 use crate::serve::{Answer, Order, Report, Reporter, Serve};
 
 /// What the ids of workers with models begin with.
@@ -87,6 +88,8 @@ impl Models {
             Ok(input) => input,
             Err((code, message)) => return Answer::failed(code, message),
         };
+        // A server may say back what it was sent.
+        let redactor = Redactor::new(&key.iter().map(|key| key.reveal().to_owned()).collect::<Vec<_>>());
         let ask = question(agent, &input, &assignment.output_schema);
         let silence = Duration::from_millis(agent.silence_ms);
         let limits = Limits { idle: silence, total: TOTAL, answer_bytes: ANSWER_MAX };
@@ -94,8 +97,8 @@ impl Models {
         let said = {
             let mut partial = |text: &str| {
                 so_far.push_str(text);
-                let tail = so_far.get(so_far.floor_char_boundary(so_far.len().saturating_sub(TAIL))..);
-                reporter.report(Report { message: None, partial_tail: tail.map(str::to_owned) });
+                let tail = redactor.tail(&so_far, TAIL);
+                reporter.report(Report { message: None, partial_tail: Some(tail) });
             };
             let asking = client.ask(key.as_ref(), &ask, limits, &mut partial);
             tokio::pin!(asking);
@@ -110,9 +113,13 @@ impl Models {
             }
         };
         match (said, cancelled) {
-            (Some(Ok(said)), _) => self.completed(agent, said, !assignment.output_schema.is_empty()).await,
+            (Some(Ok(mut said)), _) => {
+                said.text = redactor.masked(&said.text).into_owned();
+                self.completed(agent, said, !assignment.output_schema.is_empty()).await
+            }
             (Some(Err(error)), _) => failed(&error),
             (None, _) => {
+                let so_far = redactor.tail(&so_far, so_far.len());
                 let partial_output = match so_far.is_empty() {
                     true => None,
                     false => self.write("text/plain", so_far).await.ok(),
@@ -183,9 +190,10 @@ fn as_json(text: &str) -> Option<&str> {
 fn question(agent: &ModelAgent, input: &[u8], schema: &str) -> Ask {
     let schema: Option<Value> = json::from_slice(schema.as_bytes()).ok().filter(|_| !schema.is_empty());
     let role = (agent.kind == Kind::Planner).then(|| PLANNER.to_owned());
+    let fit = schema.as_ref().filter(|_| agent.structured).map_or(Fit::No, Fit::of);
     let in_words = schema
         .as_ref()
-        .filter(|_| !agent.structured)
+        .filter(|_| fit != Fit::Whole)
         .map(|schema| format!("Answer with JSON alone, which has to pass this JSON Schema:\n{schema}"));
     let parts: Vec<String> = role.into_iter().chain(agent.system.clone()).chain(in_words).collect();
     // A text is asked as it is; anything else as JSON.
@@ -196,7 +204,7 @@ fn question(agent: &ModelAgent, input: &[u8], schema: &str) -> Ask {
     Ask {
         system: Some(parts.join("\n\n")).filter(|system| !system.is_empty()),
         user,
-        schema: schema.filter(|_| agent.structured),
+        schema: schema.filter(|_| fit != Fit::No),
     }
 }
 

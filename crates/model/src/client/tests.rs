@@ -112,8 +112,22 @@ fn a_schema_is_kept_to_strictly_where_every_object_of_it_is_closed() {
     };
     assert!(openai::is_strict(&closed(json!({ "type": ["string", "null"] }))));
     assert!(openai::is_strict(&closed(closed(json!({ "enum": [1] })))));
-    assert!(openai::is_strict(&json!({ "type": "array", "items": closed(json!({})) })));
+    assert!(openai::is_strict(&closed(json!({ "type": "array", "items": closed(json!({})) }))));
+    // Names of properties are no keywords.
+    let named = json!({
+        "type": "object", "properties": { "pattern": { "type": "string" } }, "required": ["pattern"],
+        "additionalProperties": false,
+    });
+    assert!(openai::is_strict(&named));
+    assert!(openai::is_strict(&closed(json!({ "anyOf": [{ "type": "null" }, { "$ref": "#/$defs/a" }] }))));
     for open in [
+        // A server knows objects as roots, and some of the keywords.
+        json!({ "type": "array", "items": closed(json!({})) }),
+        closed(json!({ "type": "string", "pattern": "^a" })),
+        closed(json!({ "type": "number", "minimum": 1 })),
+        closed(json!({ "oneOf": [{ "type": "null" }] })),
+        closed(json!(true)),
+        closed(json!({ "anyOf": "one" })),
         json!({ "type": "object" }),
         json!({ "type": ["object", "null"], "properties": {} }),
         json!({ "type": "object", "properties": { "a": {} }, "additionalProperties": false }),
@@ -160,6 +174,14 @@ async fn what_a_server_refuses_with_says_whether_it_may_be_asked_again_and_never
             (Turn::status(529, "overloaded_error", "later"), None),
             (Turn::error_in_stream("overloaded_error", "later"), None),
             (Turn::error_in_stream("rate_limit_error", "later"), None),
+            (Turn::error_in_stream("a_new_word", "later"), None),
+            (Turn::error_in_stream("timeout_error", "later"), None),
+            (
+                Turn::garbage(
+                    "data: {\"type\":\"error\",\"error\":{\"code\":\"503\",\"message\":\"later\"}}\n\n",
+                ),
+                None,
+            ),
         ] {
             let text = format!("{turn:?}");
             let found = retry_after(answer(turn, both).await.unwrap_err());
@@ -171,13 +193,125 @@ async fn what_a_server_refuses_with_says_whether_it_may_be_asked_again_and_never
             (Turn::status(413, "request_too_large", "no"), "refuses the request (413): no"),
             (Turn::status(404, "not_found_error", "no model"), "does not know that: no model"),
             (Turn::status(408, "timeout", ""), "gave up waiting"),
-            (Turn::error_in_stream("invalid_request_error", "no"), "refuses the request"),
+            (Turn::error_in_stream("invalid_request_error", "no"), "refuses the request (400)"),
+            (Turn::error_in_stream("billing_error", "pay"), "refuses the request (402)"),
+            (Turn::error_in_stream("insufficient_quota", "pay"), "refuses the request (429)"),
+            (Turn::error_in_stream("request_too_large", "no"), "refuses the request (413)"),
+            (Turn::error_in_stream("not_found_error", "no model"), "does not know that: no model"),
+            (Turn::error_in_stream("permission_error", "no"), "does not take the key: no"),
+            (
+                Turn::garbage(
+                    "data: {\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"code\":\"invalid_value\",\"message\":\"no\"}}\n\n",
+                ),
+                "refuses the request (400)",
+            ),
+            (Turn::status(500, "server_error", &"x".repeat(20_000)), "why in more than 16 KiB (status 500)"),
             (Turn::redirect("https://evil.example/v1"), "points to evil.example"),
             (Turn::redirect(""), "points to nowhere"),
         ] {
             let error = told(answer(turn, both).await.unwrap_err());
             assert!(error.contains(expected), "{expected}: {error}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_is_said_back_again_and_again_leaves_no_part_of_itself() {
+    let long = format!("sk-{}", "k".repeat(700));
+    for both in BOTH {
+        for times in [1, 20, 23, 24, 40] {
+            let model =
+                TestModel::start([Turn::status(400, "invalid_request_error", &long.repeat(times))]).await;
+            let key = Key::new(long.clone()).unwrap();
+            let said = client(&model, both).ask(Some(&key), &question(), LIMITS, &mut |_| {}).await;
+            let error = said.unwrap_err().to_string();
+            assert!(!error.contains("sk-k"), "{times}: {error}");
+        }
+    }
+}
+
+/// A stream whose pieces come with so many seconds between them.
+async fn hears_slowly(protocol: Protocol, pieces: &[&str], seconds: u64) -> (Result<(), ModelError>, Heard) {
+    let pieces: Vec<Bytes> = pieces.iter().map(|piece| Bytes::copy_from_slice(piece.as_bytes())).collect();
+    let stream = stream::iter(pieces).then(move |piece| async move {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        Ok(piece)
+    });
+    hears_of(protocol, stream).await
+}
+
+const DONE: &str =
+    "data: {\"choices\":[{\"delta\":{\"content\":\"yes\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+
+#[tokio::test(start_paused = true)]
+async fn whatever_comes_is_a_sign_of_life_and_what_says_nothing_is_no_event() {
+    let (read, heard) =
+        hears_slowly(Protocol::OpenAi, &[": wait\n\n", ": wait", "\r\n", "\n", DONE], 11).await;
+    assert_eq!((read, heard.text.as_str()), (Ok(()), "yes"));
+    let (read, _) = hears_slowly(Protocol::OpenAi, &[": wait\n\n", DONE], 21).await;
+    assert_eq!(read, Err(ModelError::TimedOut { what: "has said nothing for too long" }));
+    let (read, _) = hears_slowly(Protocol::OpenAi, &[": wait\n\n"; 10], 15).await;
+    assert_eq!(read, Err(ModelError::TimedOut { what: "takes too long for its answer" }));
+    // 2 MiB of signs of life.
+    for end in ["\n\n", "\r\n\r\n", "\r\r"] {
+        let alive = format!(": {}{end}", "x".repeat(64 * 1_024));
+        let mut pieces = vec![alive.as_str(); 32];
+        pieces.push(DONE);
+        let (read, heard) = hears_slowly(Protocol::OpenAi, &pieces, 0).await;
+        assert_eq!((read, heard.text.as_str()), (Ok(()), "yes"), "{end:?}");
+    }
+    // One event of as many lines as there is no end of, however they end.
+    for line in ["data: x\n", "data: x\r\n", "data: x\r", ": wait\r\n"] {
+        let lines = line.repeat(64 * 1_024);
+        let (read, _) = hears_slowly(Protocol::OpenAi, &[lines.as_str(); 16], 0).await;
+        assert_eq!(read, Err(ModelError::broken("one event has more than 1 MiB")), "{line:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_input_of_the_tool_is_the_answer_and_what_is_said_beside_it_is_not() {
+    let block = |index: u8, block: &str| {
+        format!("data: {{\"type\":\"content_block_start\",\"index\":{index},\"content_block\":{block}}}\n\n")
+    };
+    let delta = |delta: &str| format!("data: {{\"type\":\"content_block_delta\",\"delta\":{delta}}}\n\n");
+    let stop = "data: {\"type\":\"message_stop\"}\n\n";
+    let aloud = [block(0, "{\"type\":\"text\",\"text\":\"\"}"), delta("{\"text\":\"I think {\"}")].concat();
+    let input = block(1, "{\"type\":\"tool_use\",\"name\":\"answer\",\"input\":{}}");
+    let piece = delta("{\"partial_json\":\"{\\\"n\\\":1}\"}");
+    let whole = block(1, "{\"type\":\"tool_use\",\"input\":{\"n\":1}}");
+    for (stream, expected) in [
+        ([aloud.as_str(), &input, &piece, &delta("{\"text\":\"done\"}"), stop].concat(), "{\"n\":1}"),
+        ([input.as_str(), stop].concat(), "{}"),
+        ([aloud.as_str(), &whole, stop].concat(), "{\"n\":1}"),
+        ([aloud.as_str(), stop].concat(), "I think {"),
+    ] {
+        let (read, heard) = hears(Protocol::Anthropic, stream.as_bytes(), 11).await;
+        read.unwrap();
+        assert_eq!(heard.said().unwrap().text, expected);
+    }
+    let body =
+        json!({ "content": [{ "type": "text", "text": "so: " }, { "type": "tool_use", "input": {} }] });
+    assert_eq!(anthropic::whole(&mut Heard::default(), &body).unwrap(), "{}");
+    let body = json!({ "choices": [{ "message": { "content": [{ "type": "text", "text": "a" }, { "text": "b" }] } }] });
+    assert_eq!(openai::whole(&mut Heard::default(), &body).unwrap(), "ab");
+}
+
+#[test]
+fn a_schema_has_a_place_in_both_protocols_where_its_root_is_an_object() {
+    assert_eq!(Fit::of(&json!({ "type": "object" })), Fit::Whole);
+    let conditional = json!({ "type": "object", "allOf": [{ "required": ["a"] }], "properties": {} });
+    assert_eq!(Fit::of(&conditional), Fit::ButConditions);
+    let endpoint = Endpoint {
+        protocol: Protocol::Anthropic,
+        base_url: String::new(),
+        model: "m".to_owned(),
+        max_tokens: None,
+        temperature: None,
+    };
+    let body = anthropic::body(&endpoint, &Ask { schema: Some(conditional), ..question() });
+    assert_eq!(body["tools"][0]["input_schema"], json!({ "type": "object", "properties": {} }));
+    for other in [json!(true), json!({}), json!({ "type": "array" }), json!({ "type": ["object", "null"] })] {
+        assert!(Fit::of(&other) == Fit::No, "{other}");
     }
 }
 
@@ -227,6 +361,15 @@ async fn nobody_waits_longer_than_is_said_and_a_server_that_is_away_is_away() {
 
 /// A stream of the bytes, in pieces of this size.
 async fn hears(protocol: Protocol, bytes: &[u8], size: usize) -> (Result<(), ModelError>, Heard) {
+    let pieces: Vec<reqwest::Result<Bytes>> =
+        bytes.chunks(size.max(1)).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
+    hears_of(protocol, stream::iter(pieces)).await
+}
+
+async fn hears_of(
+    protocol: Protocol,
+    bytes: impl Stream<Item = reqwest::Result<Bytes>> + Send,
+) -> (Result<(), ModelError>, Heard) {
     let endpoint = Endpoint {
         protocol,
         base_url: "http://127.0.0.1:9/v1".to_owned(),
@@ -235,12 +378,9 @@ async fn hears(protocol: Protocol, bytes: &[u8], size: usize) -> (Result<(), Mod
         temperature: None,
     };
     let client = Client::new(endpoint).unwrap();
-    let pieces: Vec<reqwest::Result<Bytes>> =
-        bytes.chunks(size.max(1)).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
     let patience = Patience { until: Instant::now() + LIMITS.total, idle: LIMITS.idle };
     let mut heard = Heard::default();
-    let stream = futures_util::stream::iter(pieces);
-    let read = client.read_stream(stream, patience, LIMITS, &mut heard, &mut |_| {}).await;
+    let read = client.read_stream(bytes, patience, LIMITS, &mut heard, &mut |_| {}).await;
     (read, heard)
 }
 

@@ -1,0 +1,115 @@
+//! Secrets are taken out of what agents say.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// Masks the secrets that an agent was given wherever it says them back. A secret is not found in another form, such as Base64.
+#[derive(Clone, Default)]
+pub(crate) struct Redactor {
+    needles: Vec<Vec<u8>>,
+}
+
+/// Shorter values are not masked: they occur by chance.
+const SHORTEST_MASKED: usize = 4;
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Redactor({} secrets)", self.needles.len())
+    }
+}
+
+impl Redactor {
+    /// Secrets of several lines are masked line by line as well: a log may show them indented.
+    pub(crate) fn new(secrets: &[String]) -> Self {
+        let whole = secrets.iter().map(String::as_str);
+        let lines = secrets.iter().flat_map(|secret| secret.lines()).map(str::trim);
+        let needles = whole.chain(lines).filter(|needle| needle.len() >= SHORTEST_MASKED);
+        let mut needles: Vec<_> = needles.map(|needle| needle.as_bytes().to_vec()).collect();
+        needles.sort_unstable();
+        needles.dedup();
+        Self { needles }
+    }
+
+    /// Bytes of the longest secret: how far a cut must stay away from what is shown.
+    pub(crate) fn longest(&self) -> usize {
+        self.needles.iter().map(Vec::len).max().unwrap_or(0)
+    }
+
+    /// How many bytes at the end of `text` may be the beginning of a secret.
+    pub(crate) fn begun(&self, text: &[u8]) -> usize {
+        let of = |needle: &Vec<u8>| {
+            let mut lengths = (1..needle.len()).rev();
+            lengths.find(|length| needle.get(..*length).is_some_and(|begun| text.ends_with(begun)))
+        };
+        self.needles.iter().filter_map(of).max().unwrap_or(0)
+    }
+
+    /// Overwrites every secret with asterisks.
+    pub(crate) fn mask(&self, text: &mut [u8]) {
+        let mut found = Vec::new();
+        for needle in &self.needles {
+            let starts = text.windows(needle.len()).enumerate().filter(|(_, window)| window == needle);
+            found.extend(starts.map(|(start, _)| start..start + needle.len()));
+        }
+        for range in found {
+            if let Some(secret) = text.get_mut(range) {
+                secret.fill(b'*');
+            }
+        }
+    }
+
+    /// The text without secrets.
+    pub(crate) fn masked<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.needles.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let mut bytes = text.as_bytes().to_vec();
+        self.mask(&mut bytes);
+        Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// The last `most` bytes of what has come so far, without secrets: neither one that is cut by the window nor one that has
+    /// only begun.
+    pub(crate) fn tail(&self, so_far: &str, most: usize) -> String {
+        let window = most.saturating_add(self.longest());
+        let from = so_far.floor_char_boundary(so_far.len().saturating_sub(window));
+        let masked = self.masked(so_far.get(from..).unwrap_or_default());
+        let whole = masked.floor_char_boundary(masked.len().saturating_sub(self.begun(masked.as_bytes())));
+        // The window goes back further than is shown: what is cut by its beginning is not shown.
+        let start = masked.ceil_char_boundary(masked.len().saturating_sub(most)).min(whole);
+        masked.get(start..whole).unwrap_or_default().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_masked_also_where_they_overlap() {
+        let redactor = Redactor::new(&["abcdef".to_owned(), "defghi".to_owned(), "xyz".to_owned()]);
+        assert_eq!(redactor.masked("-abcdefghi- xyz"), "-*********- xyz");
+        assert_eq!(redactor.longest(), 6);
+        let lines = Redactor::new(&["first line\n  second line\n".to_owned()]);
+        assert_eq!(lines.masked("> second line"), "> ***********");
+    }
+
+    #[test]
+    fn a_tail_never_has_a_part_of_a_secret() {
+        let redactor = Redactor::new(&["s3cr3t-value".to_owned()]);
+        let said = "«¿s3cr3t-value? s3cr3t-value!»";
+        for end in (0..=said.len()).filter(|end| said.is_char_boundary(*end)) {
+            for most in 0..=said.len() {
+                let tail = redactor.tail(&said[..end], most);
+                assert!(tail.len() <= most, "{tail}");
+                for part in 2..=12 {
+                    let shown = (0..=12 - part).any(|from| tail.contains(&"s3cr3t-value"[from..from + part]));
+                    assert!(!shown, "{end} {most}: {tail}");
+                }
+            }
+        }
+        assert_eq!(redactor.tail(said, 100), "«¿************? ************!»");
+        assert_eq!(redactor.tail("abc", 2), "bc");
+        assert_eq!(Redactor::default().tail("señor", 3), "or");
+    }
+}
