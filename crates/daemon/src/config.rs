@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use capataz_contracts::duration;
+use capataz_contracts::validate::DESCRIPTION_MAX;
+use capataz_contracts::{duration, v1};
 use capataz_hosts::browsers::BrowserConfig;
-use capataz_hosts::commands::{ProcessAgent, ShimCommand};
+use capataz_hosts::commands::{Kind, ProcessAgent, ShimCommand};
 use capataz_hosts::models::ModelAgent;
-use capataz_hosts::rules::{Rules, RulesFile};
+use capataz_hosts::rules::{RULES_BYTES, Rules, RulesFile};
 use capataz_runtime::Trace;
 use figment::Figment;
 use figment::providers::{Format as _, Serialized};
@@ -19,10 +20,11 @@ use serde::{Deserialize, Deserializer};
 
 use crate::DaemonError;
 use crate::clock::Clock;
-use crate::specs::{Source, TEMPLATE_AGENT};
+use crate::specs::Source;
 
 mod layers;
 mod profile;
+mod text;
 
 use layers::{Environment, Toml};
 
@@ -108,6 +110,21 @@ pub struct DeclaredAgent {
     pub name: String,
     #[serde(default)]
     pub category: String,
+    /// What the agent is for: a task of plans, a tool of executions, or a planner of them.
+    #[serde(default)]
+    pub kind: Kind,
+    /// What it does, for planners and people; at most 2,000 bytes.
+    #[serde(default)]
+    pub description: String,
+    /// JSON Schema of its inputs. Absent: it takes anything.
+    #[serde(default)]
+    pub input_schema: Option<serde_json::Value>,
+    /// Of a tool: what it does can be undone, or it changes nothing.
+    #[serde(default)]
+    pub undoable: bool,
+    /// Of a tool: a person approves each call of it.
+    #[serde(default)]
+    pub needs_approval: bool,
     /// The version of the spec contract that its workers speak, a semantic version; what a worker says itself stands before
     /// it.
     #[serde(default = "default_contract_version")]
@@ -129,7 +146,7 @@ impl RulesPlanner {
     fn read(&self, folder: Option<&Path>) -> Result<Rules, Vec<String>> {
         let file = folder.map_or_else(|| self.rules.clone(), |at| at.join(&self.rules));
         let told = |problem: String| format!("{}: {problem}", file.display());
-        let text = std::fs::read_to_string(&file).map_err(|error| vec![told(error.to_string())])?;
+        let text = text::read(&file, RULES_BYTES).map_err(|error| vec![told(error.to_string())])?;
         let read: RulesFile = toml::from_str(&text).map_err(|error| vec![told(error.to_string())])?;
         Rules::new(read).map_err(|problems| problems.into_iter().map(told).collect())
     }
@@ -142,11 +159,53 @@ fn default_contract_version() -> String {
 impl DeclaredAgent {
     /// An agent with every default.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), category: String::new(), contract_version: default_contract_version() }
+        Self {
+            name: name.into(),
+            category: String::new(),
+            kind: Kind::default(),
+            description: String::new(),
+            input_schema: None,
+            undoable: false,
+            needs_approval: false,
+            contract_version: default_contract_version(),
+        }
     }
 
     pub fn in_category(self, category: impl Into<String>) -> Self {
         Self { category: category.into(), ..self }
+    }
+
+    /// The agent, as it is known before a worker serves it.
+    pub(crate) fn described(&self) -> v1::Agent {
+        v1::Agent {
+            name: self.name.clone(),
+            category: self.category.clone(),
+            kind: self.kind.to_proto().into(),
+            description: self.description.clone(),
+            input_schema: self.input_schema.as_ref().map(ToString::to_string).unwrap_or_default(),
+            undoable: self.undoable,
+            needs_approval: self.needs_approval,
+            contract_version: self.contract_version.clone(),
+            ..v1::Agent::default()
+        }
+    }
+
+    /// All that is wrong with it.
+    fn check(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if let Err(violation) = self.contract_version.parse::<capataz_contracts::version::ContractVersion>() {
+            problems.push(format!("contract_version: {}", violation.message));
+        }
+        if self.description.len() > DESCRIPTION_MAX {
+            problems.push(format!("description: at most {DESCRIPTION_MAX} bytes"));
+        }
+        for (field, given) in [("undoable", self.undoable), ("needs_approval", self.needs_approval)] {
+            if given && self.kind != Kind::Tool {
+                problems.push(format!("{field}: only of an agent whose kind is \"tool\""));
+            }
+        }
+        problems.extend(wrong_schema(self.input_schema.as_ref()));
+        problems
     }
 }
 
@@ -347,25 +406,16 @@ impl Config {
         for (index, agent) in self.agents.iter().enumerate() {
             let found = agent.validate();
             problems.extend(found.iter().map(|violation| format!("agents[{index}].{violation}")));
-            let schema = agent.input_schema.as_ref().map(ToString::to_string);
-            let found = schema.and_then(|schema| capataz_judge::Schema::compile(&schema).err());
-            for violation in found.unwrap_or_default() {
-                problems.push(format!("agents[{index}].input_schema: {}", capataz_judge::shown(&violation)));
-            }
+            let found = wrong_schema(agent.input_schema.as_ref());
+            problems.extend(found.map(|problem| format!("agents[{index}].{problem}")));
         }
         for (index, model) in self.models.iter().enumerate() {
             let found = model.validate();
             problems.extend(found.iter().map(|violation| format!("models[{index}].{violation}")));
         }
         for (index, agent) in self.declared_agents.iter().enumerate() {
-            if let Err(violation) =
-                agent.contract_version.parse::<capataz_contracts::version::ContractVersion>()
-            {
-                problems.push(format!("declared_agents[{index}].contract_version: {}", violation.message));
-            }
-        }
-        if self.agents.iter().any(|agent| agent.name == TEMPLATE_AGENT) {
-            problems.push(format!("agents: {TEMPLATE_AGENT:?} is the built-in agent; choose another name"));
+            problems
+                .extend(agent.check().iter().map(|problem| format!("declared_agents[{index}].{problem}")));
         }
         let names = self
             .agents
@@ -381,7 +431,9 @@ impl Config {
         }
         let mut seen = BTreeSet::new();
         for name in names {
-            if !seen.insert(name) {
+            if crate::built_in(name) {
+                problems.push(format!("agents: {name:?} is a built-in agent; choose another name"));
+            } else if !seen.insert(name) {
                 problems.push(format!("agents: {name:?} is there twice"));
             }
         }
@@ -405,6 +457,15 @@ impl Config {
             Err(DaemonError::NotLoopback { address: self.listen.clone() })
         }
     }
+}
+
+/// What is wrong with the schema of an agent's inputs.
+fn wrong_schema(schema: Option<&serde_json::Value>) -> impl Iterator<Item = String> {
+    let compiled = schema.and_then(|schema| capataz_judge::Schema::compile(&schema.to_string()).err());
+    compiled
+        .into_iter()
+        .flatten()
+        .map(|violation| format!("input_schema: {}", capataz_judge::shown(&violation)))
 }
 
 /// The folder for data by the XDG rules.

@@ -298,13 +298,7 @@ fn known(config: &Config, number: HostNumber) -> Known {
         last_seen: None,
     });
     let declared = config.declared_agents.iter().map(|agent| KnownAgent {
-        agent: v1::Agent {
-            name: agent.name.clone(),
-            category: agent.category.clone(),
-            kind: v1::AgentKind::Task as i32,
-            contract_version: agent.contract_version.clone(),
-            ..v1::Agent::default()
-        },
+        agent: agent.described(),
         source: v1::AgentSource::Declared,
         last_seen: None,
     });
@@ -331,6 +325,13 @@ fn known(config: &Config, number: HostNumber) -> Known {
         resources: config.resources.iter().cloned().collect(),
         reserved: reserved(config, number),
     }
+}
+
+/// Whether the daemon serves an agent of this name itself, whatever is configured.
+fn built_in(name: &str) -> bool {
+    name == specs::TEMPLATE_AGENT
+        || name == browser_agent().name
+        || capataz_hosts::analysis::AGENTS.contains(&name)
 }
 
 /// What the daemon's own hosts are called, and what they serve: nobody else may say hello with it.

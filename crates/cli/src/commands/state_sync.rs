@@ -288,11 +288,7 @@ mod tests {
     async fn a_file_that_somebody_breaks_within_a_wave_is_mended_with_the_next_look() {
         let folder = tempfile::tempdir().unwrap();
         let mut config = Config::embedded(folder.path().join("data"));
-        config.declared_agents.push(DeclaredAgent {
-            name: "later".to_owned(),
-            category: String::new(),
-            contract_version: "1.0.0".to_owned(),
-        });
+        config.declared_agents.push(DeclaredAgent::new("later"));
         let served = capataz_daemon::Daemon::start(config).await.unwrap();
         let daemon = Daemon::connect_to(&format!("http://{}", served.address())).await.unwrap();
         let path = folder.path().join("state.json");

@@ -1,12 +1,14 @@
 //! Profiles: files that declare the agents, commands and resources of one crew (seed 000, contract 1).
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{Config, DeclaredAgent};
+use super::{Config, DeclaredAgent, text};
+
+/// Bytes of a profile.
+const PROFILE_BYTES: u64 = 4 * 1024 * 1024;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -77,7 +79,7 @@ pub(super) fn add(config: &mut Config, files: &[PathBuf]) -> Vec<String> {
 
 fn read(file: &Path) -> Result<Profile, String> {
     let told = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
-    let text = fs::read_to_string(file).map_err(|error| told(&error))?;
+    let text = text::read(file, PROFILE_BYTES).map_err(|error| told(&error))?;
     toml::from_str(&text).map_err(|error| told(&error))
 }
 
@@ -90,6 +92,8 @@ fn twice<'n>(key: &str, names: impl IntoIterator<Item = &'n String>, file: &Path
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::config::Overrides;
 

@@ -85,7 +85,9 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub(crate) fn to_proto(self) -> v1::AgentKind {
+    /// As the protocol has it.
+    #[must_use]
+    pub fn to_proto(self) -> v1::AgentKind {
         match self {
             Self::Task => v1::AgentKind::Task,
             Self::Tool => v1::AgentKind::Tool,

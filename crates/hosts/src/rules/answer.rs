@@ -5,10 +5,13 @@ use capataz_policy::codes;
 use regex::Captures;
 use serde_json::{Value, json};
 
-use super::{Rule, RuleStep, Rules};
+use super::{LAST, Rule, RuleStep, Rules};
 
 /// What the rules say has no doubt in it.
 const CONFIDENCE: u32 = 1;
+
+/// Patterns in the message that none of them fits.
+const PATTERNS_SHOWN: usize = 5;
 
 /// A prompt, and what the query's rule has found in it.
 struct Asked<'a> {
@@ -33,7 +36,7 @@ impl Rules {
             let names = pattern.capture_names().flatten().collect();
             Some(Asked { prompt, rule, found: pattern.captures(query)?, names })
         });
-        let asked = found.ok_or_else(|| refuse("no rule is about this query".to_owned()))?;
+        let asked = found.ok_or_else(|| refuse(self.unknown()))?;
         if prompt.get("validatedPlan").is_some() {
             Ok(asked.supervised())
         } else if prompt.get("progress").is_some() {
@@ -41,6 +44,17 @@ impl Rules {
         } else {
             asked.simple().ok_or_else(|| refuse("the rule has no steps".to_owned()))
         }
+    }
+
+    /// That no rule is about a query, and what rules there are.
+    fn unknown(&self) -> String {
+        let mut patterns: Vec<String> =
+            self.rules.iter().take(PATTERNS_SHOWN).map(|(pattern, _)| format!("/{pattern}/")).collect();
+        let more = self.rules.len().saturating_sub(PATTERNS_SHOWN);
+        if more > 0 {
+            patterns.push(format!("{more} more"));
+        }
+        format!("no rule is about this query; there are rules about {}", patterns.join(", "))
     }
 }
 
@@ -52,7 +66,7 @@ impl Asked<'_> {
         let place = usize::try_from(done).unwrap_or(usize::MAX).min(steps.len().checked_sub(1)?);
         let step = steps.get(place)?;
         Some(json!({
-            "action": { "tool": step.tool, "parameters": self.filled(&step.parameters) },
+            "action": { "tool": step.tool, "parameters": self.own(&step.parameters) },
             "reasoning": reasoning(step),
             "continue": place + 1 < steps.len(),
             "confidence": CONFIDENCE,
@@ -87,7 +101,7 @@ impl Asked<'_> {
             }
         };
         let step = steps.get(place).or(steps.last()).unwrap_or(&Value::Null);
-        let parameters = step.get("parameters").map(|parameters| self.filled(parameters));
+        let parameters = self.planned(step);
         set(
             &mut answer,
             "nextAction",
@@ -131,7 +145,7 @@ impl Asked<'_> {
                 },
             });
         }
-        let parameters = step.get("parameters").map(|parameters| self.filled(parameters));
+        let parameters = self.planned(step);
         json!({
             "decision": "continue", "planAdherence": 1, "confidence": CONFIDENCE,
             "nextAction": {
@@ -161,7 +175,7 @@ impl Asked<'_> {
                 "id": step.id,
                 "description": reasoning(step),
                 "tool": step.tool,
-                "parameters": self.named(&step.parameters),
+                "parameters": replaced(&step.parameters, &|name| self.group(name)),
                 "expected": step.expected.clone().unwrap_or_else(|| json!({ "success": true })),
                 "dependsOn": needs,
             }));
@@ -170,37 +184,77 @@ impl Asked<'_> {
         plan
     }
 
-    /// The parameters with what the query and the last result say.
-    fn filled(&self, parameters: &Value) -> Value {
-        let results = ["/lastResult/output", "/adherenceCheck/actualResult/output"];
-        let last = results.iter().find_map(|path| self.prompt.pointer(path));
-        replaced(&self.named(parameters), "last", last.unwrap_or(&Value::Null))
+    /// The parameters of a step of the plan with what the last result says. Where nobody has changed them, the rule's own are
+    /// gone by: what the query says is never taken for a mark.
+    fn planned(&self, step: &Value) -> Option<Value> {
+        let (id, parameters) = (step.get("id").and_then(Value::as_str)?, step.get("parameters")?);
+        let own =
+            self.rule.steps.iter().chain(&self.rule.otherwise).find(|own| {
+                own.id == id && replaced(&own.parameters, &|name| self.group(name)) == *parameters
+            });
+        Some(match own {
+            Some(own) => self.own(&own.parameters),
+            None => replaced(parameters, &|name| self.last(name)),
+        })
     }
 
-    /// The parameters with what the query says.
-    fn named(&self, parameters: &Value) -> Value {
-        self.names.iter().fold(parameters.clone(), |value, name| {
-            let found = self.found.name(name).map_or("", |found| found.as_str());
-            replaced(&value, name, &found.into())
-        })
+    /// The parameters of the rule with what the query and the last result say.
+    fn own(&self, parameters: &Value) -> Value {
+        replaced(parameters, &|name| self.group(name).or_else(|| self.last(name)))
+    }
+
+    /// What a group of the pattern has found.
+    fn group(&self, name: &str) -> Option<Value> {
+        let is_group = self.names.contains(&name);
+        is_group.then(|| self.found.name(name).map_or("", |found| found.as_str()).into())
+    }
+
+    /// What the action before has given back.
+    fn last(&self, name: &str) -> Option<Value> {
+        let results = ["/lastResult/output", "/adherenceCheck/actualResult/output"];
+        let output = || results.iter().find_map(|path| self.prompt.pointer(path)).cloned();
+        (name == LAST).then(|| output().unwrap_or(Value::Null))
     }
 }
 
-/// The value with this in the place of every `${name}`: as it is where a text is nothing else, and as text within one.
-fn replaced(value: &Value, name: &str, with: &Value) -> Value {
-    let mark = format!("${{{name}}}");
+/// A value with what `of` has for the name in every `${name}`: as it is where a text is nothing else, and as text within one. A
+/// name that it has nothing for stays. What has been put in is not looked at again.
+fn replaced(value: &Value, of: &dyn Fn(&str) -> Option<Value>) -> Value {
     match value {
-        Value::String(text) if *text == mark => with.clone(),
-        Value::String(text) if text.contains(&mark) => {
-            let told = with.as_str().map_or_else(|| with.to_string(), str::to_owned);
-            text.replace(&mark, &told).into()
-        }
-        Value::Array(items) => items.iter().map(|item| replaced(item, name, with)).collect(),
+        Value::String(text) => match marks(text).next() {
+            Some((0, end, name)) if end == text.len() => of(name).unwrap_or_else(|| value.clone()),
+            _ => filled(text, of).into(),
+        },
+        Value::Array(items) => items.iter().map(|item| replaced(item, of)).collect(),
         Value::Object(entries) => {
-            entries.iter().map(|(key, value)| (key.clone(), replaced(value, name, with))).collect()
+            entries.iter().map(|(key, value)| (key.clone(), replaced(value, of))).collect()
         }
         other => other.clone(),
     }
+}
+
+fn filled(text: &str, of: &dyn Fn(&str) -> Option<Value>) -> String {
+    let (mut filled, mut from) = (String::new(), 0);
+    for (start, end, name) in marks(text) {
+        let Some(with) = of(name) else { continue };
+        filled.push_str(text.get(from..start).unwrap_or_default());
+        match with {
+            Value::String(with) => filled.push_str(&with),
+            with => filled.push_str(&with.to_string()),
+        }
+        from = end;
+    }
+    filled.push_str(text.get(from..).unwrap_or_default());
+    filled
+}
+
+/// The marks `${name}` of a text: where each begins and ends, and its name.
+pub(super) fn marks(text: &str) -> impl Iterator<Item = (usize, usize, &str)> {
+    text.match_indices("${").filter_map(|(start, mark)| {
+        let inner = text.get(start + mark.len()..)?;
+        let name = inner.get(..inner.find('}')?)?;
+        Some((start, start + mark.len() + name.len() + 1, name))
+    })
 }
 
 fn reasoning(step: &RuleStep) -> &str {

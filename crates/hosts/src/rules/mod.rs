@@ -22,6 +22,17 @@ const RULES_MAX: usize = 1_000;
 const STEPS_MAX: usize = 50;
 /// Bytes of a compiled pattern.
 const PATTERN_BYTES: usize = 1024 * 1024;
+/// Bytes of a file of rules.
+pub const RULES_BYTES: u64 = 1024 * 1024;
+/// Characters of an id, of a tool's name, and of a description, as the planners' contracts have them.
+const NAME_MAX: usize = 128;
+const DESCRIPTION_MAX: usize = 2_000;
+/// Characters of a reason and of a question, options, and characters of one, as the planners' contracts have them.
+const WORDS_MAX: usize = 4_000;
+const OPTIONS_MAX: usize = 8;
+const OPTION_MAX: usize = 200;
+/// The mark of what the action before has given back.
+const LAST: &str = "last";
 
 /// A file of rules, as it is read.
 #[derive(Clone, Debug, Deserialize)]
@@ -104,8 +115,17 @@ impl Rules {
             let at = format!("rules[{place}]");
             let built =
                 RegexBuilder::new(&rule.query).case_insensitive(true).size_limit(PATTERN_BYTES).build();
-            check_steps(&rule.steps, &format!("{at}.steps"), 1, &mut problems);
-            check_steps(&rule.otherwise, &format!("{at}.otherwise"), 0, &mut problems);
+            let names: BTreeSet<&str> =
+                built.iter().flat_map(|pattern| pattern.capture_names().flatten()).chain([LAST]).collect();
+            if built.iter().any(|pattern| pattern.capture_names().flatten().any(|name| name == LAST)) {
+                problems.push(format!(
+                    "{at}.query: ${{{LAST}}} is what the action before gave back; name the group otherwise"
+                ));
+            }
+            // Where the pattern cannot be read, nobody knows its groups.
+            let names = built.is_ok().then_some(names);
+            check_steps(&rule.steps, &format!("{at}.steps"), 1, names.as_ref(), &mut problems);
+            check_steps(&rule.otherwise, &format!("{at}.otherwise"), 0, names.as_ref(), &mut problems);
             for (index, step) in rule.checkpoints.iter().enumerate() {
                 if *step as usize >= rule.steps.len() {
                     problems.push(format!("{at}.checkpoints[{index}]: there is no step {step}"));
@@ -123,7 +143,13 @@ impl Rules {
     }
 }
 
-fn check_steps(steps: &[RuleStep], at: &str, least: usize, problems: &mut Vec<String>) {
+fn check_steps(
+    steps: &[RuleStep],
+    at: &str,
+    least: usize,
+    names: Option<&BTreeSet<&str>>,
+    problems: &mut Vec<String>,
+) {
     if !(least..=STEPS_MAX).contains(&steps.len()) {
         problems.push(format!("{at}: from {least} to {STEPS_MAX} steps"));
     }
@@ -131,6 +157,10 @@ fn check_steps(steps: &[RuleStep], at: &str, least: usize, problems: &mut Vec<St
     for (place, step) in steps.iter().enumerate() {
         if step.id.is_empty() || step.tool.is_empty() {
             problems.push(format!("{at}[{place}]: a step has an id and a tool"));
+        }
+        check_shape(step, &format!("{at}[{place}]"), problems);
+        if let Some(names) = names {
+            check_marks(&step.parameters, &format!("{at}[{place}].parameters"), names, problems);
         }
         // In this order none of them waits for one that waits for it.
         for (index, needed) in step.depends_on.iter().flatten().enumerate() {
@@ -141,5 +171,73 @@ fn check_steps(steps: &[RuleStep], at: &str, least: usize, problems: &mut Vec<St
         if !before.insert(&step.id) {
             problems.push(format!("{at}[{place}].id: {:?} is there twice", step.id));
         }
+    }
+}
+
+/// What a planner's contract would refuse.
+fn check_shape(step: &RuleStep, at: &str, problems: &mut Vec<String>) {
+    let mut texts = vec![
+        ("id", step.id.as_str(), NAME_MAX),
+        ("tool", step.tool.as_str(), NAME_MAX),
+        ("description", step.description.as_str(), DESCRIPTION_MAX),
+    ];
+    if let Some(ask) = &step.ask {
+        texts.extend([("ask.reason", &*ask.reason, WORDS_MAX), ("ask.question", &*ask.question, WORDS_MAX)]);
+        if ask.reason.trim().is_empty() || ask.question.trim().is_empty() {
+            problems.push(format!("{at}.ask: it has a reason and a question"));
+        }
+        if ask.options.len() > OPTIONS_MAX {
+            problems.push(format!("{at}.ask.options: at most {OPTIONS_MAX}"));
+        }
+        for (place, option) in ask.options.iter().enumerate() {
+            if !(1..=OPTION_MAX).contains(&option.chars().count()) {
+                problems.push(format!("{at}.ask.options[{place}]: 1 to {OPTION_MAX} characters"));
+            }
+        }
+    }
+    for (field, text, most) in texts {
+        if text.chars().count() > most {
+            problems.push(format!("{at}.{field}: at most {most} characters"));
+        }
+    }
+    if step.expected.as_ref().is_some_and(|expected| !is_expectation(expected)) {
+        problems.push(format!(
+            "{at}.expected: a text, or one of {{ schema = … }}, {{ equals = … }}, {{ contains = \"…\" }}, {{ success = true }}"
+        ));
+    }
+}
+
+/// What a plan may expect of a step (CONTRACTS §5).
+fn is_expectation(expected: &Value) -> bool {
+    let only = expected.as_object().filter(|all| all.len() == 1).and_then(|all| all.iter().next());
+    match only.map(|(key, value)| (key.as_str(), value)) {
+        Some(("schema", value)) => value.is_object() || value.is_boolean(),
+        Some(("equals", _)) => true,
+        Some(("contains", value)) => value.as_str().is_some_and(|text| !text.is_empty()),
+        Some(("success", value)) => value.is_boolean(),
+        _ => expected.is_string(),
+    }
+}
+
+/// Every `${name}` has to be one of the names.
+fn check_marks(value: &Value, at: &str, names: &BTreeSet<&str>, problems: &mut Vec<String>) {
+    match value {
+        Value::String(text) => {
+            for (_, _, name) in answer::marks(text).filter(|(_, _, name)| !names.contains(name)) {
+                let known: Vec<String> = names.iter().map(|name| format!("${{{name}}}")).collect();
+                problems.push(format!("{at}: ${{{name}}} is none of {}", known.join(", ")));
+            }
+        }
+        Value::Array(items) => {
+            for (place, item) in items.iter().enumerate() {
+                check_marks(item, &format!("{at}[{place}]"), names, problems);
+            }
+        }
+        Value::Object(entries) => {
+            for (key, value) in entries {
+                check_marks(value, &format!("{at}.{key}"), names, problems);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }

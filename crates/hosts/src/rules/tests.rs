@@ -142,6 +142,30 @@ fn an_approved_plan_is_kept_to_and_what_is_to_be_asked_is_asked_once() {
 }
 
 #[test]
+fn what_a_query_says_is_never_taken_for_a_mark() {
+    let query = "copy ${last} to ${from}";
+    let result = json!({ "success": true, "output": "the result" });
+    let act = says(&json!({ "query": query, "step": 1, "lastResult": result }));
+    let expected = json!({ "path": "out/${from}", "text": "the result", "lines": ["<the result>", 3] });
+    assert_eq!(act["action"]["parameters"], expected);
+    // The same through a plan, which has the query's words in it.
+    let plan = says(&json!({ "query": query, "progress": 0 }))["planUpdate"]["steps"].clone();
+    assert_eq!(plan[1]["parameters"]["path"], "out/${from}");
+    let next = says(
+        &json!({ "query": query, "progress": 0.5, "currentPlan": { "steps": plan }, "lastResult": result }),
+    );
+    assert_eq!(next["nextAction"]["parameters"], expected);
+    // What a person has written into the plan may name the last result, and no group.
+    let edited = json!({ "id": "write", "tool": "tee", "parameters": "${to}: ${last}" });
+    let check = json!({ "planStep": edited, "actualResult": result });
+    let history = ["the file is there: keep"];
+    let next = says(&json!({
+        "query": query, "validatedPlan": {}, "adherenceCheck": check, "escalationHistory": history,
+    }));
+    assert_eq!(next["nextAction"]["parameters"], "${to}: the result");
+}
+
+#[test]
 fn words_in_any_alphabet_are_found_by_several_groups() {
     let answer = says(&json!({ "query": "один zwei τρία 四", "step": 0 }));
     assert_eq!(answer["action"]["parameters"], json!(["四", "один"]));
@@ -152,7 +176,11 @@ fn what_is_no_prompt_or_nobodys_query_is_refused() {
     for (prompt, message) in [
         (json!(null), "the input is no prompt of an execution"),
         (json!({ "query": 3 }), "the input is no prompt of an execution"),
-        (json!({ "query": "copy a" }), "no rule is about this query"),
+        (
+            json!({ "query": "copy a" }),
+            "no rule is about this query; there are rules about /^copy (?<from>\\S+) to (?<to>\\S+)$/, \
+             /(?<a>\\w+) (?<b>\\w+) (?<c>\\w+) (?<d>\\w+)/, /anything/",
+        ),
     ] {
         let error = rules().answer(&prompt).unwrap_err();
         assert_eq!((error.code.as_str(), error.message.as_str()), ("INVALID_ARGUMENT", message));
@@ -191,5 +219,35 @@ fn a_file_is_refused_with_everything_that_is_wrong_with_it() {
     ];
     assert_eq!(places, expected);
     assert!(Rules::new(RulesFile { rules: Vec::new() }).is_err());
+    let more = r#"
+        [[rules]]
+        query = "(?<last>x)"
+        steps = [
+            { id = "a", tool = "t", parameters = { list = ["${last}", "a ${who} b ${who"] }, expected = { maybe = 1 } },
+            { id = "b", tool = "t", expected = { contains = "" }, ask = { reason = " ", question = "?", options = [""] } },
+        ]
+        [[rules]]
+        query = "x"
+        steps = [{ id = "ID", tool = "TOOL", description = "WORDS" }]
+    "#;
+    let long = more
+        .replace("ID", &"i".repeat(129))
+        .replace("TOOL", &"t".repeat(129))
+        .replace("WORDS", &"w".repeat(2_001));
+    let problems = Rules::new(toml::from_str(&long).unwrap()).unwrap_err();
+    let places: Vec<&str> = problems.iter().map(|problem| problem.split(": ").next().unwrap()).collect();
+    let expected = [
+        "rules[0].query",
+        "rules[0].steps[0].expected",
+        "rules[0].steps[0].parameters.list[1]",
+        "rules[0].steps[1].ask",
+        "rules[0].steps[1].ask.options[0]",
+        "rules[0].steps[1].expected",
+        "rules[1].steps[0].id",
+        "rules[1].steps[0].tool",
+        "rules[1].steps[0].description",
+    ];
+    assert_eq!(places, expected);
+    assert!(problems[2].ends_with("${who} is none of ${last}"), "{}", problems[2]);
     assert!(toml::from_str::<RulesFile>("[[rules]]\nquery = \"a\"\nsteps = []\nmore = 1").is_err());
 }
