@@ -97,10 +97,12 @@ pub enum Fault {
     HeldAgentIsOffered,
     /// A run is folded again without its newest event.
     ReplayStopsEarly,
+    /// What waits for the browser of an execution stays where that is lost.
+    CallWaitsForALostBrowser,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 70] = [
+    pub const ALL: [Fault; 71] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -171,6 +173,7 @@ impl Fault {
         Fault::TakenOverWithNewInput,
         Fault::HeldAgentIsOffered,
         Fault::ReplayStopsEarly,
+        Fault::CallWaitsForALostBrowser,
     ];
 }
 

@@ -75,8 +75,13 @@ impl Browsers {
         self.of_worker.get(worker).into_iter().flatten().copied().collect()
     }
 
-    /// The worker whose slot alone the run's tasks wait for.
-    pub(crate) fn worker_of(&self, run: RunId) -> Option<&Arc<str>> {
+    /// The worker whose slot alone the run's tasks for this agent wait for.
+    pub(crate) fn worker_for(&self, run: RunId, agent: &str) -> Option<&Arc<str>> {
+        self.worker_of(run).filter(|_| agent == engine::BROWSER_AGENT)
+    }
+
+    /// The worker that has the run's browser, or what was kept of it.
+    fn worker_of(&self, run: RunId) -> Option<&Arc<str>> {
         self.of_run.get(&run)
     }
 
@@ -108,7 +113,7 @@ impl Shard {
     /// Whether the run needs the worker that it is bound to now: for its browser, or for what waits to be done.
     fn misses_browser(&self, run: RunId) -> bool {
         let is_live = |slot: &RunSlot| slot.state.binding().is_some_and(|bound| bound.is_live);
-        self.runs.get(run).is_some_and(is_live) || self.queues.has(run)
+        self.runs.get(run).is_some_and(is_live) || self.queues.waits(run, engine::BROWSER_AGENT)
     }
 
     fn await_browser(&mut self, run: RunId) {

@@ -71,6 +71,11 @@ impl Queues {
         self.waiting.range((run, Arc::default())..).next().is_some_and(|((of, _), _)| *of == run)
     }
 
+    /// Whether a task of the run waits for the agent.
+    pub(crate) fn waits(&self, run: RunId, agent: &str) -> bool {
+        self.length(run, &Arc::from(agent)) > 0
+    }
+
     /// Tasks of the run that wait for the agent.
     pub(crate) fn length(&self, run: RunId, agent: &Arc<str>) -> u32 {
         let queue = self.waiting.get(&(run, Arc::clone(agent)));

@@ -89,7 +89,7 @@ impl Shard {
     pub(crate) fn say_wants(&mut self) {
         for (run, agent) in self.queues.take_changed() {
             let tasks = self.queues.length(run, &agent);
-            let only = self.browsers.worker_of(run).cloned();
+            let only = self.browsers.worker_for(run, &agent).cloned();
             self.tell(ToCrew::Wanted { agent, run, tasks, only });
         }
     }
@@ -142,7 +142,7 @@ impl Shard {
             self.queues.drop_agent(run, agent);
         }
         // It was offered before the crew knew whose slot the run waits for.
-        let only = self.browsers.worker_of(run).cloned();
+        let only = self.browsers.worker_for(run, agent).cloned();
         if only.as_ref().is_some_and(|only| *only != worker) {
             let tasks = self.queues.length(run, agent);
             self.tell(ToCrew::Wanted { agent: Arc::clone(agent), run, tasks, only });

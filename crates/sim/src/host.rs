@@ -100,15 +100,16 @@ impl World {
         key: Key,
         task: &v1::BrowserTask,
     ) -> Result<v1::BrowserOutcome, Violation> {
-        use v1::BrowserActivity::{Action, Close, Open, Recovery};
+        use v1::BrowserActivity::{Action, Close, Observe, Open, Recovery};
         let page = signature(&mut self.rng);
         let faulty = self.strikes(self.scenario.misbehaviour * 8);
         let Some(worker) = self.workers.get_mut(index) else { return Ok(v1::BrowserOutcome::default()) };
         if let Some(decided) = &task.failure {
             return Ok(failed(key.0, task, &decided.error_code, page, false));
         }
+        let opens = task.activity() == Open || task.open && !worker.pages.contains(&key.0);
         match task.activity() {
-            Open => {
+            _ if opens => {
                 if faulty && self.rng.percent(30) {
                     return Ok(failed(key.0, task, "BROWSER_LOST", page, false));
                 }
@@ -116,11 +117,9 @@ impl World {
                     return Ok(failed(key.0, task, "BROWSER_LOST", page, false));
                 }
                 worker.pages.insert(key.0);
-                return Ok(v1::BrowserOutcome {
-                    browser: "Chromium 0".to_owned(),
-                    keeps: true,
-                    ..v1::BrowserOutcome::default()
-                });
+                if task.activity() == Open {
+                    return Ok(opened());
+                }
             }
             _ if !worker.pages.contains(&key.0) => {
                 return Ok(failed(key.0, task, "BROWSER_LOST", page, false));
@@ -129,7 +128,7 @@ impl World {
                 worker.pages.remove(&key.0);
                 return Ok(v1::BrowserOutcome::default());
             }
-            Action | Recovery | v1::BrowserActivity::Unspecified => {}
+            Open | Action | Observe | Recovery | v1::BrowserActivity::Unspecified => {}
         }
         if faulty && self.rng.percent(5) {
             worker.pages.remove(&key.0);
@@ -141,10 +140,11 @@ impl World {
         }
         if faulty {
             let code = self.rng.pick(&CODES).copied().unwrap_or_default();
-            return Ok(failed(key.0, task, code, page, touched));
+            let failed = failed(key.0, task, code, page, touched);
+            return Ok(if opens { as_opened(failed) } else { failed });
         }
         let output = task.action.as_ref().and_then(|action| action.output.clone());
-        Ok(v1::BrowserOutcome {
+        let outcome = v1::BrowserOutcome {
             stages: stages(true),
             state_before: Some(page.clone()),
             state_after: Some(signature(&mut self.rng)),
@@ -156,7 +156,8 @@ impl World {
             }),
             touched,
             ..v1::BrowserOutcome::default()
-        })
+        };
+        Ok(if opens { as_opened(outcome) } else { outcome })
     }
 
     /// Nobody needs the script's browser any more.
@@ -178,6 +179,16 @@ impl World {
     }
 }
 
+/// A browser was opened.
+fn opened() -> v1::BrowserOutcome {
+    as_opened(v1::BrowserOutcome::default())
+}
+
+/// The browser was opened for it.
+fn as_opened(outcome: v1::BrowserOutcome) -> v1::BrowserOutcome {
+    v1::BrowserOutcome { browser: "Chromium 0".to_owned(), keeps: true, ..outcome }
+}
+
 fn payload(media_type: &str, bytes: Vec<u8>) -> v1::Payload {
     v1::Payload { media_type: media_type.to_owned(), data: Some(Data::Inline(bytes.into())) }
 }
@@ -188,6 +199,8 @@ fn signature(rng: &mut Rng) -> v1::StateSignature {
     v1::StateSignature {
         schema_version: "v1".to_owned(),
         url: format!("http://page/{number}"),
+        // As in whatever a tool gives back.
+        title: modes::CONTAINED.to_owned(),
         dom_hash: format!("{number:064x}"),
         anchors_hash: "a".repeat(64),
         inputs_hash: "b".repeat(64),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use capataz_contracts::browser::{BROWSER_AGENT, TOOL_PREFIX};
 use capataz_contracts::v1::{self, ExecutionMode, payload::Data};
 use capataz_engine::materialise_mode;
 use serde_json::{Value, json};
@@ -15,6 +16,12 @@ use crate::worker::Key;
 pub const PLANNER: &str = "planner.";
 /// What every output of a tool contains.
 pub const CONTAINED: &str = "lease";
+
+/// What a query begins with that may be worked on in a browser.
+const BROWSES: &str = "browse";
+/// The tools for that, and whether a run goes back behind them.
+const BROWSER_TOOLS: [(&str, bool); 3] =
+    [("browser.navigate", true), ("browser.click", false), ("browser.observe", true)];
 
 /// What a query begins with all of whose calls of tools fail, as long as anything goes wrong at all.
 const DOOMED: &str = "doomed";
@@ -32,16 +39,26 @@ pub fn is_doomed(assignment: &v1::Assignment) -> bool {
 /// Draws an execution, and the agents that it names.
 pub fn draw(rng: &mut Rng, scenario: &Scenario, number: u64) -> (v1::ModeRun, BTreeSet<String>) {
     let modes = [ExecutionMode::Simple, ExecutionMode::Planner, ExecutionMode::Supervised];
+    let in_browser = rng.percent(40);
     let tools = (0..scenario.agents).map(|index| v1::ModeTool {
         name: agent_name(index),
         undoable: index != 2,
         needs_approval: rng.percent(20),
         ..v1::ModeTool::default()
     });
-    let tools: Vec<v1::ModeTool> = tools.collect();
+    let of_browser = BROWSER_TOOLS.iter().filter(|_| in_browser).map(|(name, undoable)| v1::ModeTool {
+        name: (*name).to_owned(),
+        undoable: *undoable,
+        ..v1::ModeTool::default()
+    });
+    let tools: Vec<v1::ModeTool> = tools.chain(of_browser).collect();
     let max_attempts = [None, Some(1), Some(2)][rng.below(3)];
     let mut run = v1::ModeRun {
-        query: if rng.percent(20) { format!("{DOOMED} {number}") } else { format!("query {number}") },
+        query: match (rng.percent(20), in_browser) {
+            (true, _) => format!("{DOOMED} {number}"),
+            (false, true) => format!("{BROWSES} {number}"),
+            (false, false) => format!("query {number}"),
+        },
         mode: rng.percent(90).then(|| modes[rng.below(3)].into()),
         // The first agent declares no schema of its own.
         planner: agent_name(0),
@@ -54,7 +71,9 @@ pub fn draw(rng: &mut Rng, scenario: &Scenario, number: u64) -> (v1::ModeRun, BT
     };
     // What is drawn keeps the rules of policies.
     let _ = materialise_mode(&mut run);
-    let agents = run.tools.iter().map(|tool| tool.name.clone()).chain([run.planner.clone()]).collect();
+    let served = run.tools.iter().map(|tool| &tool.name).filter(|name| !name.starts_with(TOOL_PREFIX));
+    let browser = in_browser.then(|| BROWSER_AGENT.to_owned());
+    let agents = served.cloned().chain([run.planner.clone()]).chain(browser).collect();
     (run, agents)
 }
 
@@ -75,9 +94,13 @@ pub fn answer(
         planner(rng, prompt, &said, agents, calm)
     } else {
         let doomed = !calm && prompt["query"].as_str().is_some_and(|query| query.starts_with(DOOMED));
-        let parameters = if doomed { json!({ FAILS: true }) } else { json!({ "n": rng.below(3) }) };
+        let n = rng.below(3);
+        let (tool, parameters) = match doomed {
+            true => (agent_name(rng.below(agents)), json!({ FAILS: true })),
+            false => call(rng, browses(prompt), agents, &json!({ "n": n })),
+        };
         json!({
-            "action": { "tool": agent_name(rng.below(agents)), "parameters": parameters },
+            "action": { "tool": tool, "parameters": parameters },
             "reasoning": said, "continue": doomed || !calm && rng.percent(65), "confidence": 0.5,
         })
     };
@@ -99,16 +122,37 @@ pub fn said(lease: u64, worker: &str) -> String {
     format!("lease {lease} of {worker}")
 }
 
+fn browses(prompt: &Value) -> bool {
+    prompt["query"].as_str().is_some_and(|query| query.starts_with(BROWSES))
+}
+
+/// A tool, and what it is given.
+fn call(rng: &mut Rng, browses: bool, agents: usize, parameters: &Value) -> (String, Value) {
+    if !browses || rng.percent(40) {
+        return (agent_name(rng.below(agents)), parameters.clone());
+    }
+    let (tool, _) = BROWSER_TOOLS[rng.below(BROWSER_TOOLS.len())];
+    let parameters = match tool {
+        "browser.navigate" => json!({ "url": "http://page/0" }),
+        "browser.click" => json!({ "target": { "ref": "d1e1" } }),
+        _ => json!({}),
+    };
+    (tool.to_owned(), parameters)
+}
+
 /// One to three steps, one after the other.
-fn steps(rng: &mut Rng, agents: usize, calm: bool) -> Vec<Value> {
+fn steps(rng: &mut Rng, browses: bool, agents: usize, calm: bool) -> Vec<Value> {
     let count = 1 + rng.below(3);
     let step = |place: usize, rng: &mut Rng| {
         let contained = if calm || rng.percent(70) { CONTAINED } else { "never" };
         let unknown = !calm && rng.percent(6);
-        let tool = if unknown { "nobody".to_owned() } else { agent_name(rng.below(agents)) };
+        let (tool, parameters) = match unknown {
+            true => ("nobody".to_owned(), json!({ "of": place })),
+            false => call(rng, browses, agents, &json!({ "of": place })),
+        };
         let needs = (place > 0 && rng.percent(40)).then(|| format!("s{}", place - 1));
         json!({
-            "id": format!("s{place}"), "description": "a step", "tool": tool, "parameters": { "of": place },
+            "id": format!("s{place}"), "description": "a step", "tool": tool, "parameters": parameters,
             "expected": { "contains": contained }, "dependsOn": needs.into_iter().collect::<Vec<_>>(),
         })
     };
@@ -128,7 +172,7 @@ fn planner(rng: &mut Rng, prompt: &Value, said: &str, agents: usize, calm: bool)
             (steps.clone(), done.unwrap_or(0).min(steps.len().saturating_sub(1)))
         }
         None => {
-            let steps = steps(rng, agents, calm);
+            let steps = steps(rng, browses(prompt), agents, calm);
             let kind = if known.is_some() && rng.percent(30) { "modify" } else { "create" };
             let checkpoints = if rng.percent(30) { json!([0]) } else { json!([]) };
             answer["planUpdate"] = json!({
@@ -138,15 +182,21 @@ fn planner(rng: &mut Rng, prompt: &Value, said: &str, agents: usize, calm: bool)
         }
     };
     let tool = steps.get(at).map(|step| step["tool"].clone()).filter(|tool| tool != "nobody");
+    let in_browser = tool.as_ref().and_then(Value::as_str).is_some_and(|tool| tool.starts_with(TOOL_PREFIX));
+    let parameters = match steps.get(at).filter(|_| in_browser) {
+        Some(step) => step["parameters"].clone(),
+        None => json!({ "n": 1 }),
+    };
     answer["nextAction"] = json!({
-        "tool": tool.unwrap_or_else(|| agent_name(0).into()), "parameters": { "n": 1 }, "stepIndex": at,
+        "tool": tool.unwrap_or_else(|| agent_name(0).into()), "parameters": parameters, "stepIndex": at,
     });
     answer
 }
 
 fn supervised(rng: &mut Rng, prompt: &Value, said: &str, agents: usize, calm: bool) -> Value {
     let step = &prompt["adherenceCheck"]["planStep"];
-    let as_planned = calm || rng.percent(60);
+    let in_browser = step["tool"].as_str().is_some_and(|tool| tool.starts_with(TOOL_PREFIX));
+    let as_planned = calm || rng.percent(60) || in_browser;
     let parameters =
         if as_planned { step["parameters"].clone() } else { json!({ "other": rng.below(agents) }) };
     let adherence = if calm || rng.percent(80) { 1.0 } else { 0.5 };
@@ -168,5 +218,5 @@ fn supervised(rng: &mut Rng, prompt: &Value, said: &str, agents: usize, calm: bo
 /// A plan that a person gives in place of a proposed one.
 pub fn edited(rng: &mut Rng, agents: usize) -> v1::Payload {
     let as_expected = rng.percent(80);
-    payload(&json!({ "steps": steps(rng, agents, as_expected), "checkpoints": [] }).to_string())
+    payload(&json!({ "steps": steps(rng, false, agents, as_expected), "checkpoints": [] }).to_string())
 }

@@ -4348,14 +4348,14 @@ pub struct BrowserOutcome {
     /// The action failed; `seq` and `run_id` are filled in by the engine.
     #[prost(message, optional, tag = "9")]
     pub error: ::core::option::Option<ExecutorError>,
-    /// Name and version of the browser; set by the activity `open` alone.
+    /// Name and version of the browser; set where one was opened.
     #[prost(string, tag = "10")]
     pub browser: ::prost::alloc::string::String,
     /// The worker keeps the storage state of this browser where it is told to (`KeepBrowser`), and opens it again from
-    /// that; set by the activity `open` alone.
+    /// that; set where it was opened.
     #[prost(bool, tag = "11")]
     pub keeps: bool,
-    /// A person runs the browser, and the worker has a part of it; set by the activity `open` alone.
+    /// A person runs the browser, and the worker has a part of it; set where it was opened.
     #[prost(bool, tag = "12")]
     pub attached: bool,
 }
@@ -4402,6 +4402,13 @@ pub struct BrowserTask {
     /// page stays blank.
     #[prost(bool, tag = "13")]
     pub show_page: bool,
+    /// Beside an action or an observation: where the run has no browser, one is opened first, as `name`, `policy`, `browser`,
+    /// `restore` and `show_page` say.
+    #[prost(bool, tag = "14")]
+    pub open: bool,
+    /// Observe: length of the outline at most, in characters.
+    #[prost(uint32, optional, tag = "15")]
+    pub max_characters: ::core::option::Option<u32>,
 }
 /// A failure that the engine has decided, because a limit is reached, or nobody knows what became of an activity. The host
 /// has the page and the evidence, and makes an ExecutorError of it.
@@ -4573,6 +4580,8 @@ pub enum BrowserActivity {
     Recovery = 3,
     /// Close the browser.
     Close = 4,
+    /// Tell what the page shows, as Observe does; the outline is the output.
+    Observe = 5,
 }
 impl BrowserActivity {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -4586,6 +4595,7 @@ impl BrowserActivity {
             Self::Action => "BROWSER_ACTIVITY_ACTION",
             Self::Recovery => "BROWSER_ACTIVITY_RECOVERY",
             Self::Close => "BROWSER_ACTIVITY_CLOSE",
+            Self::Observe => "BROWSER_ACTIVITY_OBSERVE",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -4596,6 +4606,7 @@ impl BrowserActivity {
             "BROWSER_ACTIVITY_ACTION" => Some(Self::Action),
             "BROWSER_ACTIVITY_RECOVERY" => Some(Self::Recovery),
             "BROWSER_ACTIVITY_CLOSE" => Some(Self::Close),
+            "BROWSER_ACTIVITY_OBSERVE" => Some(Self::Observe),
             _ => None,
         }
     }
@@ -4901,11 +4912,21 @@ pub struct ModeRun {
     /// This run, a UUID: what it keeps in memory is named after it.
     #[prost(string, tag = "12")]
     pub run_id: ::prost::alloc::string::String,
+    /// How the browser of the tools `browser.*` is set up; only beside such a tool. A run has one browser, which is opened when it
+    /// is first used.
+    #[prost(message, optional, tag = "13")]
+    pub browser: ::core::option::Option<BrowserOptions>,
+    /// What that browser may do, with the defaults of an interactive session of actions: without an allowlist it reaches nothing.
+    /// Only beside a tool `browser.*`. Limits of whole scripts (steps, revisits, retries, recoveries) have no meaning here.
+    #[prost(message, optional, tag = "14")]
+    pub browser_policy: ::core::option::Option<ScriptPolicy>,
 }
 /// Something that a planner may have done.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ModeTool {
-    /// The name by which planners call it, unique in the run: that of an agent of kind tool, or `plan.run`, `pipeline.run` or `router.ask`.
+    /// The name by which planners call it, unique in the run: that of an agent of kind tool, `plan.run`,
+    /// `pipeline.run` or `router.ask`, `browser.observe`, or `browser.` with the kind of an action, such as `browser.click`. In a
+    /// request `browser.*` stands for all of those.
     /// Letters, digits, `.`, `_`, `-`; 1 to 128 characters.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,

@@ -1,7 +1,8 @@
 //! The shape of an execution: its query, its planner and its tools. Whether they are there, others say.
 
 use super::ask::{TEXT_MAX, check_session};
-use super::{name, optional_enum};
+use super::{name, optional_enum, script_policy};
+use crate::browser::{ALL_TOOLS, TOOL_PREFIX};
 use crate::path::{Path, shown};
 use crate::v1;
 use crate::violation::{Violation, Violations};
@@ -66,6 +67,7 @@ pub fn check(run: &v1::ModeRun, path: &Path<'_>, violations: &mut Violations) {
         let message = format!("a run has 1 to {MODE_STEPS_MAX} actions");
         violations.push(&path.key("max_steps"), "range", message);
     }
+    check_browser(run, path, violations);
     if !run.run_id.is_empty() {
         violations.push(&path.key("run_id"), "output_only", "only the daemon sets this field");
     }
@@ -89,9 +91,29 @@ fn check_query(query: &str, path: &Path<'_>, violations: &mut Violations) {
     }
 }
 
+fn check_browser(run: &v1::ModeRun, path: &Path<'_>, violations: &mut Violations) {
+    if let Some(policy) = &run.browser_policy {
+        script_policy::check(policy, &path.key("browser_policy"), violations);
+    }
+    if let Some(browser) = &run.browser {
+        script_policy::check_browser(browser, &path.key("browser"), violations);
+    }
+    let uses_it = run.tools.iter().any(|tool| tool.name.starts_with(TOOL_PREFIX));
+    for (field, given) in
+        [("browser_policy", run.browser_policy.is_some()), ("browser", run.browser.is_some())]
+    {
+        if given && !uses_it {
+            let message =
+                format!("no tool of the run uses a browser; name some, or {ALL_TOOLS} for all of them");
+            violations.push(&path.key(field), "fields", message);
+        }
+    }
+}
+
 fn check_tool(tool: &v1::ModeTool, path: &Path<'_>, violations: &mut Violations) {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
-    if !(1..=TOOL_NAME_MAX).contains(&tool.name.len()) || !tool.name.bytes().all(allowed) {
+    let named = (1..=TOOL_NAME_MAX).contains(&tool.name.len()) && tool.name.bytes().all(allowed);
+    if !named && tool.name != ALL_TOOLS {
         let message = format!("the name of a tool has 1 to {TOOL_NAME_MAX} letters, digits, `.`, `_` or `-`");
         violations.push(&path.key("name"), "name", message);
     }

@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use capataz_contracts::browser::{ALL_TOOLS, TOOL_PREFIX};
 use capataz_contracts::v1::mode_service_server::ModeService;
 use capataz_contracts::{Violation, v1, validate};
 use capataz_display::words::Language;
 use capataz_engine::{BROWSER_AGENT, BUILT_IN_TOOLS, Input, built_in_tool, materialise_mode, mode_contracts};
+use capataz_executor::dsl;
+use capataz_policy::mode::browser::{self, BuiltIn};
 use capataz_policy::mode::risk::{ToolFacts, assess};
 use capataz_runtime::Runtime;
 use tonic::{Request, Response, Status};
@@ -68,7 +71,9 @@ pub(super) async fn prepare(runtime: &Runtime, run: &mut v1::ModeRun) -> Result<
     let agents = agents_of(runtime, &kinds, &named).await?;
     let mut violations = Vec::new();
     choose_planner(run, &agents, &mut violations);
+    name_browser_tools(run);
     choose_tools(run, &agents, &mut violations);
+    violations.extend(prepare_browser(run));
     if violations.is_empty() {
         violations.extend(materialise_mode(run).err().unwrap_or_default());
     }
@@ -119,6 +124,39 @@ fn choose_planner(
     }
 }
 
+/// `browser.*` becomes every tool of the browser that is not named beside it.
+fn name_browser_tools(run: &mut v1::ModeRun) {
+    let Some(place) = run.tools.iter().position(|tool| tool.name == ALL_TOOLS) else { return };
+    let all = run.tools.remove(place);
+    let is_named = |name: &String| run.tools.iter().any(|tool| tool.name == *name);
+    let unnamed: Vec<String> = browser::names().filter(|name| !is_named(name)).collect();
+    run.tools.extend(unnamed.into_iter().map(|name| v1::ModeTool { name, ..all.clone() }));
+}
+
+/// Fills in what the browser of a run with such tools may do, as for an interactive session of actions.
+fn prepare_browser(run: &mut v1::ModeRun) -> Vec<Violation> {
+    if !run.tools.iter().any(|tool| tool.name.starts_with(TOOL_PREFIX)) {
+        return Vec::new();
+    }
+    let mut session = v1::Script {
+        name: "browser".to_owned(),
+        interactive: true,
+        policy: Some(run.browser_policy.clone().unwrap_or_default()),
+        browser: Some(run.browser.clone().unwrap_or_default()),
+        ..v1::Script::default()
+    };
+    let found = dsl::check_script(&session);
+    if found.is_empty() {
+        dsl::materialise(&mut session);
+        (run.browser_policy, run.browser) = (session.policy, session.browser);
+    }
+    let here = |path: &str| match path.strip_prefix("policy") {
+        Some(below) => format!("browser_policy{below}"),
+        None => path.to_owned(),
+    };
+    found.into_iter().map(|wrong| Violation::new(here(&wrong.path), "browser", wrong.message)).collect()
+}
+
 fn choose_tools(
     run: &mut v1::ModeRun,
     agents: &BTreeMap<String, v1::Agent>,
@@ -140,15 +178,19 @@ fn choose_tools(
         if run.tools.is_empty() {
             let built_in = BUILT_IN_TOOLS.join(", ");
             let message = format!(
-                "no agent of kind tool is known; declare one, or name a tool that is built in: {built_in}"
+                "no agent of kind tool is known; declare one, or name a tool that is built in: {built_in}, {ALL_TOOLS}"
             );
             return violations.push(Violation::new("tools", "required", message));
         }
     }
+    if run.tools.len() > validate::TOOLS_MAX {
+        let message =
+            format!("{} tools with those of the browser; at most {}", run.tools.len(), validate::TOOLS_MAX);
+        violations.push(Violation::new("tools", "limit", message));
+    }
     for (place, tool) in run.tools.iter_mut().enumerate() {
-        if let Some((description, schema)) = built_in_tool(&tool.name) {
-            description.clone_into(&mut tool.description);
-            schema.clone_into(&mut tool.input_schema);
+        if let Some(BuiltIn { description, input_schema, undoable }) = built_in_tool(&tool.name) {
+            (tool.description, tool.input_schema, tool.undoable) = (description, input_schema, undoable);
             continue;
         }
         // One that nobody knows is refused with all other names.

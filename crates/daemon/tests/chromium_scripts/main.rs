@@ -5,6 +5,7 @@ mod actions;
 mod bench;
 mod codes;
 mod conditions;
+mod executions;
 mod forms;
 mod kept;
 mod loss;

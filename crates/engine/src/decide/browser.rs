@@ -33,19 +33,12 @@ pub(super) fn put_away(turn: &mut Turn<'_>) -> Result<(), Refusal> {
 
 /// Takes back what waits for a browser that is not there any more. Whoever calls this looks at the wave afterwards.
 pub(super) fn take_back(turn: &mut Turn<'_>) -> Result<(), Refusal> {
-    let Some(error) = turn.state.rules().cannot_begin() else { return Ok(()) };
     let waits = |step: &Step| matches!(step, Step::Queued { .. } | Step::Backoff { .. });
     let waiting = turn.state.activities().filter(|(_, activity)| waits(&activity.step));
-    let waiting: Vec<TaskRef> = waiting.map(|(task, _)| task).collect();
-    for task in waiting {
-        settle::fail_without_advance(
-            turn,
-            task,
-            ResultStatus::Error,
-            error.clone(),
-            None,
-            Questioning::Never,
-        )?;
+    let cannot = |task: TaskRef| Some((task, turn.state.rules().cannot_begin(turn.state, task)?));
+    let cannot: Vec<(TaskRef, v1::Error)> = waiting.filter_map(|(task, _)| cannot(task)).collect();
+    for (task, error) in cannot {
+        settle::fail_without_advance(turn, task, ResultStatus::Error, error, None, Questioning::Never)?;
     }
     Ok(())
 }
@@ -55,7 +48,7 @@ pub(super) fn queue_again(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refu
     if !turn.state.may_lease() {
         return Ok(());
     }
-    match turn.state.rules().cannot_begin() {
+    match turn.state.rules().cannot_begin(turn.state, task) {
         Some(error) => settle::fail(turn, task, ResultStatus::Error, error, None),
         None => child::enqueue(turn, task),
     }

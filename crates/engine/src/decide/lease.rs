@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use capataz_contracts::browser::BROWSER_AGENT;
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::codes;
 use capataz_policy::lifecycle::TaskState;
@@ -53,7 +54,8 @@ pub(super) fn handle(
     if !turn.state.may_lease() || !turn.state.is_queued(task) {
         return Err(Refusal::Outdated);
     }
-    if turn.state.binding().is_some_and(|bound| bound.worker != worker) {
+    let in_browser = turn.declared(task)?.agent == BROWSER_AGENT;
+    if in_browser && turn.state.binding().is_some_and(|bound| bound.worker != worker) {
         return Err(Refusal::Outdated);
     }
     turn.enters(task, TaskState::Active)?;

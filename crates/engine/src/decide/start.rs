@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use capataz_contracts::browser::BROWSER_AGENT;
+use capataz_contracts::browser::{BROWSER_AGENT, TOOL_PREFIX};
 use capataz_contracts::v1::child_run::Work as Child;
 use capataz_contracts::v1::{self, event::Body, run_accepted::Work as Accepted};
 use capataz_contracts::{json, reference};
@@ -128,6 +128,9 @@ impl Work {
                 needs.agents.insert(run.planner.clone());
                 let served = run.tools.iter().filter(|tool| mode::built_in_tool(&tool.name).is_none());
                 needs.agents.extend(served.map(|tool| tool.name.clone()));
+                if run.tools.iter().any(|tool| tool.name.starts_with(TOOL_PREFIX)) {
+                    needs.add_browser();
+                }
             }
         }
         needs

@@ -10,6 +10,7 @@
 pub(crate) mod ask;
 mod correction;
 pub(crate) mod mode;
+mod own_browser;
 pub(crate) mod pipeline;
 pub(crate) mod plan;
 pub(crate) mod script;
@@ -106,7 +107,7 @@ impl Verdict {
     }
 }
 
-/// Why only one worker may do what a run has to be done.
+/// Why only one worker may do what a run has to be done in its browser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding<'a> {
     pub worker: &'a str,
@@ -323,13 +324,13 @@ pub(crate) trait Kind {
     /// Returns whether the run has a browser that must be released after the run's end.
     fn uses_browser(&self) -> bool;
 
-    /// What binds the run's waiting tasks to one worker.
+    /// What binds the run's tasks for its browser to one worker.
     fn binding(&self) -> Option<Binding<'_>> {
         None
     }
 
     /// The error of a task that waits and cannot begin any more, because the browser that it was for is not there.
-    fn cannot_begin(&self) -> Option<v1::Error> {
+    fn cannot_begin(&self, _: &RunState, _: TaskRef) -> Option<v1::Error> {
         None
     }
 
@@ -446,8 +447,9 @@ impl Machine {
     /// After how long of waiting for a person what the run has in memory elsewhere is put away. Milliseconds.
     pub(crate) fn keep_after(&self) -> Option<i64> {
         match self {
-            Self::Plan(_) | Self::Ask(_) | Self::Pipeline(_) | Self::Mode(_) => None,
+            Self::Plan(_) | Self::Ask(_) | Self::Pipeline(_) => None,
             Self::Script(script) => script.keep_after(),
+            Self::Mode(mode) => mode.keep_after(),
         }
     }
 }
@@ -499,7 +501,7 @@ impl RunState {
         self.rules().uses_browser()
     }
 
-    /// What binds the run's waiting tasks to one worker.
+    /// What binds the run's tasks for [`BROWSER_AGENT`](capataz_contracts::browser::BROWSER_AGENT) to one worker.
     #[must_use]
     pub fn binding(&self) -> Option<Binding<'_>> {
         if crate::planted::is(crate::planted::Fault::AnotherHostGetsTheBrowser) {

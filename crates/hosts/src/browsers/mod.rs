@@ -22,10 +22,11 @@ use capataz_contracts::v1;
 use capataz_executor::chromium::{
     AttachError, ChromiumBrowser, EndpointError, OpenError, OpenOptions, ShimOptions, StorageState,
 };
-use capataz_executor::dsl::Policy;
+use capataz_executor::dsl::{Policy, materialise_action};
 use capataz_executor::perform::Performer;
 use capataz_policy::codes;
 use capataz_policy::executor::code;
+use capataz_policy::mode::browser::OUTLINE;
 use capataz_store::{RunId, Store};
 use tokio::sync::{Semaphore, broadcast, mpsc};
 
@@ -406,19 +407,68 @@ impl Browsers {
         BlobEvidence::new(Arc::clone(&self.store), Arc::clone(&self.clock), self.folders.downloads_of(run))
     }
 
+    /// Does it in the run's browser, which is opened first where the task says so.
+    async fn done_in(
+        &self,
+        run: &str,
+        task: &v1::BrowserTask,
+        reporter: &Reporter,
+    ) -> Result<v1::BrowserOutcome, NotOpened> {
+        let opened = if task.open { Some(self.open(run, task, reporter).await?) } else { None };
+        let open = self.handle(run).ok_or_else(|| GONE.to_owned())?;
+        let mut task = task.clone();
+        if let Some(action) = task.action.as_mut() {
+            // Defaults that are there already stay.
+            materialise_action(action, &open.about.policy);
+        }
+        let outcome = match task.activity() {
+            v1::BrowserActivity::Observe => {
+                let most = task.max_characters.unwrap_or(OUTLINE);
+                let observed = open.observe(most as usize).await.ok_or_else(|| GONE.to_owned())??;
+                observation(&observed)
+            }
+            _ => open.perform(task).await.ok_or_else(|| GONE.to_owned())?,
+        };
+        Ok(match opened {
+            Some(v1::BrowserOutcome { browser, keeps, attached, .. }) => {
+                v1::BrowserOutcome { browser, keeps, attached, ..outcome }
+            }
+            None => outcome,
+        })
+    }
+
+    /// What became of the task. To look at a page is no action, whose failure would be evidenced.
+    async fn answer(
+        &self,
+        run: &str,
+        task: v1::BrowserTask,
+        reporter: &Reporter,
+    ) -> Result<v1::BrowserOutcome, v1::Error> {
+        if task.activity() != v1::BrowserActivity::Observe {
+            return Ok(self.outcome(run, task, reporter).await);
+        }
+        let looked = self.done_in(run, &task, reporter).await;
+        looked.map_err(|problem| v1::Error {
+            code: problem.code.unwrap_or(code::BROWSER_LOST).to_owned(),
+            message: problem.reason,
+            severity: v1::Severity::High.into(),
+            can_continue: Some(true),
+            ..v1::Error::default()
+        })
+    }
+
     async fn outcome(&self, run: &str, task: v1::BrowserTask, reporter: &Reporter) -> v1::BrowserOutcome {
         // Where nobody knows what became of an activity, there is nothing to be asked of the browser.
         let unknown = task.failure.as_ref().filter(|failure| failure.error_code == code::BROWSER_LOST);
-        let NotOpened { reason, code: original } = match (unknown, task.activity(), self.handle(run)) {
-            (Some(failure), ..) => failure.message.clone().into(),
-            (_, v1::BrowserActivity::Open, _) => match self.open(run, &task, reporter).await {
+        let NotOpened { reason, code: original } = match (unknown, task.activity()) {
+            (Some(failure), _) => failure.message.clone().into(),
+            (_, v1::BrowserActivity::Open) => match self.open(run, &task, reporter).await {
                 Ok(outcome) => return outcome,
                 Err(problem) => problem,
             },
-            (.., None) => GONE.to_owned().into(),
-            (.., Some(open)) => match open.perform(task.clone()).await {
-                Some(outcome) => return outcome,
-                None => GONE.to_owned().into(),
+            _ => match self.done_in(run, &task, reporter).await {
+                Ok(outcome) => return outcome,
+                Err(problem) => problem,
             },
         };
         let mut evidence = self.evidence(run);
@@ -433,6 +483,19 @@ fn opened(about: &About) -> v1::BrowserOutcome {
         browser: about.browser.clone(),
         keeps: true,
         attached: about.attached,
+        ..v1::BrowserOutcome::default()
+    }
+}
+
+/// What the page shows, as the output of a look at it.
+fn observation(observed: &v1::ObserveResponse) -> v1::BrowserOutcome {
+    v1::BrowserOutcome {
+        state_after: observed.state.clone(),
+        output: Some(v1::ActionOutput {
+            name: "outline".to_owned(),
+            value: serde_json::Value::from(observed.outline.as_str()).to_string(),
+            redacted: false,
+        }),
         ..v1::BrowserOutcome::default()
     }
 }

@@ -1,4 +1,4 @@
-//! The browsers as a worker: one activity of a script for each assignment.
+//! The browsers as a worker: one activity of a script, or one call of an execution, for each assignment.
 
 use std::sync::Arc;
 
@@ -57,13 +57,16 @@ impl Serve for Browsers {
             return Answer::failed(codes::INVALID_ARGUMENT, "the input is not a task of a browser");
         };
         tokio::select! {
-            outcome = self.outcome(&run, task, &reporter) => {
-                let output = v1::Payload {
-                    media_type: BROWSER_MEDIA_TYPE.to_owned(),
-                    data: Some(Data::Inline(outcome.encode_to_vec().into())),
-                };
-                Answer::Completed { output, log: String::new(), usage: None }
-            }
+            outcome = self.answer(&run, task, &reporter) => match outcome {
+                Ok(outcome) => {
+                    let output = v1::Payload {
+                        media_type: BROWSER_MEDIA_TYPE.to_owned(),
+                        data: Some(Data::Inline(outcome.encode_to_vec().into())),
+                    };
+                    Answer::Completed { output, log: String::new(), usage: None }
+                }
+                Err(error) => Answer::Failed { error: Box::new(error), log: String::new() },
+            },
             // What was begun ends with the future that is dropped here.
             () = cancelled(orders) => Answer::Cancelled { partial_output: None, log: String::new() },
         }

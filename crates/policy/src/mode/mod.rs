@@ -1,6 +1,7 @@
 //! Rules of the execution modes (seed 004; CONTRACTS §5): their limits, and the contracts of their planners.
 
 pub mod analytics;
+pub mod browser;
 pub mod contract;
 pub mod risk;
 

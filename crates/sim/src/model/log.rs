@@ -557,12 +557,15 @@ impl RunModel {
             self.enters(task, v1::TaskState::Deleted as i32)?;
         }
         if let Some(task) = task.filter(|_| outcome_unknown) {
+            let wave = task.wave;
             let task = self.in_work(task)?;
             task.begun.clear();
             task.vouched = event.answer == "succeeded";
             task.vouched_for = value.filter(|_| task.vouched);
-            if let Kind::Script(script) = &mut self.kind {
-                script.forgive();
+            match &mut self.kind {
+                Kind::Script(script) => script.forgive(),
+                Kind::Mode(mode) => mode.forgive(wave),
+                Kind::Plan { .. } | Kind::Ask(_) | Kind::Pipeline(_) => {}
             }
         }
         self.request(event.request_id)

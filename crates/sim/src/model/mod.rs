@@ -14,6 +14,7 @@ mod keys;
 mod lifecycle;
 pub mod log;
 pub mod mode;
+mod mode_browser;
 mod page;
 pub mod pipeline;
 mod policy;

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use capataz_contracts::browser::{BROWSER_AGENT, TOOL_PREFIX};
 use capataz_contracts::v1::{self, ExecutionMode, PlannerDecision, ReplanReason, event::Body};
 use capataz_engine::TaskRef;
 
 use super::log::{RunModel, Step};
+use super::mode_browser::ModeBrowser;
 use super::script::Kind;
 use crate::invariant::{Invariant, Violation};
 use crate::modes::CONTAINED;
@@ -26,6 +28,7 @@ pub struct ModeModel {
     /// A plan was made anew, and its checkpoint is to follow.
     owes_checkpoint: bool,
     pub completed: bool,
+    pub(super) browser: ModeBrowser,
 }
 
 /// A vote: the event and its place in it, the entry, and the quarters of its relevance.
@@ -187,7 +190,21 @@ impl ModeModel {
             memory: Memory::default(),
             owes_checkpoint: false,
             completed: false,
+            browser: ModeBrowser::default(),
         }
+    }
+
+    /// The wave and the call that are at work.
+    pub(super) fn called(&self) -> Option<(u32, &v1::ToolCall)> {
+        match &self.stage {
+            Stage::Called(wave, call, _) => Some((*wave, call)),
+            _ => None,
+        }
+    }
+
+    /// Actions that were done.
+    pub(super) fn actions(&self) -> u32 {
+        self.now.step
     }
 
     fn tool(&self, name: &str) -> Option<&v1::ModeTool> {
@@ -468,7 +485,9 @@ impl RunModel {
                 let Stage::Wanted(call, approved, goes_on) = mode.stage.clone() else {
                     return rule(false, "no call is wanted");
                 };
-                let is_call = wave.tasks.iter().all(|task| task.agent == call.tool);
+                let served =
+                    if call.tool.starts_with(TOOL_PREFIX) { BROWSER_AGENT } else { call.tool.as_str() };
+                let is_call = wave.tasks.iter().all(|task| task.agent == served);
                 rule(!held && is_next && is_call, "another call, or not now")?;
                 rule(!mode.needs_approval(&call, approved), "a person has to approve it")?;
                 rule(!mode.owes_checkpoint, "a checkpoint comes before")?;

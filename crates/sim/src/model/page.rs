@@ -40,6 +40,9 @@ impl Model {
     pub fn performed(&mut self, run: RunId, task: TaskRef, token: u64, step: u32) -> Result<(), Violation> {
         let Some(model) = self.runs.get_mut(&run) else { return Ok(()) };
         let live = model.live(task).is_some_and(|(live, _)| live == token);
+        if model.is_mode() {
+            return model.mode_performed(task, token);
+        }
         let Kind::Script(script) = &mut model.kind else { return Ok(()) };
         // Under a lease that is over it is one of the outcomes that nobody knows, and that a person is asked about.
         if !live || !script.action(step).is_some_and(once_only) {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use capataz_contracts::v1::{self, AfterFailure, BrowserActivity};
+use capataz_engine::TaskRef;
 
 use super::ask::AskModel;
 use super::log::{RunModel, Step, WaveModel, place};
@@ -16,7 +17,7 @@ const MAX_STEPS: u32 = 100;
 const SAME_STATE_REVISIT: u32 = 3;
 const RETRY_LIMIT: u32 = 2;
 const RECOVERY_LIMIT: u32 = 2;
-const IDLE_MS: i64 = 300_000;
+pub(super) const IDLE_MS: i64 = 300_000;
 
 /// What a run is for.
 #[derive(Clone, Debug)]
@@ -327,6 +328,9 @@ impl RunModel {
     }
 
     pub(super) fn browser_opened(&mut self, event: &v1::BrowserOpened) -> Result<(), Violation> {
+        if self.is_mode() {
+            return self.mode_browser_opened(event);
+        }
         self.browser_changed(BrowserActivity::Open)?;
         let text = self.at(format!("{event:?}"));
         let (_, token, _) = self.activity_in_work("an opening")?;
@@ -338,6 +342,9 @@ impl RunModel {
     }
 
     pub(super) fn browser_closed(&mut self, event: &v1::BrowserClosed) -> Result<(), Violation> {
+        if self.is_mode() {
+            return self.mode_browser_closed(event);
+        }
         if !event.kept {
             self.browser_changed(BrowserActivity::Close)?;
             self.in_script("a closing")?.browser = Browser::None;
@@ -355,6 +362,9 @@ impl RunModel {
     }
 
     pub(super) fn browser_lost(&mut self, event: v1::BrowserLost) -> Result<(), Violation> {
+        if self.is_mode() {
+            return self.mode_browser_lost(&event);
+        }
         let text = self.at(format!("{event:?}"));
         let script = self.in_script("a loss")?;
         let was_there = match std::mem::replace(&mut script.browser, Browser::Lost) {
@@ -365,7 +375,10 @@ impl RunModel {
     }
 
     /// A worker gets an activity: where the browser is open, or kept, the one that has it.
-    pub(super) fn taken_by(&self, worker: &str) -> Result<(), Violation> {
+    pub(super) fn taken_by(&self, worker: &str, task: TaskRef) -> Result<(), Violation> {
+        if self.is_mode() {
+            return self.mode_taken_by(worker, task);
+        }
         let Kind::Script(script) = &self.kind else { return Ok(()) };
         let mine = match &script.browser {
             Browser::Open(has) | Browser::Kept(has) => has == worker,
@@ -380,6 +393,9 @@ impl RunModel {
 
     /// Whether what waits has failed because its browser is not there.
     pub(super) fn is_taken_back(&mut self, code: &str) -> bool {
+        if self.is_mode() {
+            return self.is_call_taken_back(code);
+        }
         let Kind::Script(script) = &mut self.kind else { return false };
         let away = matches!(script.browser, Browser::Kept(_) | Browser::Lost);
         let Some(work) = script.works.last_mut().filter(|_| code == "BROWSER_LOST" && away) else {
@@ -392,16 +408,26 @@ impl RunModel {
     /// Whether its browser was put away at some time, while it waited for a person.
     #[must_use]
     pub fn was_put_away(&self) -> bool {
-        matches!(&self.kind, Kind::Script(script) if script.was_put_away)
+        match &self.kind {
+            Kind::Script(script) => script.was_put_away,
+            Kind::Mode(mode) => mode.browser.was_put_away,
+            Kind::Plan { .. } | Kind::Ask(_) | Kind::Pipeline(_) => false,
+        }
     }
 
     pub(super) fn stage_finished(&mut self, event: &v1::StageFinished) -> Result<(), Violation> {
+        if self.is_mode() {
+            return self.mode_stage_finished(event);
+        }
         let text = self.at(format!("{event:?}"));
         let (work, ..) = self.activity_in_work("a stage")?;
         Invariant::ScriptInOrder.check(event.step_index == work.step, || text)
     }
 
     pub(super) fn action_finished(&mut self, event: &v1::ActionFinished) -> Result<(), Violation> {
+        if self.is_mode() {
+            return self.mode_action_finished(event);
+        }
         let text = self.at(format!("{event:?}"));
         let (work, _, script) = self.activity_in_work("an action's end")?;
         let same = event.step_index == work.step && event.activity() == work.activity && !work.decided;
@@ -413,6 +439,9 @@ impl RunModel {
     }
 
     pub(super) fn action_failed(&mut self, event: &v1::ActionFailed) -> Result<(), Violation> {
+        if self.is_mode() {
+            return self.mode_action_failed(event);
+        }
         let text = self.at(format!("{event:?}"));
         let seq = self.seq();
         let (work, token, script) = self.activity_in_work("an action's failure")?;
@@ -473,6 +502,7 @@ impl RunModel {
 
     /// After every event: does the script wait for a proposal?
     pub(super) fn look_at_idleness(&mut self) {
+        self.look_at_mode_browser();
         let free = self.ending.is_none() && self.finished.is_none() && self.open_questions().next().is_none();
         let waits = free && self.next_of_script() == Some(Next::Await);
         let at = self.elapsed;

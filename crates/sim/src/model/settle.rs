@@ -55,7 +55,7 @@ impl RunModel {
                     let kept = once_only && lease.cancel == Some(v1::CancelReason::AttemptTimeout as i32);
                     Invariant::NoLateSuccess.check(lease.cancel.is_none() || kept, || text.clone())?;
                     // What a host says of a page is told in events of their own.
-                    let silent = self.is_script() && event.output.is_none();
+                    let silent = self.is_script() && event.output.is_none() || self.is_in_browser(task);
                     Invariant::SettledByLiveLease
                         .check(silent || is_output_of(event.output.as_ref(), token, &lease.worker), || {
                             format!("{text}: {:?} is not from {}", event.output, lease.worker)

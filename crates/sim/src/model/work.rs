@@ -19,7 +19,7 @@ impl RunModel {
         Invariant::NoLeaseWhileHeld
             .check(!held, || self.at(format!("{task} is leased while the run is held")))?;
         self.is_not_done_before(task)?;
-        self.taken_by(&event.worker)?;
+        self.taken_by(&event.worker, task)?;
         let newest = self.leases.last_key_value().map_or(0, |(token, _)| *token);
         Invariant::TokensIncrease
             .check(event.lease > newest, || self.at(format!("token {} after {newest}", event.lease)))?;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use capataz_contracts::Violation;
+use capataz_contracts::browser::OBSERVE_TOOL;
 use capataz_contracts::json::{self, JSON_MEDIA_TYPE};
 use capataz_contracts::v1::{
     self, ExecutionMode, PlannerDecision, ReplanReason, SchemaViolation, payload::Data,
@@ -11,6 +12,7 @@ use capataz_contracts::validate::{self, PlanLimits};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::browser;
 use super::state::{Execution, ModeState};
 use crate::machine::pipeline::materialise;
 use crate::plan::Plan;
@@ -422,12 +424,12 @@ fn check_call(action: &Action, path: &str, wrong: &mut Wrong) {
                 _ => pipeline(&action.parameters).err(),
             };
             for violation in violations.unwrap_or_default() {
-                let below = violation.path.replace(['.', '['], "/").replace(']', "");
-                let path = match below.is_empty() {
-                    true => format!("{path}/parameters"),
-                    false => format!("{path}/parameters/{below}"),
-                };
-                wrong.add(path, violation.rule, violation.message, "this");
+                wrong.add(below(path, &violation.path), violation.rule, violation.message, "this");
+            }
+        }
+        tool if browser::is_of_browser(tool) && tool != OBSERVE_TOOL => {
+            for violation in browser::action(tool, &action.parameters, 0).err().unwrap_or_default() {
+                wrong.add(below(path, &violation.path), violation.rule, violation.message, "this");
             }
         }
         ROUTER_ASK => {
@@ -437,6 +439,12 @@ fn check_call(action: &Action, path: &str, wrong: &mut Wrong) {
         }
         _ => {}
     }
+}
+
+/// The pointer to what lies at `path` of the parameters of a call.
+fn below(call: &str, path: &str) -> String {
+    let path = path.replace(['.', '['], "/").replace(']', "");
+    if path.is_empty() { format!("{call}/parameters") } else { format!("{call}/parameters/{path}") }
 }
 
 /// The plan of a call of `plan.run`, with every default filled in.

@@ -3,6 +3,7 @@
 
 mod answer;
 mod asking;
+mod browser;
 mod materialise;
 mod memory;
 mod prompt;
@@ -10,6 +11,7 @@ mod rules;
 pub(crate) mod state;
 mod view;
 
+use capataz_contracts::browser::BROWSER_AGENT;
 use capataz_contracts::json::JSON_MEDIA_TYPE;
 use capataz_contracts::v1::{self, ExecutionMode, event::Body, payload::Data, run_result};
 use capataz_policy::aggregation::{AggregationPolicy, ResultStatus};
@@ -19,7 +21,7 @@ use capataz_policy::mode::{self, contract};
 use capataz_policy::retry;
 
 use super::correction;
-use super::{Command, Kind, Meaning, Step, Verdict};
+use super::{Binding, Command, Kind, Meaning, Step, Verdict};
 use crate::decide::{Refusal, not_a_session, refuse_with, schedule_to_start_error};
 use crate::fold::digest;
 use crate::fold::state::{Moment, Phase, RunState};
@@ -34,24 +36,26 @@ pub use materialise::{contracts_of, materialise};
 /// Tools that every run may name and that no agent serves: each call of them is a run of its own.
 pub const BUILT_IN_TOOLS: [&str; 3] = [answer::PLAN_RUN, answer::PIPELINE_RUN, answer::ROUTER_ASK];
 
-/// What the planner is told of the parameters of a tool that is built in, and of what it does.
+/// What the planner is told of a tool that no agent of its name serves: one of [`BUILT_IN_TOOLS`], or one of the browser.
 #[must_use]
-pub fn built_in_tool(name: &str) -> Option<(&'static str, &'static str)> {
-    match name {
-        answer::PLAN_RUN => Some((
+pub fn built_in_tool(name: &str) -> Option<mode::browser::BuiltIn> {
+    let (description, input_schema) = match name {
+        answer::PLAN_RUN => (
             "Runs a plan: waves of tasks, each for an agent. The parameters are the plan.",
             r#"{"type":"object","required":["name","waves"],"properties":{"name":{"type":"string"},"waves":{"type":"array","minItems":1}}}"#,
-        )),
-        answer::PIPELINE_RUN => Some((
+        ),
+        answer::PIPELINE_RUN => (
             "Runs a pipeline: phases whose outputs are judged, one after the other. The parameters are the pipeline.",
             r#"{"type":"object","required":["name","phases"],"properties":{"name":{"type":"string"},"phases":{"type":"array","minItems":1}}}"#,
-        )),
-        answer::ROUTER_ASK => Some((
+        ),
+        answer::ROUTER_ASK => (
             "Asks the spec that answers texts like this one, or the one that is named.",
             r#"{"type":"object","required":["text"],"additionalProperties":false,"properties":{"text":{"type":"string","minLength":1},"spec":{"type":"string","minLength":1}}}"#,
-        )),
-        _ => None,
-    }
+        ),
+        _ => return mode::browser::tool(name),
+    };
+    let (description, input_schema) = (description.to_owned(), input_schema.to_owned());
+    Some(mode::browser::BuiltIn { description, input_schema, undoable: false })
 }
 
 /// What an execution does next.
@@ -233,11 +237,17 @@ impl ModeState {
         let wave = u32::try_from(run.waves.len()).ok()?;
         let tool = self.tool(&call.call.tool)?;
         let child = answer::child(&call.call);
-        let agent = if child.is_some() { CHILD_AGENT.to_owned() } else { tool.name.clone() };
+        let (agent, input) = match &child {
+            Some(_) => (CHILD_AGENT.to_owned(), None),
+            None if browser::is_of_browser(&tool.name) => {
+                (BROWSER_AGENT.to_owned(), Some(self.browser_task(call)?))
+            }
+            None => (tool.name.clone(), Some(answer::input(&call.call))),
+        };
         let task = v1::Task {
             name: format!("{}.{wave}", tool.name),
             agent,
-            input: child.is_none().then(|| answer::input(&call.call)),
+            input,
             effect: tool.effect,
             timeouts: tool.timeouts,
             retry: tool.retry.clone(),
@@ -458,7 +468,7 @@ impl Kind for ModeState {
 
     fn completed(&self, run: &RunState, task: TaskRef, output: v1::Payload, _: Moment) -> Verdict {
         if !self.is_planner(task) {
-            return Verdict::done(Some(output));
+            return self.browser_said(run, task, &output).unwrap_or_else(|| Verdict::done(Some(output)));
         }
         match self.read(task.wave, &output) {
             Ok(mut answered) => {
@@ -491,7 +501,7 @@ impl Kind for ModeState {
         if self.is_planner(task) && error.code == codes::INVALID_OUTPUT.as_str() {
             return correction::not_read(run, task, error);
         }
-        Verdict::attempt_failed(error)
+        self.browser_failed(task, &error).unwrap_or_else(|| Verdict::attempt_failed(error))
     }
 
     fn attempt_too_late(&self, run: &RunState, task: TaskRef) -> v1::Error {
@@ -630,12 +640,33 @@ impl Kind for ModeState {
         None
     }
 
-    fn uses_browser(&self) -> bool {
-        false
+    fn may_be_forked(&self) -> bool {
+        !self.browser_used
     }
 
-    fn blobs_of(&self, _: &v1::Payload) -> Vec<v1::BlobRef> {
-        Vec::new()
+    fn uses_browser(&self) -> bool {
+        self.browser_used
+    }
+
+    fn binding(&self) -> Option<Binding<'_>> {
+        self.browser.binding()
+    }
+
+    fn cannot_begin(&self, run: &RunState, task: TaskRef) -> Option<v1::Error> {
+        self.no_browser(run, task)
+    }
+
+    fn browser_lost(&self, worker: &str, reason: v1::BrowserLossReason) -> Result<Vec<Step>, Refusal> {
+        let lost = self.browser.lost_by(worker, reason).ok_or(Refusal::Outdated)?;
+        Ok(vec![Step::Record(lost)])
+    }
+
+    fn put_away(&self) -> Vec<Step> {
+        self.browser.put_away()
+    }
+
+    fn blobs_of(&self, output: &v1::Payload) -> Vec<v1::BlobRef> {
+        browser::blobs_of(output)
     }
 
     fn execution(&self, run: &RunState, output: bool) -> Option<v1::ExecutionState> {

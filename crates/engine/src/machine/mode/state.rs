@@ -1,11 +1,13 @@
 //! What the state of an execution has beside its waves: each call of the planner or of a tool is a wave. Part of the fold.
 
+use capataz_contracts::browser::{NAVIGATE_TOOL, TOOL_PREFIX};
 use capataz_contracts::v1::{self, PlannerDecision, StepStatus, event::Body};
 
 use crate::fold::bytes;
 use crate::fold::digest;
 use crate::fold::state::{Moment, Wall};
 use crate::machine::Applied;
+use crate::machine::own_browser::OwnBrowser;
 use crate::snapshot::as_bytes;
 
 /// The state that only runs in an execution mode have.
@@ -37,6 +39,12 @@ pub(crate) struct ModeState {
     /// What was done, whatever was gone back on since; of a fork, what it has done itself.
     #[serde(with = "as_bytes::one")]
     pub(super) metrics: v1::ExecutionMetrics,
+    /// The run's own browser.
+    pub(super) browser: OwnBrowser,
+    /// A host was given something to do in it, so that it has to be told of the run's end.
+    pub(super) browser_used: bool,
+    /// The page was reached by its address alone, and nothing was sent to it since: it may be loaded again.
+    pub(super) shows_again: bool,
 }
 
 /// What the run waits for, or does next.
@@ -236,7 +244,15 @@ impl ModeState {
             reasons: Vec::new(),
             decisions: 0,
             metrics: v1::ExecutionMetrics::default(),
+            browser: OwnBrowser::None,
+            browser_used: false,
+            shows_again: false,
         }
+    }
+
+    /// After how long of waiting for a person the browser is closed and its state kept. Milliseconds.
+    pub(crate) fn keep_after(&self) -> Option<i64> {
+        self.browser.keep_after()
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -248,7 +264,7 @@ impl ModeState {
     pub(crate) fn changing_bytes(&self) -> u64 {
         let begun = bytes::optional(self.begun.as_ref()) + bytes::optional(self.recalled.as_ref());
         let reasons = self.reasons.len() as u64 * bytes::ENTRY;
-        begun + reasons + self.stage.bytes() + self.execution.bytes()
+        begun + reasons + self.stage.bytes() + self.execution.bytes() + self.browser.bytes()
     }
 
     /// The run is a fork of another one, and belongs to no session: what it keeps in memory from here on is its own.
@@ -289,6 +305,10 @@ impl ModeState {
 
     pub(crate) fn apply(&mut self, body: Body, at: Moment, seq: u64) -> Option<Applied> {
         let mut applied = Applied::default();
+        let body = match self.apply_of_browser(body) {
+            Some(body) => body,
+            None => return Some(applied),
+        };
         self.decisions = self.decisions.checked_add(1)?;
         self.count(&body, at);
         match body {
@@ -328,6 +348,8 @@ impl ModeState {
                     }
                 }
                 self.execution.set(event.step_index, StepStatus::InProgress);
+                self.browser_used |= call.call.tool.starts_with(TOOL_PREFIX);
+                self.shows_again &= !event.irreversible && call.call.tool != NAVIGATE_TOOL;
                 self.stage = Stage::Called { wave: event.wave, call };
                 applied.wave = Some((event.wave, event.tasks?));
             }
@@ -392,6 +414,23 @@ impl ModeState {
             _ => return None,
         }
         Some(applied)
+    }
+
+    /// What has become of the browser. No question to anybody depends on it. The event, where it is none of the browser's.
+    fn apply_of_browser(&mut self, body: Body) -> Option<Body> {
+        match body {
+            Body::BrowserOpened(event) => self.browser.opened(event),
+            Body::BrowserClosed(event) => self.browser.closed(event),
+            Body::BrowserLost(event) => self.browser.lost(event),
+            Body::ActionFinished(_) => {
+                let navigated =
+                    matches!(&self.stage, Stage::Called { call, .. } if call.call.tool == NAVIGATE_TOOL);
+                self.shows_again |= navigated;
+            }
+            Body::ActionFailed(_) | Body::StageFinished(_) => {}
+            other => return Some(other),
+        }
+        None
     }
 
     /// The oldest checkpoints go, while there are too many of them; the bytes that they had.

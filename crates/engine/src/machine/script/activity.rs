@@ -7,9 +7,10 @@ use capataz_policy::executor::kind_traits;
 use prost::Message;
 
 use super::limits::Limits;
-use super::state::{OwnBrowser, ScriptState};
+use super::state::ScriptState;
 use crate::fold::state::RunState;
 use crate::machine::Step;
+use crate::machine::own_browser::OwnBrowser;
 use crate::plan::Plan;
 
 /// The limit for opening, which may have to wait until another browser is closed. Milliseconds.
@@ -54,6 +55,7 @@ impl ScriptState {
             failure: failure.clone(),
             restore,
             show_page: restore && self.may_show_again(run),
+            ..v1::BrowserTask::default()
         };
         let effect = match failure {
             // Reporting a decided failure has no effect.
@@ -133,7 +135,7 @@ fn wave_name(activity: BrowserActivity, step_index: Option<u32>) -> String {
         BrowserActivity::Action => format!("action-{number}"),
         BrowserActivity::Recovery => format!("recovery-{number}"),
         BrowserActivity::Close => "close".to_owned(),
-        BrowserActivity::Open | BrowserActivity::Unspecified => "open".to_owned(),
+        BrowserActivity::Open | BrowserActivity::Observe | BrowserActivity::Unspecified => "open".to_owned(),
     }
 }
 
@@ -143,7 +145,9 @@ pub(super) fn task_name(activity: BrowserActivity, action: Option<&v1::Action>) 
         BrowserActivity::Action => id.to_owned(),
         BrowserActivity::Recovery => format!("recovery:{id}"),
         BrowserActivity::Close => "browser:close".to_owned(),
-        BrowserActivity::Open | BrowserActivity::Unspecified => "browser:open".to_owned(),
+        BrowserActivity::Open | BrowserActivity::Observe | BrowserActivity::Unspecified => {
+            "browser:open".to_owned()
+        }
     }
 }
 
@@ -157,7 +161,7 @@ fn effect_of(activity: BrowserActivity, action: Option<&v1::Action>) -> v1::Effe
 }
 
 /// Returns whether an action that was performed may be performed again.
-pub(super) fn may_repeat(action: &v1::Action) -> bool {
+pub(in crate::machine) fn may_repeat(action: &v1::Action) -> bool {
     let by_nature = || kind_traits(action.kind()).is_some_and(|traits| traits.repeatable);
     action.criticality() != v1::Criticality::Critical && action.repeatable.unwrap_or_else(by_nature)
 }

@@ -1,7 +1,7 @@
 //! A browser is its run's own: which worker has it, and what follows where it is lost, or closed while the run waited for a
 //! person. Nothing that was to be done in it is done in another one.
 
-use capataz_contracts::v1::{self, BrowserActivity, event::Body};
+use capataz_contracts::v1::{self, BrowserActivity};
 use capataz_policy::aggregation::ResultStatus;
 use capataz_policy::executor::code::BROWSER_LOST;
 use capataz_policy::severity::Severity;
@@ -9,33 +9,13 @@ use serde_json::json;
 
 use super::Next;
 use super::activity::may_repeat;
-use super::state::{BrowserWork, OwnBrowser, ScriptState};
+use super::state::{BrowserWork, ScriptState};
 use crate::fold::activity::End;
 use crate::fold::state::RunState;
-use crate::machine::{Binding, Step};
+use crate::machine::Step;
+use crate::machine::own_browser::{OwnBrowser, how_lost};
 
 impl ScriptState {
-    pub(super) fn bound_to(&self) -> Option<Binding<'_>> {
-        match &self.browser {
-            OwnBrowser::Open { worker, .. } => Some(Binding { worker, is_live: true }),
-            OwnBrowser::Kept { worker } => Some(Binding { worker, is_live: false }),
-            OwnBrowser::None | OwnBrowser::Lost { .. } => None,
-        }
-    }
-
-    /// The event that the worker has lost the browser; `None` where it had none.
-    pub(super) fn lost_by(&self, worker: &str, reason: v1::BrowserLossReason) -> Option<Body> {
-        self.bound_to().filter(|bound| bound.worker == worker)?;
-        Some(Body::BrowserLost(v1::BrowserLost { worker: worker.to_owned(), reason: reason.into() }))
-    }
-
-    /// The run has waited for a person for too long to keep its browser open.
-    pub(super) fn kept(&self) -> Vec<Step> {
-        let OwnBrowser::Open { worker, .. } = &self.browser else { return Vec::new() };
-        let closed = v1::BrowserClosed { reason: v1::BrowserCloseReason::Idle.into(), kept: true };
-        vec![Step::KeepBrowser { body: Body::BrowserClosed(closed), worker: worker.clone() }]
-    }
-
     /// The error of the activity that waits, where the browser that it was for is not there. What was decided to fail
     /// needs none, and what was kept is still to be opened.
     pub(super) fn no_browser(&self) -> Option<v1::Error> {
@@ -70,7 +50,10 @@ impl ScriptState {
         match work.activity {
             BrowserActivity::Action => Some(Next::Act { step: work.step }),
             BrowserActivity::Close => Some(Next::Close),
-            BrowserActivity::Open | BrowserActivity::Recovery | BrowserActivity::Unspecified => None,
+            BrowserActivity::Open
+            | BrowserActivity::Recovery
+            | BrowserActivity::Observe
+            | BrowserActivity::Unspecified => None,
         }
     }
 
@@ -119,7 +102,7 @@ impl ScriptState {
                 BrowserActivity::Action => self.action(work.step),
                 BrowserActivity::Open | BrowserActivity::Close => continue,
                 // A recovery may have gone back to a page of which nothing is known here.
-                BrowserActivity::Recovery | BrowserActivity::Unspecified => None,
+                BrowserActivity::Recovery | BrowserActivity::Observe | BrowserActivity::Unspecified => None,
             };
             let Some(action) = action.filter(|action| may_repeat(action)) else { return false };
             let succeeded = task.end.as_ref().is_some_and(|end| end.status == ResultStatus::Success);
@@ -147,18 +130,5 @@ impl ScriptState {
             message,
             details: Some(details.to_string()),
         })
-    }
-}
-
-fn how_lost(worker: &str, reason: v1::BrowserLossReason) -> String {
-    match reason {
-        v1::BrowserLossReason::Restarted => format!("worker {worker:?} is back without the browser"),
-        v1::BrowserLossReason::Silent => format!("worker {worker:?}, which has the browser, is silent"),
-        v1::BrowserLossReason::Disconnected => {
-            format!("worker {worker:?}, which has the browser, did not come back in time")
-        }
-        v1::BrowserLossReason::Ended | v1::BrowserLossReason::Unspecified => {
-            format!("the browser has ended (worker {worker:?})")
-        }
     }
 }

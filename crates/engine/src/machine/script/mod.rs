@@ -1,11 +1,11 @@
 //! A script: browser actions, one after the other (seed 002). To open the browser, to perform an action, to recover and
 //! to close are waves of one task each, for the browser's host.
 
-mod activity;
+pub(in crate::machine) mod activity;
 mod browser;
 mod failure;
 mod limits;
-mod outcome;
+pub(in crate::machine) mod outcome;
 mod proposal;
 pub(crate) mod state;
 
@@ -59,6 +59,7 @@ impl ScriptState {
             BrowserActivity::Open
             | BrowserActivity::Action
             | BrowserActivity::Close
+            | BrowserActivity::Observe
             | BrowserActivity::Unspecified => {
                 self.not_begun(work, end).unwrap_or_else(|| self.after_failure(work))
             }
@@ -232,20 +233,20 @@ impl Kind for ScriptState {
     }
 
     fn binding(&self) -> Option<Binding<'_>> {
-        self.bound_to()
+        self.browser.binding()
     }
 
-    fn cannot_begin(&self) -> Option<v1::Error> {
+    fn cannot_begin(&self, _: &RunState, _: TaskRef) -> Option<v1::Error> {
         self.no_browser()
     }
 
     fn browser_lost(&self, worker: &str, reason: v1::BrowserLossReason) -> Result<Vec<Step>, Refusal> {
-        let lost = self.lost_by(worker, reason).ok_or(Refusal::Outdated)?;
+        let lost = self.browser.lost_by(worker, reason).ok_or(Refusal::Outdated)?;
         Ok(vec![Step::Record(lost)])
     }
 
     fn put_away(&self) -> Vec<Step> {
-        self.kept()
+        self.browser.put_away()
     }
 
     fn blobs_of(&self, output: &v1::Payload) -> Vec<v1::BlobRef> {

@@ -12,11 +12,12 @@ use prost::Message;
 
 use super::activity::{may_repeat, task_name};
 use super::limits::Limits;
-use super::state::{BrowserWork, OwnBrowser, ScriptState};
+use super::state::{BrowserWork, ScriptState};
 use super::{failure, last_end};
 use crate::decide::Ending;
 use crate::fold::state::{Moment, RunState};
 use crate::input::TaskRef;
+use crate::machine::own_browser::OwnBrowser;
 use crate::machine::{Meaning, Step, Verdict};
 
 /// The meaning of the host's report on the activity in work.
@@ -61,7 +62,7 @@ fn invalid(record: Vec<Body>, message: &str) -> Verdict {
 }
 
 /// The blobs that an outcome names: its evidence and downloads. Empty if the payload is not an outcome.
-pub(super) fn evidence_blobs(output: &v1::Payload) -> Vec<v1::BlobRef> {
+pub(in crate::machine) fn evidence_blobs(output: &v1::Payload) -> Vec<v1::BlobRef> {
     let Some(v1::payload::Data::Inline(bytes)) = &output.data else { return Vec::new() };
     let Ok(outcome) = v1::BrowserOutcome::decode(bytes.clone()) else { return Vec::new() };
     let of_error = outcome.error.into_iter().flat_map(|error| error.evidence_refs);
@@ -96,7 +97,10 @@ fn succeeded(
             })
         }
         BrowserActivity::Close => Body::BrowserClosed(v1::BrowserClosed::default()),
-        BrowserActivity::Action | BrowserActivity::Recovery | BrowserActivity::Unspecified => {
+        BrowserActivity::Action
+        | BrowserActivity::Recovery
+        | BrowserActivity::Observe
+        | BrowserActivity::Unspecified => {
             let is_action = work.activity == BrowserActivity::Action;
             let idle_in_ms = is_action.then(|| script.idle_after(work.step.saturating_add(1))).flatten();
             let idle_at_ms = idle_in_ms.map(|wait| now.wall_at(now.clock.plus(wait)).0);
@@ -142,9 +146,9 @@ fn failed(
     // Whoever has the browser says that it is gone.
     if error.error_code == codes::code::BROWSER_LOST
         && !work.decided
-        && let Some(bound) = script.bound_to().filter(|bound| bound.is_live)
+        && let Some(bound) = script.browser.binding().filter(|bound| bound.is_live)
     {
-        record.extend(script.lost_by(bound.worker, v1::BrowserLossReason::Ended));
+        record.extend(script.browser.lost_by(bound.worker, v1::BrowserLossReason::Ended));
     }
     let (resolution, changes) = (outcome.resolution, outcome.changes);
     let failures = [(Some(error), resolution, changes), (halt, None, None)];
@@ -185,7 +189,7 @@ fn failed(
 }
 
 /// The fields of an error that break its contract, in words; `None` for a whole one.
-fn violations_of(error: &v1::ExecutorError) -> Option<String> {
+pub(in crate::machine) fn violations_of(error: &v1::ExecutorError) -> Option<String> {
     let violations = validate::executor_error(error);
     let named: Vec<String> =
         violations.iter().map(|violation| format!("{}: {}", violation.path, violation.message)).collect();
@@ -235,7 +239,7 @@ fn what_follows(
 }
 
 /// The same failure as the error of a task.
-fn settled_error(error: &v1::ExecutorError) -> v1::Error {
+pub(in crate::machine) fn settled_error(error: &v1::ExecutorError) -> v1::Error {
     let severity = codes::severity(error.severity()).unwrap_or(Severity::High);
     v1::Error {
         code: error.error_code.clone(),

@@ -9,6 +9,7 @@ use prost::encoding::message;
 use crate::fold::state::{Moment, Timestamp};
 use crate::fold::{bytes, digest};
 use crate::machine::Applied;
+use crate::machine::own_browser::OwnBrowser;
 use crate::snapshot::{as_bytes, number};
 
 /// The kinds of evidence that are named again when the browser can no longer be asked.
@@ -49,36 +50,6 @@ pub(crate) struct ScriptState {
     pub(crate) idle_at: Option<Timestamp>,
     /// The run's own browser.
     pub(super) browser: OwnBrowser,
-}
-
-/// What has become of the run's own browser.
-#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-pub(super) enum OwnBrowser {
-    /// None was opened, or it was closed, or an earlier version did not say which worker has it.
-    #[default]
-    None,
-    Open {
-        worker: String,
-        /// After how long of waiting for a person it is closed. Milliseconds; `None` where its worker keeps nothing.
-        keep_after: Option<i64>,
-    },
-    /// It is closed, and its worker has kept its storage state.
-    Kept { worker: String },
-    Lost {
-        worker: String,
-        #[serde(with = "number")]
-        reason: v1::BrowserLossReason,
-    },
-}
-
-impl OwnBrowser {
-    /// The worker that has it, kept it or lost it.
-    fn worker(&self) -> Option<&str> {
-        match self {
-            Self::None => None,
-            Self::Open { worker, .. } | Self::Kept { worker } | Self::Lost { worker, .. } => Some(worker),
-        }
-    }
 }
 
 /// What a wave of a script is for.
@@ -152,7 +123,7 @@ impl ScriptState {
             bytes::messages(&self.last_evidence),
             bytes::text(&self.recovering_from),
             bytes::optional(self.error.as_ref()),
-            self.browser.worker().map_or(0, bytes::text),
+            self.browser.bytes(),
         ];
         parts.iter().sum()
     }
@@ -168,10 +139,7 @@ impl ScriptState {
             }
             Body::BrowserOpened(event) => {
                 self.idle_at = event.idle_in_ms.map(|wait| at.clock.plus(wait));
-                self.browser = match event.worker.is_empty() {
-                    true => OwnBrowser::None,
-                    false => OwnBrowser::Open { worker: event.worker, keep_after: event.keep_after_ms },
-                };
+                self.browser.opened(event);
             }
             Body::ActionProposed(event) => {
                 self.idle_at = None;
@@ -187,15 +155,10 @@ impl ScriptState {
                 self.closing = true;
                 applied.request = Some((event.request_id, digest::CLOSE.to_owned()));
             }
-            Body::BrowserClosed(event) => {
-                let before = std::mem::take(&mut self.browser);
-                if let (true, OwnBrowser::Open { worker, .. }) = (event.kept, before) {
-                    self.browser = OwnBrowser::Kept { worker };
-                }
-            }
+            Body::BrowserClosed(event) => self.browser.closed(event),
             Body::BrowserLost(event) => {
                 self.idle_at = None;
-                self.browser = OwnBrowser::Lost { reason: event.reason(), worker: event.worker };
+                self.browser.lost(event);
             }
             Body::StageFinished(_) => {}
             _ => return None,
@@ -299,10 +262,7 @@ impl ScriptState {
 
     /// After how long of waiting for a person the browser is closed and its state kept. Milliseconds.
     pub(crate) fn keep_after(&self) -> Option<i64> {
-        match &self.browser {
-            OwnBrowser::Open { keep_after, .. } => *keep_after,
-            OwnBrowser::None | OwnBrowser::Kept { .. } | OwnBrowser::Lost { .. } => None,
-        }
+        self.browser.keep_after()
     }
 
     pub(super) fn action(&self, step: u32) -> Option<&v1::Action> {
