@@ -104,7 +104,7 @@ impl Failure {
         json!({ "error": answer })
     }
 
-    fn to_text(&self, paint: Paint) -> String {
+    pub fn to_text(&self, paint: Paint) -> String {
         match self {
             Self::Local { message, hint, .. } => {
                 let mut text = format!("{} {}", paint.text(Tone::Bad, "error:"), visible(message));

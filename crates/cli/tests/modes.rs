@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_types, reason = "starts the program")]
 
 mod served;
+mod terminal;
 
 use std::fs;
 use std::path::Path;
@@ -11,6 +12,7 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 use served::Served;
+use terminal::Terminal;
 
 const QUERY: &str = "how many examples are there";
 
@@ -30,7 +32,7 @@ impl Example {
         let config = fs::read_to_string(own.join("capataz.toml")).unwrap();
         let here = folder.path().display();
         let config = config
-            .replace("/tmp/capataz-notes.jsonl", &format!("{here}/notes"))
+            .replace("/tmp/capataz-scratch", &here.to_string())
             .replace("\"ls\", \"-1\", \"examples\"", &format!("\"ls\", \"-1\", \"{here}/examples\""));
         Self { folder, config }
     }
@@ -40,7 +42,7 @@ impl Example {
     }
 
     fn notes(&self) -> String {
-        fs::read_to_string(self.folder.path().join("notes")).unwrap_or_default()
+        fs::read_to_string(self.folder.path().join("notes.jsonl")).unwrap_or_default()
     }
 }
 
@@ -259,4 +261,74 @@ fn what_is_remembered_is_found_and_forgotten_and_a_rebuild_makes_it_again_but_fo
     let daemon = example.serve();
     let again = document(&daemon, &search, 0)["entries"].as_array().unwrap().clone();
     assert_eq!(again, entries[1..], "and what was forgotten stays forgotten");
+}
+
+#[test]
+fn questions_are_answered_where_a_run_is_watched() {
+    let example = Example::new();
+    let daemon = example.serve();
+    let terminal = Terminal::new();
+    let arguments = ["mode", "run", QUERY, "--mode", "supervised", "--watch", "--addr", &daemon.url()];
+    let mut watched = terminal.starts(env!("CARGO_BIN_EXE_capataz"), &arguments);
+    let shown = terminal.shows("Enter leaves it open");
+    assert!(shown.contains("1 approve   2 edit   3 reject"), "{shown}");
+    terminal.press("maybe\n");
+    terminal.shows("maybe is none of the options");
+    terminal.press("app\n");
+    let shown = terminal.shows("answered: approve").find("answered: approve").unwrap();
+    // The call that needs approval is that of the plan, word for word, once its parameters are known.
+    terminal.shows_after(shown, "Enter leaves it open");
+    terminal.press("1\n");
+    let ended = watched.wait().unwrap();
+    assert!(ended.success(), "{}", terminal.shown());
+    assert_eq!(example.notes(), "{\"note\":\"examples: 2\"}\n");
+}
+
+#[test]
+fn a_question_that_is_left_open_is_not_asked_again_and_one_that_others_have_answered_is_gone() {
+    let example = Example::new();
+    let daemon = example.serve();
+    let terminal = Terminal::new();
+    let arguments = ["mode", "run", QUERY, "--watch", "--addr", &daemon.url()];
+    let mut watched = terminal.starts(env!("CARGO_BIN_EXE_capataz"), &arguments);
+    terminal.shows("Enter leaves it open");
+    says(&daemon, &["runs", "resolve", "latest", &question(&daemon), "approve"], 0, "");
+    terminal.shows("somebody else has answered");
+    assert!(watched.wait().unwrap().success(), "{}", terminal.shown());
+
+    let terminal = Terminal::new();
+    let mut watched = terminal.starts(env!("CARGO_BIN_EXE_capataz"), &arguments);
+    terminal.shows("Enter leaves it open");
+    terminal.press("\n");
+    terminal.shows("left open; answer with `capataz runs resolve");
+    says(&daemon, &["runs", "resolve", "latest", &question(&daemon), "reject"], 0, "");
+    assert!(!watched.wait().unwrap().success(), "{}", terminal.shown());
+    assert_eq!(terminal.shown().matches("Enter leaves it open").count(), 1);
+}
+
+#[test]
+fn a_proposed_plan_is_changed_in_the_editor_where_it_is_asked_about() {
+    let example = Example::new();
+    let daemon = example.serve();
+    let terminal = Terminal::new();
+    // An editor that drops all but the first step.
+    let editor = example.folder.path().join("editor");
+    fs::write(&editor, "#!/bin/sh\npython3 - \"$1\" <<'E'\nimport json, sys\nplan = json.load(open(sys.argv[1]))\nplan['steps'] = plan['steps'][:1]\nplan['checkpoints'] = []\njson.dump(plan, open(sys.argv[1], 'w'))\nE\n").unwrap();
+    fs::set_permissions(&editor, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let run = ["mode", "run", QUERY, "--mode", "supervised", "--watch", "--addr", &daemon.url()];
+    let arguments = [
+        &["EDITOR=".to_owned() + editor.to_str().unwrap(), env!("CARGO_BIN_EXE_capataz").to_owned()][..],
+        &run.map(str::to_owned),
+    ]
+    .concat();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut watched = terminal.starts("env", &arguments);
+    terminal.shows("Enter leaves it open");
+    terminal.press("edit\n");
+    let shown = terminal.shows("answered: edit").find("answered: edit").unwrap();
+    terminal.shows_after(shown, "Enter leaves it open");
+    terminal.press("1\n");
+    assert!(watched.wait().unwrap().success(), "{}", terminal.shown());
+    let state = &document(&daemon, &["mode", "show", "latest"], 0)["state"];
+    assert_eq!((&state["step"], state["plan"]["steps"].as_array().unwrap().len()), (&json!(1), 1));
 }

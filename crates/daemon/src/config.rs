@@ -90,8 +90,8 @@ pub struct Config {
     /// How process agents' shims are started; for programs that embed the daemon.
     #[serde(skip)]
     pub shim: Option<ShimCommand>,
-    /// A form for the demonstration is served under `/demo`; for programs that embed the daemon.
-    #[serde(skip)]
+    /// A form to try a browser on is served under `/demo`.
+    #[serde(default)]
     pub demo_page: bool,
     /// Where the time comes from; for programs that embed the daemon.
     #[serde(skip)]
@@ -538,6 +538,7 @@ fn origins(figment: &Figment, config: &Config, flags: &Overrides) -> Vec<(String
                 .map_or_else(|| "none".to_owned(), |folder| folder.display().to_string()),
         ),
         ("drain_timeout", time(config.drain_timeout)),
+        ("demo_page", config.demo_page.to_string()),
         (
             "retention.max_log_bytes",
             retention.max_log_bytes.map_or_else(|| "no limit".to_owned(), |bytes| bytes.to_string()),

@@ -103,6 +103,7 @@ pub struct Words {
     pub agent_stats: AgentStats,
     pub time_travel: TimeTravel,
     pub pipelines: Pipelines,
+    pub asking: Asking,
     pub modes: Modes,
     pub cascade: Cascade,
     pub session_views: SessionViews,
@@ -181,7 +182,7 @@ pub mod routing;
 pub use actions::{Act, ActError, Browser, Page, ScriptLines};
 pub use doctor::Doctor;
 pub use explain::{AgentStats, Analytics, Cascade, Classified, Memory, SessionViews, TimeTravel};
-pub use modes::Modes;
+pub use modes::{Asking, Modes};
 pub use pipelines::Pipelines;
 
 const ENGLISH: Words = Words {
@@ -208,6 +209,7 @@ const ENGLISH: Words = Words {
     agent_stats: AgentStats::ENGLISH,
     time_travel: TimeTravel::ENGLISH,
     pipelines: Pipelines::ENGLISH,
+    asking: Asking::ENGLISH,
     modes: Modes::ENGLISH,
     cascade: Cascade::ENGLISH,
     session_views: SessionViews::ENGLISH,
@@ -246,6 +248,7 @@ const SPANISH: Words = Words {
     agent_stats: AgentStats::SPANISH,
     time_travel: TimeTravel::SPANISH,
     pipelines: Pipelines::SPANISH,
+    asking: Asking::SPANISH,
     modes: Modes::SPANISH,
     cascade: Cascade::SPANISH,
     session_views: SessionViews::SPANISH,
@@ -905,6 +908,7 @@ mod tests {
             .chain(TimeTravel::pairs())
             .chain(Pipelines::pairs())
             .chain(Modes::pairs())
+            .chain(Asking::pairs())
             .chain(Cascade::pairs())
             .chain(SessionViews::pairs())
             .chain(Memory::pairs())

@@ -170,9 +170,11 @@ Examples:
   capataz mode run 'summarise README.md' --watch
   capataz mode run 'tidy the notes' --mode supervised --tool read --tool write
   capataz mode run 'tidy the notes' --session shop --detach
+  capataz mode run 'what is new on the page' --allow example.com --watch
 
 The planner is an agent of kind planner, the tools are agents of kind tool; plan.run, pipeline.run and
-router.ask are built in. See docs/modes.md.
+router.ask are built in, and so is the browser, for the hosts that --allow names: --tool 'browser.*',
+or --tool browser.click and the like. --tool '*' stands for every agent of kind tool. See docs/modes.md.
 
 Exit codes: 0 the query is done, 1 it failed, 2 an argument is not valid, 5 it waits for a person and
 --exit-on-question is given.
@@ -198,6 +200,15 @@ pub struct ModeRunArgs {
     /// Tool each call of which you approve, beside those of `--tool`; may be repeated
     #[arg(long = "approve", value_name = "NAME")]
     pub approve: Vec<String>,
+    /// Host that the run's browser may reach; may be repeated. With it, the tools of the browser are there
+    #[arg(long = "allow", value_name = "HOST")]
+    pub allow: Vec<String>,
+    /// Interactive script whose policy and browser are those of the run's browser [default: none]
+    #[arg(long, value_name = "FILE")]
+    pub browser: Option<PathBuf>,
+    /// Show the browser's window
+    #[arg(long)]
+    pub headed: bool,
     /// Folder whose file names the planner is told
     #[arg(long, value_name = "FOLDER")]
     pub workspace: Option<PathBuf>,

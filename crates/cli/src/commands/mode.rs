@@ -2,11 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use capataz_client::Client;
+use capataz_contracts::browser::{ALL_TOOLS, TOOL_PREFIX};
 use capataz_contracts::json;
 use capataz_contracts::v1::{self, payload::Data};
-use capataz_contracts::validate::WORKSPACE_MAX;
+use capataz_contracts::validate::{ALL_AGENTS, WORKSPACE_MAX};
 use capataz_display::error;
 use capataz_display::mode as display;
+use capataz_display::paint::Paint;
 use capataz_display::words::{Language, fill, words};
 
 use super::{Daemon, Outcome, fetch, run, steer};
@@ -14,6 +17,8 @@ use crate::args::{Global, ModeCommand, ModeRunArgs, RunsCommand};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::plan_source::name_of;
+use crate::script::source;
 
 const APPROVE: &str = "approve";
 const EDIT: &str = "edit";
@@ -172,6 +177,7 @@ async fn start(daemon: &Daemon, args: ModeRunArgs, out: &mut Output) -> Outcome 
     for tool in &mut tools {
         tool.needs_approval = args.approve.contains(&tool.name);
     }
+    let (browser, browser_policy) = browser_of(&args, &mut tools)?;
     let workspace = match &args.workspace {
         Some(folder) => files_of(folder)?,
         None => Vec::new(),
@@ -186,6 +192,8 @@ async fn start(daemon: &Daemon, args: ModeRunArgs, out: &mut Output) -> Outcome 
         current_file: args.file,
         autonomy_level: args.autonomy,
         max_steps: args.max_steps,
+        browser,
+        browser_policy,
         ..v1::ModeRun::default()
     };
     let request = v1::StartRunRequest {
@@ -195,6 +203,40 @@ async fn start(daemon: &Daemon, args: ModeRunArgs, out: &mut Output) -> Outcome 
     };
     let started = daemon.client.start_run(request).await.map_err(|error| daemon.failure(error))?;
     run::follow_started(daemon, started, args.following, None, out).await
+}
+
+/// How the run's browser is set up, and what it may do. Where it may do something, the tools for that are there.
+fn browser_of(
+    args: &ModeRunArgs,
+    tools: &mut Vec<v1::ModeTool>,
+) -> Result<(Option<v1::BrowserOptions>, Option<v1::ScriptPolicy>), Failure> {
+    let given = match &args.browser {
+        Some(file) => source::load(file, None, &[])?,
+        None => source::Given::default(),
+    };
+    let name = args.browser.as_deref().map_or_else(|| "--allow".to_owned(), name_of);
+    if !given.violations.is_empty() {
+        return Err(Failure::Script { file: name, violations: given.violations });
+    }
+    if args.browser.is_some() && !given.script.interactive {
+        return Err(Failure::invalid(fill(words().browser.not_interactive, &[&name])));
+    }
+    let (mut browser, mut policy) = (given.script.browser, given.script.policy);
+    if args.headed {
+        browser.get_or_insert_default().headed = true;
+    }
+    if !args.allow.is_empty() {
+        policy.get_or_insert_default().allowlist.extend(args.allow.iter().cloned());
+    }
+    let is_wanted = browser.is_some() || policy.is_some();
+    if is_wanted && tools.iter().all(|tool| !tool.name.starts_with(TOOL_PREFIX)) {
+        let stands = |name: &str| v1::ModeTool { name: name.to_owned(), ..v1::ModeTool::default() };
+        if tools.iter().all(|tool| args.approve.contains(&tool.name)) && args.tools.is_empty() {
+            tools.push(stands(ALL_AGENTS));
+        }
+        tools.push(stands(ALL_TOOLS));
+    }
+    Ok((browser, policy))
 }
 
 /// The names of the files of a folder, by name, as far as a prompt tells them.
@@ -285,6 +327,28 @@ async fn proposed(daemon: &Daemon, run: &str) -> Result<(String, v1::Question), 
         Some(question) => Ok((run_id, question)),
         None => Err(Failure::failed(fill(words().modes.no_plan_question, &[&run_id]))),
     }
+}
+
+/// The plan of the run that waits for approval, as the user's editor leaves it.
+///
+/// # Errors
+/// Why there is none, for people.
+pub async fn changed_plan(
+    client: &Client,
+    run_id: &str,
+    question: &v1::Question,
+) -> Result<v1::Payload, String> {
+    // What an event tells of the question has no plan.
+    let request = v1::GetRunRequest {
+        run_id: run_id.to_owned(),
+        include_outputs: true,
+        ..v1::GetRunRequest::default()
+    };
+    let response = client.get_run(request).await.map_err(|error| error.message().to_owned())?;
+    let questions = response.run.unwrap_or_default().questions;
+    let asked = questions.into_iter().find(|asked| asked.question_id == question.question_id);
+    let plan = edited(&asked.unwrap_or_default()).map_err(|failure| failure.to_text(Paint::OFF))?;
+    Ok(v1::Payload { media_type: json::JSON_MEDIA_TYPE.to_owned(), data: Some(Data::Inline(plan.into())) })
 }
 
 /// The proposed plan, as the user's editor leaves it.

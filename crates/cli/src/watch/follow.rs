@@ -13,6 +13,7 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
+use super::asking::Asking;
 use super::keys::Keys;
 use super::lines::{self, Detail};
 use super::live::{FRAME, Live};
@@ -89,6 +90,7 @@ pub async fn follow(
     let mut interrupts = signal(SignalKind::interrupt()).ok();
     let mut keys = if options.style == Style::Live && interrupts.is_some() { Keys::new() } else { None };
     let mut more_time = MoreTime::default();
+    let mut asking = if options.exit_on_question { None } else { Asking::new(out) };
     let end = loop {
         if out.is_closed() {
             break End::NoReader;
@@ -125,9 +127,25 @@ pub async fn follow(
                     if options.exit_on_question && watcher.caught_up && watcher.run.waits() {
                         break End::Question;
                     }
+                    if let Some(asking) = &mut asking
+                        && watcher.caught_up
+                        && asking.has_news(&watcher.run)
+                    {
+                        watcher.clear(out);
+                        asking.ask(&watcher.run, out);
+                    }
                 }
             },
-            _ = frames.tick(), if options.style == Style::Live => {
+            typed = typed(&mut asking) => {
+                if let Some(asking) = &mut asking {
+                    asking.answer(client, run_id, typed, out).await;
+                    if asking.has_news(&watcher.run) {
+                        asking.ask(&watcher.run, out);
+                    }
+                }
+            }
+            // Nothing moves below a prompt.
+            _ = frames.tick(), if options.style == Style::Live && !asking.as_ref().is_some_and(Asking::is_open) => {
                 // The tasks that a user has named are those of a plan.
                 let mut hint = None;
                 let may_ask = watcher.caught_up && watcher.run.names_tasks;
@@ -146,6 +164,14 @@ pub async fn follow(
     };
     watcher.clear(out);
     Ok((watcher.run, end))
+}
+
+/// What a person has typed who is asked; for ever nothing where nobody is.
+async fn typed(asking: &mut Option<Asking>) -> Option<String> {
+    match asking {
+        Some(asking) => asking.typed().await,
+        None => pending().await,
+    }
 }
 
 struct Watcher<'r> {

@@ -4887,7 +4887,8 @@ pub struct ModeRun {
     /// that is known.
     #[prost(string, tag = "4")]
     pub planner: ::prost::alloc::string::String,
-    /// Tools that the planner may use; 1 to 64. In a request an empty list stands for every agent of kind tool that is known.
+    /// Tools that the planner may use; 1 to 64. In a request an empty list, or the name `*`, stands for every agent of kind tool
+    /// that is known.
     #[prost(message, repeated, tag = "5")]
     pub tools: ::prost::alloc::vec::Vec<ModeTool>,
     /// `workspace` of the prompts: names of files. At most 1,000 of 1 to 512 bytes.

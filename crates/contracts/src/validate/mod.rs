@@ -22,7 +22,7 @@ pub use ask::{CONTEXT_MAX, TEXT_MAX, entry_bytes};
 pub use browser::{open_browser, propose, storage_state};
 pub use executor_error::executor_error;
 pub use hello::{AGENTS_BYTES_MAX, DESCRIPTION_MAX, PROTOCOL, SLOTS_MAX, hello};
-pub use mode::{MODE_STEPS_MAX, TOOLS_MAX, WORKSPACE_MAX, mode, query};
+pub use mode::{ALL_AGENTS, MODE_STEPS_MAX, TOOLS_MAX, WORKSPACE_MAX, mode, query};
 pub use payload::{INLINE_MAX, payload};
 pub use pipeline::{
     PHASE_INPUT_MAX, PHASE_ITEMS_MAX, PHASES_MAX, PIPELINE_BYTES_MAX, PIPELINE_INPUT_MAX, SUMMARY_KEYS_MAX,

@@ -9,6 +9,8 @@ use crate::violation::{Violation, Violations};
 
 /// Tools of one run.
 pub const TOOLS_MAX: usize = 64;
+/// Stands for every agent of kind tool that is known, in the request of an execution.
+pub const ALL_AGENTS: &str = "*";
 /// Names of files that a prompt tells.
 pub const WORKSPACE_MAX: usize = 1_000;
 /// Actions of one run at most.
@@ -113,7 +115,7 @@ fn check_browser(run: &v1::ModeRun, path: &Path<'_>, violations: &mut Violations
 fn check_tool(tool: &v1::ModeTool, path: &Path<'_>, violations: &mut Violations) {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     let named = (1..=TOOL_NAME_MAX).contains(&tool.name.len()) && tool.name.bytes().all(allowed);
-    if !named && tool.name != ALL_TOOLS {
+    if !named && !matches!(tool.name.as_str(), ALL_TOOLS | ALL_AGENTS) {
         let message = format!("the name of a tool has 1 to {TOOL_NAME_MAX} letters, digits, `.`, `_` or `-`");
         violations.push(&path.key("name"), "name", message);
     }

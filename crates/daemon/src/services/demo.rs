@@ -1,4 +1,4 @@
-//! A form for the demonstration: served only where the program that embeds the daemon asks for it.
+//! A form to try a browser on: served only where the configuration, or the program that embeds the daemon, asks for it.
 
 use axum::Router;
 use axum::extract::Query;

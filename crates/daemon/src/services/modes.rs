@@ -71,7 +71,7 @@ pub(super) async fn prepare(runtime: &Runtime, run: &mut v1::ModeRun) -> Result<
     let agents = agents_of(runtime, &kinds, &named).await?;
     let mut violations = Vec::new();
     choose_planner(run, &agents, &mut violations);
-    name_browser_tools(run);
+    name_all(&mut run.tools, ALL_TOOLS, browser::names());
     choose_tools(run, &agents, &mut violations);
     violations.extend(prepare_browser(run));
     if violations.is_empty() {
@@ -124,13 +124,13 @@ fn choose_planner(
     }
 }
 
-/// `browser.*` becomes every tool of the browser that is not named beside it.
-fn name_browser_tools(run: &mut v1::ModeRun) {
-    let Some(place) = run.tools.iter().position(|tool| tool.name == ALL_TOOLS) else { return };
-    let all = run.tools.remove(place);
-    let is_named = |name: &String| run.tools.iter().any(|tool| tool.name == *name);
-    let unnamed: Vec<String> = browser::names().filter(|name| !is_named(name)).collect();
-    run.tools.extend(unnamed.into_iter().map(|name| v1::ModeTool { name, ..all.clone() }));
+/// The name that stands for all of these becomes those that are not named beside it. Whether it was there.
+fn name_all(tools: &mut Vec<v1::ModeTool>, stands: &str, all: impl Iterator<Item = String>) -> bool {
+    let Some(place) = tools.iter().position(|tool| tool.name == stands) else { return false };
+    let given = tools.remove(place);
+    let unnamed: Vec<String> = all.filter(|name| tools.iter().all(|tool| tool.name != *name)).collect();
+    tools.extend(unnamed.into_iter().map(|name| v1::ModeTool { name, ..given.clone() }));
+    true
 }
 
 /// Fills in what the browser of a run with such tools may do, as for an interactive session of actions.
@@ -163,13 +163,13 @@ fn choose_tools(
     violations: &mut Vec<Violation>,
 ) {
     if run.tools.is_empty() {
-        let tools = agents.values().filter(|agent| is_tool(agent));
-        let names = tools.map(|agent| agent.name.as_str());
-        run.tools =
-            names.map(|name| v1::ModeTool { name: name.to_owned(), ..v1::ModeTool::default() }).collect();
+        run.tools.push(v1::ModeTool { name: validate::ALL_AGENTS.to_owned(), ..v1::ModeTool::default() });
+    }
+    let known = agents.values().filter(|agent| is_tool(agent)).map(|agent| agent.name.clone());
+    if name_all(&mut run.tools, validate::ALL_AGENTS, known) {
         if run.tools.len() > validate::TOOLS_MAX {
             let message = format!(
-                "{} tools are known, and a run has at most {}; name those that it may use",
+                "{} tools with all that are known, and a run has at most {}; name those that it may use",
                 run.tools.len(),
                 validate::TOOLS_MAX
             );

@@ -92,4 +92,14 @@ texts! {
         plan_changed: "The plan of run {0} is changed, and waits for approval again."
             / "El plan de la ejecución {0} cambió y espera aprobación otra vez.",
     }
+
+    /// Questions that are answered where a run is watched.
+    Asking {
+        how: "Type a number or a name; Enter leaves it open." / "Escribe un número o un nombre; Intro la deja abierta.",
+        left: "left open; answer with `capataz runs resolve {0} {1} ANSWER`"
+            / "queda abierta; responde con `capataz runs resolve {0} {1} RESPUESTA`",
+        answered: "answered: {0}" / "respondido: {0}",
+        gone: "somebody else has answered, or nobody needs to any more" / "alguien ya respondió, o ya no hace falta",
+        no_option: "{0} is none of the options" / "{0} no es ninguna de las opciones",
+    }
 }
