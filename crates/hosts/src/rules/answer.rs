@@ -209,12 +209,19 @@ impl Asked<'_> {
         is_group.then(|| self.found.name(name).map_or("", |found| found.as_str()).into())
     }
 
-    /// What the action before has given back.
+    /// What the action before has given back, or a part of it: `last.output.0`.
     fn last(&self, name: &str) -> Option<Value> {
+        let part = part_of_last(name)?;
         let results = ["/lastResult/output", "/adherenceCheck/actualResult/output"];
-        let output = || results.iter().find_map(|path| self.prompt.pointer(path)).cloned();
-        (name == LAST).then(|| output().unwrap_or(Value::Null))
+        let output = results.iter().find_map(|path| self.prompt.pointer(path));
+        let found = output.and_then(|output| output.pointer(&part.replace('.', "/")));
+        Some(found.cloned().unwrap_or(Value::Null))
     }
+}
+
+/// Which part of the last result a mark of this name is, with a point before each key of it; `None` of any other name.
+pub(super) fn part_of_last(name: &str) -> Option<&str> {
+    name.strip_prefix(LAST).filter(|part| part.is_empty() || part.starts_with('.'))
 }
 
 /// A value with what `of` has for the name in every `${name}`: as it is where a text is nothing else, and as text within one. A

@@ -71,7 +71,7 @@ pub struct RuleStep {
     pub description: String,
     pub tool: String,
     /// What the tool is given. `${name}` stands for what a group of the pattern has found, `${last}` for what the action before
-    /// gave back.
+    /// gave back, `${last.key}` for a part of it.
     #[serde(default)]
     pub parameters: Value,
     /// What is expected of the result; default: that the tool succeeds.
@@ -225,6 +225,7 @@ fn check_marks(value: &Value, at: &str, names: &BTreeSet<&str>, problems: &mut V
         Value::String(text) => {
             // `${secret:NAME}` and its like are the tool's.
             let own = answer::marks(text).filter(|(_, _, name)| !name.contains(':'));
+            let own = own.filter(|(_, _, name)| answer::part_of_last(name).is_none());
             for (_, _, name) in own.filter(|(_, _, name)| !names.contains(name)) {
                 let known: Vec<String> = names.iter().map(|name| format!("${{{name}}}")).collect();
                 problems.push(format!("{at}: ${{{name}}} is none of {}", known.join(", ")));

@@ -155,6 +155,15 @@ fn what_a_query_says_is_never_taken_for_a_mark() {
         &json!({ "query": query, "progress": 0.5, "currentPlan": { "steps": plan }, "lastResult": result }),
     );
     assert_eq!(next["nextAction"]["parameters"], expected);
+    // A part of the result, or none.
+    let part = |parameters: &Value| {
+        let step = json!({ "id": "mine", "tool": "tee", "parameters": parameters });
+        let result = json!({ "output": { "output": [{ "n": 7 }], "a": "A" } });
+        let check = json!({ "planStep": step, "actualResult": result });
+        says(&json!({ "query": query, "validatedPlan": {}, "adherenceCheck": check }))["nextAction"]["parameters"].clone()
+    };
+    let parts = json!(["${last.output.0.n}", "<${last.a}>", "${last.none}", "${lastly}"]);
+    assert_eq!(part(&parts), json!([7, "<A>", null, "${lastly}"]));
     // What a person has written into the plan may name the last result, and no group.
     let edited = json!({ "id": "write", "tool": "tee", "parameters": "${to}: ${last}" });
     let check = json!({ "planStep": edited, "actualResult": result });
