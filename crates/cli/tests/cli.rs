@@ -590,6 +590,7 @@ fn the_demo_shows_all_of_it() {
         "|  WARNING: TASK_TIMEOUT ",
         "1 line in 1 file, mostly py; 1 open marker; the service says: all is well.",
         "demo: succeeded_with_failures in ",
+        "✓  2 note     notes.append  note both",
         "see it again: capataz serve --data-dir ",
     ] {
         assert!(shown.contains(expected), "{expected} in\n{shown}");

@@ -49,7 +49,8 @@ use hosts::Hosts;
 
 pub use backup::{BackupError, Looked, Note, Step, backup, restore, verify};
 pub use capataz_hosts::browsers::BrowserConfig;
-pub use capataz_hosts::commands::{Given, OutputFormat, ProcessAgent, ShimCommand};
+pub use capataz_hosts::commands::{Given, Kind, OutputFormat, ProcessAgent, ShimCommand};
+pub use capataz_hosts::rules::{Rules, RulesFile};
 pub use capataz_runtime::Trace;
 pub use capataz_shard::Damage;
 pub use capataz_shard::rebuild::{Difference, Told, Totals};

@@ -764,6 +764,11 @@ texts! {
         asked: "  \"{0}\"" / "  \"{0}\"",
         routed: "  -> {0} ({1}: {2})" / "  -> {0} ({1}: {2})",
         answered: "     {0}" / "     {0}",
+        executing: "A query in the supervised mode: a planner by rules proposes a plan, and only an approved one is worked on:"
+            / "Una consulta en el modo supervisado: un planificador por reglas propone un plan, y solo se trabaja en uno aprobado:",
+        query: "Note how large this folder is, and what is left to do" / "Anota qué tan grande es esta carpeta y qué queda por hacer",
+        approves: "  The demo approves it. On your own: capataz mode approve {0}"
+            / "  La demo lo aprueba. Por tu cuenta: capataz mode approve {0}",
         browser: "A browser fills in a form on the daemon's own page, with evidence of each action ({0}):"
             / "Un navegador rellena un formulario en la página del propio daemon, con evidencia de cada acción ({0}):",
         no_browser: "No browser was found, so no form is filled in. The reason, and how to get a browser:"

@@ -1,6 +1,7 @@
 //! `capataz demo`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::{env, fs};
 
 use capataz_contracts::script_file::{self, Format};
@@ -18,6 +19,7 @@ use crate::output::Output;
 use crate::watch::follow::{self, End, Options, Style};
 use crate::watch::lines::Detail;
 use capataz_display::answer;
+use capataz_display::mode;
 use capataz_display::paint::Tone;
 use capataz_display::words::{fill, routing, words};
 
@@ -44,6 +46,8 @@ pub async fn demo(args: DemoArgs, out: &mut Output) -> Outcome {
     config.agents = crew::agents(&program, &folder, &data_dir);
     config.demo_page = true;
     config.secrets_dir = Some(access_code(&data_dir)?);
+    let rules = crew::rules().map_err(|problems| Failure::failed(problems.join("; ")))?;
+    config.rules.insert(crew::PLANNER.to_owned(), Arc::new(rules));
     config.specs = SPECS.map(|(name, content)| (name.to_owned(), content.to_owned())).to_vec();
     let daemon =
         capataz_daemon::Daemon::start(config).await.map_err(|error| Failure::failed(chain(&error)))?;
@@ -58,6 +62,9 @@ pub async fn demo(args: DemoArgs, out: &mut Output) -> Outcome {
     let mut outcome = run(&addr, plan, &data_dir, out).await;
     if outcome.as_ref().is_ok_and(|exit| *exit == Exit::Ok) {
         outcome = route(&addr, out).await;
+    }
+    if outcome.as_ref().is_ok_and(|exit| *exit == Exit::Ok) {
+        outcome = execute(&addr, out).await;
     }
     if outcome.as_ref().is_ok_and(|exit| *exit == Exit::Ok) {
         outcome = register(&address, &data_dir, out).await;
@@ -145,6 +152,60 @@ async fn route(addr: &str, out: &mut Output) -> Outcome {
         }
     }
     Ok(Exit::Ok)
+}
+
+/// Works on a query with a planner and tools. The plan waits for approval, which is given here.
+async fn execute(addr: &str, out: &mut Output) -> Outcome {
+    let texts = &words().demo;
+    let daemon = Daemon::connect_to(addr).await?;
+    let tool = |name: &&str| v1::ModeTool { name: (*name).to_owned(), ..v1::ModeTool::default() };
+    let run = v1::ModeRun {
+        query: texts.query.to_owned(),
+        mode: Some(v1::ExecutionMode::Supervised.into()),
+        planner: crew::PLANNER.to_owned(),
+        tools: crew::TOOLS.iter().map(tool).collect(),
+        ..v1::ModeRun::default()
+    };
+    let request = v1::StartRunRequest::of_mode(run);
+    let started = daemon.client.start_run(request).await.map_err(|error| daemon.failure(error))?;
+    let run_id = started.run_id;
+    let options =
+        |exit_on_question| Options { style: Style::Silent, timeout: None, exit_on_question, progress: false };
+    let followed = follow::follow(&daemon.client, &run_id, options(true), out).await;
+    let (model, end) = followed.map_err(|error| daemon.failure(error))?;
+    if let (End::Question, Some(question)) = (end, model.questions.first()) {
+        if !out.json {
+            out.line("");
+            out.line(&out.paint.text(Tone::Strong, texts.executing));
+            out.line(&fill(texts.asked, &[texts.query]));
+            out.line(&fill(texts.approves, &[&run_id]));
+            out.line("");
+        }
+        let request = v1::ResolveRequest {
+            run_id: run_id.clone(),
+            question_id: question.question_id.clone(),
+            answer: "approve".to_owned(),
+            request_id: "demo".to_owned(),
+            revision: Some(question.revision),
+            ..v1::ResolveRequest::default()
+        };
+        daemon.client.resolve(request).await.map_err(|error| daemon.failure(error))?;
+    }
+    let followed = follow::follow(&daemon.client, &run_id, options(true), out).await;
+    let (model, end) = followed.map_err(|error| daemon.failure(error))?;
+    if end != End::Finished || !model.is_finished() {
+        return Ok(if end == End::Interrupted { Exit::Interrupted } else { Exit::StillRunning });
+    }
+    let request = v1::GetExecutionRequest { run_id: run_id.clone(), ..v1::GetExecutionRequest::default() };
+    let state = daemon.client.get_execution(request).await.map_err(|error| daemon.failure(error))?.state;
+    let state = state.unwrap_or_default();
+    if out.json {
+        let plan = state.plan.as_ref().map_or(0, |plan| plan.steps.len());
+        out.record(&json!({ "run_id": run_id, "mode": "supervised", "steps": plan }));
+    } else {
+        out.line(&mode::execution(&state, out.paint));
+    }
+    Ok(Exit::of_outcome(model.outcome))
 }
 
 /// Writes the secret that the script types. It appears nowhere else than in its own file.

@@ -41,6 +41,7 @@ pub fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
             Ok(Value::Null)
         }
         Some("summary") => summary(),
+        Some("note") => note(&path),
         _ => Err((ExitCode::from(2), "no such role".to_owned())),
     };
     match answer {
@@ -61,6 +62,16 @@ fn take_long() {
 }
 
 type Answer = Result<Value, (ExitCode, String)>;
+
+/// Appends what it is given to a file.
+fn note(file: &Path) -> Answer {
+    let wrong = |error: io::Error| (ExitCode::FAILURE, error.to_string());
+    let mut given = String::new();
+    io::stdin().read_to_string(&mut given).map_err(wrong)?;
+    let mut notes = OpenOptions::new().create(true).append(true).open(file).map_err(wrong)?;
+    writeln!(notes, "{}", given.trim()).map_err(wrong)?;
+    Ok(json!({ "noted": file.display().to_string() }))
+}
 
 fn lines(folder: &Path) -> Value {
     let mut by_kind: BTreeMap<String, (u64, u64)> = BTreeMap::new();

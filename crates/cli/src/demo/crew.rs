@@ -4,12 +4,27 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use capataz_contracts::{Violation, plan_file::Format, v1};
-use capataz_daemon::ProcessAgent;
+use capataz_daemon::{Kind, ProcessAgent, Rules, RulesFile};
 
 use super::agent::MODE;
 use crate::plan_source;
 
 const PLAN: &str = include_str!("plan.toml");
+const RULES: &str = include_str!("rules.toml");
+
+/// The planner of the demo's execution.
+pub const PLANNER: &str = "demo-rules";
+/// The tools that it may use.
+pub const TOOLS: [&str; 3] = ["lines.count", "todos.find", "notes.append"];
+
+/// What the planner goes by.
+///
+/// # Errors
+/// Only a mistake in the file causes an error; a test finds such a mistake.
+pub fn rules() -> Result<Rules, Vec<String>> {
+    let file: RulesFile = toml::from_str(RULES).map_err(|error| vec![error.to_string()])?;
+    Rules::new(file)
+}
 
 /// The exit code with which the flaky agent asks for another attempt: `EX_TEMPFAIL` of sysexits.h.
 pub const TRY_AGAIN: u8 = 75;
@@ -50,7 +65,20 @@ pub fn agents(program: &Path, folder: &Path, state: &Path) -> Vec<ProcessAgent> 
         ProcessAgent { category: category.to_owned(), ..ProcessAgent::new(name, command) }
     };
     let flaky = own("flaky-service", "utility", "flaky", &state.join("flaky-service.attempts"));
+    let tool = |agent: ProcessAgent, description: &str, undoable| ProcessAgent {
+        kind: Kind::Tool,
+        description: description.to_owned(),
+        undoable,
+        ..agent
+    };
     let mut agents = vec![
+        tool(own("lines.count", "modes", "lines", folder), "Counts files and lines.", true),
+        tool(own("todos.find", "modes", "todos", folder), "Finds markers of what is left to do.", true),
+        tool(
+            own("notes.append", "modes", "note", &state.join("notes.jsonl")),
+            "Appends to the notes.",
+            false,
+        ),
         own("line-counter", "exploration", "lines", folder),
         own("todo-finder", "exploration", "todos", folder),
         ProcessAgent { retryable_exit_codes: vec![i32::from(TRY_AGAIN)], ..flaky },
@@ -96,7 +124,8 @@ mod tests {
         let known: BTreeSet<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
         let plan = plan(here).unwrap_or_default();
         let tasks = plan.waves.iter().flat_map(|wave| &wave.tasks);
-        let asked: BTreeSet<&str> = tasks.map(|task| task.agent.as_str()).collect();
+        let asked: BTreeSet<&str> = tasks.map(|task| task.agent.as_str()).chain(TOOLS).collect();
+        assert!(rules().is_ok());
         assert_eq!(known, asked);
         assert_eq!(plan.waves.iter().map(|wave| wave.tasks.len()).collect::<Vec<_>>(), [6, 1]);
     }
