@@ -99,10 +99,14 @@ pub enum Fault {
     ReplayStopsEarly,
     /// What waits for the browser of an execution stays where that is lost.
     CallWaitsForALostBrowser,
+    /// A run is in the mode `simple` whatever its session has chosen.
+    ChosenModeIgnored,
+    /// What a person has had forgotten has no rows.
+    ForgottenStays,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 71] = [
+    pub const ALL: [Fault; 73] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -174,6 +178,8 @@ impl Fault {
         Fault::HeldAgentIsOffered,
         Fault::ReplayStopsEarly,
         Fault::CallWaitsForALostBrowser,
+        Fault::ChosenModeIgnored,
+        Fault::ForgottenStays,
     ];
 }
 

@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use capataz_contracts::v1::{self, event::Body};
 use capataz_engine::RunState;
+use capataz_engine::planted::{self, Fault};
 use capataz_engine::session::SessionState;
 use capataz_store::{
     Derived, MEMORY_TYPES, MemoryChange, MemoryEntry, MemoryRow, Millis, Place, RunId, Summary,
@@ -130,7 +131,7 @@ pub fn memory(run: RunId, event: &v1::Event) -> Vec<MemoryRow> {
             return in_order(event.seq, [MemoryChange::Back { to_seq: back.to_seq }]);
         }
         Some(Body::SessionMemoryForgotten(forgotten)) => {
-            let entries = forgotten.entry_ids.iter().cloned();
+            let entries = forgotten.entry_ids.iter().filter(|_| !planted::is(Fault::ForgottenStays)).cloned();
             return in_order(event.seq, entries.map(|entry| MemoryChange::Forgotten { entry }));
         }
         _ => return Vec::new(),

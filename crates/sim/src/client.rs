@@ -26,6 +26,8 @@ pub enum Wish {
     Command { run: RunId, if_seq: Option<u64>, input: Box<Command> },
     Accept { session: String, request_id: String },
     Import { session: String, state: String, repairs: Vec<String> },
+    Choose { session: String, mode: i32 },
+    Forget { session: String, entry_ids: Vec<String> },
     Health { run: RunId },
     List,
     Check { agents: Vec<String> },
@@ -39,6 +41,8 @@ impl Wish {
             Self::Start { .. }
             | Self::Accept { .. }
             | Self::Import { .. }
+            | Self::Choose { .. }
+            | Self::Forget { .. }
             | Self::List
             | Self::Check { .. } => None,
         }
@@ -52,6 +56,8 @@ impl Wish {
             Self::Wait { .. }
             | Self::Accept { .. }
             | Self::Import { .. }
+            | Self::Choose { .. }
+            | Self::Forget { .. }
             | Self::Health { .. }
             | Self::List
             | Self::Check { .. } => true,
@@ -166,6 +172,8 @@ impl World {
             Wish::Import { session, state, repairs } => {
                 Request::ImportSession(Box::new(ImportSession { session, state, repairs }))
             }
+            Wish::Choose { session, mode } => Request::ChooseMode { session, mode },
+            Wish::Forget { session, entry_ids } => Request::Forget { session, entry_ids },
             Wish::Health { run } => Request::Health { run },
             Wish::List => Request::ListAgents { after: None, most: 500 },
             Wish::Check { agents } => {

@@ -585,6 +585,8 @@ fn elapsed(events: &Bytes) -> Option<i64> {
                 | Body::SessionTurn(_)
                 | Body::SessionTransitionAccepted(_)
                 | Body::SessionStateWritten(_)
+                | Body::SessionModeChosen(_)
+                | Body::SessionMemoryForgotten(_)
         )
     );
     (!of_session).then_some(event.elapsed_ms)

@@ -371,6 +371,8 @@ impl World {
                             | Answer::Command(Err(Declined::Unavailable))
                             | Answer::Transition(Err(Declined::Unavailable))
                             | Answer::Imported(Err(Declined::Unavailable))
+                            | Answer::Chosen(Err(Declined::Unavailable))
+                            | Answer::Forgotten(Err(Declined::Unavailable))
                             | Answer::Deleted(Err(Declined::Unavailable))
                             | Answer::Released(Err(Declined::Unavailable))
                     )

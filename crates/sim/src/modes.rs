@@ -7,6 +7,7 @@ use capataz_contracts::v1::{self, ExecutionMode, payload::Data};
 use capataz_engine::materialise_mode;
 use serde_json::{Value, json};
 
+use crate::asks;
 use crate::pipelines::json as payload;
 use crate::rng::Rng;
 use crate::scenario::{Scenario, agent_name};
@@ -66,6 +67,7 @@ pub fn draw(rng: &mut Rng, scenario: &Scenario, number: u64) -> (v1::ModeRun, BT
         max_steps: Some(2 + u32::try_from(rng.below(6)).unwrap_or(0)),
         autonomy_level: rng.percent(50).then(|| [0.0, 0.5, 1.0][rng.below(3)]),
         retry: Some(v1::RetryPolicy { max_attempts, ..v1::RetryPolicy::default() }),
+        session: rng.percent(40).then(|| asks::session(rng, scenario)),
         run_id: "drawn".to_owned(),
         ..v1::ModeRun::default()
     };

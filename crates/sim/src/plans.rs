@@ -57,7 +57,8 @@ impl Template {
             labels.insert(KEY_LABEL.to_owned(), key.clone());
         }
         if let Work::Ask(v1::Ask { session: Some(session), .. })
-        | Work::Plan(v1::Plan { session: Some(session), .. }) = &work
+        | Work::Plan(v1::Plan { session: Some(session), .. })
+        | Work::Mode(v1::ModeRun { session: Some(session), .. }) = &work
         {
             labels.insert(SESSION_LABEL.to_owned(), session.clone());
         }

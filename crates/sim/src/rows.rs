@@ -7,6 +7,7 @@ use capataz_shard::journal::LoadError;
 use capataz_shard::projection::{CHILD, child_key};
 use capataz_shard::rebuild::{self, Told};
 use capataz_shard::replay::replay;
+use capataz_shard::session_stream;
 use capataz_store::{Derived, MemoryChange, MemoryRow, Place, RunId, Store};
 use prost::Message;
 
@@ -67,7 +68,12 @@ impl World {
     /// What is stored in memory is what events have said, no more and no less.
     fn check_memory(&self) -> Result<(), Violation> {
         for run in self.model.runs().filter(|run| !run.removed) {
-            let (entries, votes) = run.remembers();
+            let (mut entries, votes) = run.remembers();
+            let session =
+                run.memory_of().and_then(|(session, _)| self.model.session(session_stream(&session)));
+            if let Some(session) = session {
+                entries.retain(|seq| !session.forgotten.contains_key(&format!("{}-{seq}-0", run.run)));
+            }
             let stored = self.disk.store.memory_of(run.run).map_err(|error| store_failed(&error))?;
             let (mut found, mut voted) = (Vec::new(), Vec::new());
             for MemoryRow { place, change } in &stored.rows {

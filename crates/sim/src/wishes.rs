@@ -61,7 +61,9 @@ impl World {
                 self.want(Wish::Check { agents }, false);
             }
             5..=7 => self.change_specs(),
-            8..=13 => self.want_transition(),
+            8..=11 => self.want_transition(),
+            12 => self.want_mode(),
+            13 => self.want_forgetting(),
             14..=15 => self.want_import(),
             16..=19 => self.want_fork(),
             20..=25 => self.want_browser(),
@@ -160,6 +162,27 @@ impl World {
         let mended = || vec![format!("SESSION_CORRUPTED: restored to project {number}")];
         let repairs = if self.rng.percent(40) { mended() } else { Vec::new() };
         self.want(Wish::Import { session, state: state.to_string(), repairs }, false);
+    }
+
+    /// A user chooses the mode of a session.
+    fn want_mode(&mut self) {
+        let session = crate::asks::session(&mut self.rng, &self.scenario);
+        let mode = 1 + i32::try_from(self.rng.below(3)).unwrap_or(0);
+        self.want(Wish::Choose { session, mode }, false);
+    }
+
+    /// A user has some of what an execution remembers forgotten.
+    fn want_forgetting(&mut self) {
+        let remembered: Vec<(String, Vec<String>)> = self
+            .model
+            .runs()
+            .filter_map(RunModel::memory)
+            .filter(|(_, entries)| !entries.is_empty())
+            .collect();
+        let Some((session, entries)) = self.rng.pick(&remembered).cloned() else { return };
+        let many = self.rng.percent(30);
+        let entry_ids = entries.into_iter().filter(|_| many || self.rng.percent(40)).collect();
+        self.want(Wish::Forget { session, entry_ids }, false);
     }
 
     /// Somebody proposes an action to an interactive script, or closes it.

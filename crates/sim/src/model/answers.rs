@@ -117,6 +117,28 @@ impl Model {
             (Wish::Import { session, .. }, Answer::Imported(Ok(ImportReply::Busy { run }))) => {
                 told(self.run(*run).is_some_and(|run| run.session() == Some(session)))
             }
+            (Wish::Choose { session, mode }, Answer::Chosen(Ok(chosen))) => {
+                let session = self.session(session_stream(session));
+                told(session.is_none_or(|session| {
+                    chosen.seq <= session.seq() && session.has_chosen(chosen.seq, *mode, chosen.before)
+                }))
+            }
+            (Wish::Forget { session, entry_ids }, Answer::Forgotten(Ok(seq))) => {
+                let session = self.session(session_stream(session));
+                told(session.is_some_and(|session| {
+                    *seq <= session.seq() && entry_ids.iter().all(|id| session.forgotten.contains_key(id))
+                }))
+            }
+            (
+                Wish::Choose { .. },
+                Answer::Chosen(Err(Declined::Overloaded { .. } | Declined::Unavailable | Declined::Draining)),
+            )
+            | (
+                Wish::Forget { .. },
+                Answer::Forgotten(Err(
+                    Declined::Overloaded { .. } | Declined::Unavailable | Declined::Draining,
+                )),
+            ) => Ok(()),
             (
                 Wish::Import { .. },
                 Answer::Imported(Err(Declined::Overloaded { .. } | Declined::Unavailable)),

@@ -113,11 +113,14 @@ impl Model {
             }
             Some(v1::event::Body::ChildEnded(event)) => {
                 let child = event.run_id.parse().ok().and_then(|child| self.run(child));
-                let detached = self
-                    .run(run)
-                    .and_then(|of| of.children.get(&event.run_id))
-                    .is_some_and(|child| child.detached);
-                let is_so = child.is_some_and(|child| detached || child.finished == event.outcome);
+                let named = self.run(run).and_then(|of| of.children.get(&event.run_id));
+                let is_so = match child {
+                    Some(child) => {
+                        named.is_some_and(|named| named.detached) || child.finished == event.outcome
+                    }
+                    // It was to end before it was there.
+                    None => event.outcome.is_none() && named.is_some_and(|named| named.cancelled),
+                };
                 Invariant::ChildrenHeardOnce
                     .check(is_so, || format!("run {run} hears {event:?}, which is not so"))
             }

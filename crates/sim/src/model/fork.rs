@@ -100,7 +100,7 @@ impl RunModel {
         match &mut self.kind {
             Kind::Ask(ask) => ask.leaves_session(),
             Kind::Pipeline(pipeline) => pipeline.works_on(forked.input.as_ref()),
-            Kind::Mode(mode) => mode.run.session = None,
+            Kind::Mode(mode) => mode.leaves_session(),
             Kind::Plan { .. } | Kind::Script(_) => {}
         }
         Ok(())

@@ -26,6 +26,8 @@ pub struct RunModel {
     /// Work was ended because the run goes back, which it says next.
     pub(super) goes_back: bool,
     pub run: RunId,
+    /// When its newest event was seen.
+    pub(super) tick: u64,
     pub plan: v1::Plan,
     /// Sessions in which the run, or an ancestor, has its turn.
     pub(super) held_sessions: Vec<String>,
@@ -223,6 +225,7 @@ impl RunModel {
             kind,
             broken: Rc::default(),
             goes_back: false,
+            tick: 0,
             is_fork: false,
             inherited_token: 0,
             removed: false,

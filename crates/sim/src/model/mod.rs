@@ -41,6 +41,7 @@ use crate::invariant::{Invariant, Violation};
 use crate::plans::KEY_LABEL;
 pub use keys::KeyModel;
 pub use log::{QuestionModel, RunModel};
+use mode::Pool;
 pub use session::SessionModel;
 
 /// One durable event, in the order of its shard.
@@ -71,6 +72,8 @@ pub struct Model {
     entries: Vec<Entry>,
     /// What runs have of others whose own beginning has not been seen.
     pasts: BTreeMap<RunId, Vec<Bytes>>,
+    /// Events that were seen.
+    tick: u64,
     shards: BTreeMap<ShardId, Rows>,
     pub keys: KeyModel,
 }
@@ -182,9 +185,10 @@ impl Model {
     }
 
     fn event(&mut self, run: RunId, event: v1::Event, bytes: Bytes) -> Result<(), Violation> {
+        self.tick += 1;
         self.check_family(run, event.body.as_ref())?;
         if let Some(session) = self.sessions.get_mut(&run) {
-            return session.observe(event, bytes, &self.runs);
+            return session.observe(event, bytes, &self.runs, self.tick);
         }
         if matches!(event.body, Some(Body::SessionOpened(_))) {
             self.sessions.insert(run, SessionModel::begin(run, event, bytes)?);
@@ -223,12 +227,25 @@ impl Model {
 
     /// One more event of a run; what the run's session has to do with it.
     fn run_event(&mut self, run: RunId, event: v1::Event, bytes: Bytes) -> Result<(), Violation> {
-        if matches!(event.body, Some(Body::AskBegun(_) | Body::PlanBegun(_))) {
+        let in_session = self.runs.get(&run).is_some_and(|run| run.session().is_some());
+        let begins = match &event.body {
+            Some(Body::AskBegun(_) | Body::PlanBegun(_)) => true,
+            Some(Body::ModeBegun(_)) => in_session,
+            _ => false,
+        };
+        if begins {
             self.check_turn(run)?;
+        }
+        if let Some(Body::PlannerAsked(asked)) = &event.body {
+            self.check_recalled(run, asked, event.at_ms)?;
         }
         let Some(model) = self.runs.get_mut(&run) else { return Ok(()) };
         let stream = model.session().map(session_stream);
-        if let (Some(Body::PlanBegun(_)), Some(stream)) = (&event.body, stream) {
+        if let Some(Body::ModeBegun(_)) = &event.body {
+            let chosen = stream.and_then(|stream| self.sessions.get(&stream)).map(SessionModel::mode);
+            model.has_its_turn_in(chosen.unwrap_or_default());
+        }
+        if let (Some(Body::PlanBegun(_) | Body::ModeBegun(_)), Some(stream)) = (&event.body, stream) {
             // The first plan of a session that is not there yet opens it in the same commit.
             let busy = self.sessions.get_mut(&stream).and_then(|session| session.active.replace(run));
             Invariant::SessionContexts
@@ -249,6 +266,7 @@ impl Model {
                 format!("run {run} begins with {context:?}, its session is {session:?}")
             })?;
         }
+        model.tick = self.tick;
         model.observe(event, bytes)?;
         if let (Some(outcome), Some(stream)) = (model.finished, stream) {
             if let Some(session) =
@@ -260,6 +278,36 @@ impl Model {
             self.owed = (model.ask().is_some() && spoke).then_some(run);
         }
         Ok(())
+    }
+
+    /// What a prompt was given of memory is what all runs of the session, or the run alone, have left there in its mode, and
+    /// nobody has had forgotten.
+    fn check_recalled(&self, run: RunId, asked: &v1::PlannerAsked, at: i64) -> Result<(), Violation> {
+        let Some(model) = self.runs.get(&run) else { return Ok(()) };
+        let Some((session, mode)) = model.memory_of() else { return Ok(()) };
+        let forgotten = self.sessions.get(&session_stream(&session)).map(|session| &session.forgotten);
+        let of_session =
+            self.runs.values().filter(|other| other.memory_of() == Some((session.clone(), mode)));
+        let mut pool = Pool::default();
+        for other in of_session {
+            // When its rows have gone nobody knows.
+            if other.removed {
+                return Ok(());
+            }
+            other.add_to(&mut pool);
+        }
+        // What has become forgotten since the run's last event was perhaps still there.
+        if forgotten.is_some_and(|all| all.values().any(|tick| *tick > model.tick)) {
+            return Ok(());
+        }
+        pool.forget(|id| forgotten.is_some_and(|all| all.contains_key(id)));
+        let recalled = asked.recalled.clone().unwrap_or_default();
+        let told = pool.told(mode);
+        let agrees = [recalled.entries, recalled.digests, recalled.skipped] == told;
+        // Where the clock was set, not all entries are of the last day.
+        Invariant::MemoryFollows.check(agrees || pool.has_old(at), || {
+            format!("run {run}: {asked:?} in session {session}: expected {told:?}")
+        })
     }
 
     /// The plan, where it has come further than the state of its session's work says.

@@ -16,6 +16,8 @@ use crate::modes::CONTAINED;
 #[derive(Clone, Debug)]
 pub struct ModeModel {
     pub run: v1::ModeRun,
+    /// The mode that its session had chosen when it began.
+    chosen: ExecutionMode,
     mode: Option<ExecutionMode>,
     stage: Stage,
     now: Counted,
@@ -45,9 +47,15 @@ struct Memory {
 
 impl Memory {
     /// What an event remembers, and which entries it found useful.
-    fn add(&mut self, run: &str, (seq, at): (u64, i64), remembered: &v1::Remembered, useful: &[String]) {
+    fn add(
+        &mut self,
+        (run, session): (&str, &str),
+        (seq, at): (u64, i64),
+        remembered: &v1::Remembered,
+        useful: &[String],
+    ) {
         // A fork begins with no memory: what it has of another run is that one's.
-        if remembered.session != run {
+        if remembered.session != session {
             return;
         }
         self.entries.insert(seq, (at, remembered.clone()));
@@ -57,21 +65,40 @@ impl Memory {
             None => 0,
         };
         let said = remembered.related_to.iter().filter(|_| said != 0).map(|entry| (entry, said));
-        let own = |entry: &String| entry.strip_prefix(run).is_some_and(|rest| rest.starts_with('-'));
+        let own = |entry: &String| {
+            session != run || entry.strip_prefix(run).is_some_and(|rest| rest.starts_with('-'))
+        };
         let votes = said.chain(useful.iter().map(|entry| (entry, 1))).filter(|(entry, _)| own(entry));
         for (n, (entry, quarters)) in (1..).zip(votes) {
             self.votes.insert((seq, n), (entry.clone(), quarters));
         }
     }
+}
+
+/// What a prompt may be given of memory: entries by their ids, with their times; and votes for them, in quarters.
+#[derive(Debug, Default)]
+pub struct Pool {
+    entries: BTreeMap<String, (i64, v1::Remembered)>,
+    votes: Vec<(String, i64)>,
+}
+
+impl Pool {
+    pub fn forget(&mut self, is_forgotten: impl Fn(&str) -> bool) {
+        self.entries.retain(|id, _| !is_forgotten(id));
+    }
+
+    pub fn has_old(&self, at: i64) -> bool {
+        self.entries.values().any(|(made, _)| at - made >= 86_400_000)
+    }
 
     fn relevance(&self, id: &str) -> i64 {
         let votes: i64 =
-            self.votes.values().filter(|(entry, _)| entry == id).map(|(_, quarters)| quarters).sum();
+            self.votes.iter().filter(|(entry, _)| entry == id).map(|(_, quarters)| quarters).sum();
         (4 + votes).clamp(0, 20)
     }
 
     /// The ids that are looked at for a prompt, in their order.
-    fn recalled(&self, run: &str, mode: ExecutionMode) -> Vec<String> {
+    fn recalled(&self, mode: ExecutionMode) -> Vec<&String> {
         let wanted: &[&str] = match mode {
             ExecutionMode::Planner => &["success", "pattern"],
             ExecutionMode::Supervised => {
@@ -80,19 +107,15 @@ impl Memory {
             _ => &["error", "solution"],
         };
         let entries = self.entries.iter().filter(|(_, (_, entry))| wanted.contains(&entry.r#type.as_str()));
-        let mut found: Vec<(i64, String)> = entries
-            .map(|(seq, (at, _))| {
-                let id = format!("{run}-{seq}-0");
-                let by = if mode == ExecutionMode::Planner { self.relevance(&id) } else { *at };
-                (-by, id)
-            })
+        let mut found: Vec<(i64, &String)> = entries
+            .map(|(id, (at, _))| (if mode == ExecutionMode::Planner { -self.relevance(id) } else { -at }, id))
             .collect();
         found.sort();
         found.into_iter().map(|(_, id)| id).take(10).collect()
     }
 
     /// What the planner is told in whole, what in few words, and what not; a token is a word here.
-    fn told(&self, run: &str, mode: ExecutionMode) -> [Vec<String>; 3] {
+    pub fn told(&self, mode: ExecutionMode) -> [Vec<String>; 3] {
         let mut room = match mode {
             ExecutionMode::Planner => 200,
             ExecutionMode::Supervised => 300,
@@ -100,22 +123,18 @@ impl Memory {
         };
         let words = |text: &str| text.split_whitespace().count();
         let mut told: [Vec<String>; 3] = Default::default();
-        let content = |id: &str| {
-            let seq: u64 = id.strip_prefix(run)?.strip_prefix('-')?.split('-').next()?.parse().ok()?;
-            self.entries.get(&seq).map(|(_, entry)| entry)
-        };
-        for id in self.recalled(run, mode) {
-            let Some(entry) = content(&id) else { continue };
+        for id in self.recalled(mode) {
+            let Some((_, entry)) = self.entries.get(id) else { continue };
             let (whole, digest) = (words(&entry.content), words(&entry.digest));
             if whole <= room {
                 room -= whole;
-                told[0].push(id);
+                told[0].push(id.clone());
             } else if digest <= room && !entry.digest.is_empty() {
                 room -= digest;
                 told[0].push(id.clone());
-                told[1].push(id);
+                told[1].push(id.clone());
             } else {
-                told[2].push(id);
+                told[2].push(id.clone());
             }
         }
         told
@@ -181,6 +200,7 @@ impl ModeModel {
     pub fn new(run: v1::ModeRun) -> Self {
         Self {
             run,
+            chosen: ExecutionMode::Unspecified,
             mode: None,
             stage: Stage::Begins,
             now: Counted::default(),
@@ -205,6 +225,12 @@ impl ModeModel {
     /// Actions that were done.
     pub(super) fn actions(&self) -> u32 {
         self.now.step
+    }
+
+    /// A fork belongs to no session, and remembers nothing.
+    pub(super) fn leaves_session(&mut self) {
+        self.run.session = None;
+        self.memory = Memory::default();
     }
 
     fn tool(&self, name: &str) -> Option<&v1::ModeTool> {
@@ -327,6 +353,37 @@ impl RunModel {
         }
     }
 
+    /// The run has its turn in a session that has chosen this mode.
+    pub fn has_its_turn_in(&mut self, chosen: ExecutionMode) {
+        if let Kind::Mode(mode) = &mut self.kind {
+            mode.chosen = chosen;
+        }
+    }
+
+    /// The session whose memory it uses, its own where it belongs to none, and its mode, once it has begun.
+    #[must_use]
+    pub fn memory_of(&self) -> Option<(String, ExecutionMode)> {
+        let Kind::Mode(mode) = &self.kind else { return None };
+        Some((mode.run.session.clone().unwrap_or_else(|| self.run.to_string()), mode.mode?))
+    }
+
+    /// The same with the ids of its entries.
+    #[must_use]
+    pub fn memory(&self) -> Option<(String, Vec<String>)> {
+        let Kind::Mode(mode) = &self.kind else { return None };
+        let ids = mode.memory.entries.keys().map(|seq| format!("{}-{seq}-0", self.run));
+        Some((self.memory_of()?.0, ids.collect()))
+    }
+
+    /// Adds what it has in memory.
+    pub fn add_to(&self, pool: &mut Pool) {
+        let Kind::Mode(mode) = &self.kind else { return };
+        for (seq, entry) in &mode.memory.entries {
+            pool.entries.insert(format!("{}-{seq}-0", self.run), entry.clone());
+        }
+        pool.votes.extend(mode.memory.votes.values().cloned());
+    }
+
     /// What the run has in memory, by the numbers of its events: entries, and votes.
     pub fn remembers(&self) -> (Vec<u64>, Vec<Vote>) {
         let Kind::Mode(mode) = &self.kind else { return Default::default() };
@@ -366,22 +423,11 @@ impl RunModel {
                 mode.memory.votes.retain(|(seq, _), _| *seq <= event.to_seq);
                 return Ok(());
             }
-            Body::PlannerAsked(event) => {
-                let of = mode.mode.unwrap_or_default();
-                let recalled = event.recalled.clone().unwrap_or_default();
-                let told = mode.memory.told(&run, of);
-                // Where the clock was set, not all entries are of the last day.
-                let is_old = |(made, _): &(i64, v1::Remembered)| at.1 - made >= 86_400_000;
-                let agrees = [recalled.entries, recalled.digests, recalled.skipped] == told;
-                return Invariant::MemoryFollows
-                    .check(agrees || mode.memory.entries.values().any(is_old), || {
-                        format!("{text}: expected {told:?}")
-                    });
-            }
             _ => return Ok(()),
         };
         if let Some(remembered) = remembered {
-            mode.memory.add(&run, at, remembered, useful);
+            let session = mode.run.session.clone().unwrap_or_else(|| run.clone());
+            mode.memory.add((&run, &session), at, remembered, useful);
         }
         Ok(())
     }
@@ -397,8 +443,11 @@ impl RunModel {
             Body::ModeBegun(event) => {
                 let mode = self.mode()?;
                 let named = mode.run.mode();
-                let expected =
-                    if named == ExecutionMode::Unspecified { ExecutionMode::Simple } else { named };
+                let expected = match (named, mode.chosen) {
+                    (ExecutionMode::Unspecified, ExecutionMode::Unspecified) => ExecutionMode::Simple,
+                    (ExecutionMode::Unspecified, chosen) => chosen,
+                    (named, _) => named,
+                };
                 rule(mode.stage == Stage::Begins && event.mode() == expected, "another mode, or twice")?;
                 (mode.mode, mode.stage) = (Some(expected), Stage::Plans);
             }

@@ -561,7 +561,8 @@ impl RunModel {
         match &self.kind {
             Kind::Ask(ask) => ask.ask.session.as_deref(),
             Kind::Plan { .. } => self.plan.session.as_deref(),
-            Kind::Script(_) | Kind::Pipeline(_) | Kind::Mode(_) => None,
+            Kind::Mode(mode) => mode.run.session.as_deref(),
+            Kind::Script(_) | Kind::Pipeline(_) => None,
         }
     }
 

@@ -35,6 +35,10 @@ pub struct SessionModel {
     pub accepted: BTreeMap<String, u64>,
     turns: BTreeSet<RunId>,
     pub work: WorkModel,
+    /// Modes that were chosen, by the numbers of the events.
+    chosen: BTreeMap<u64, i32>,
+    /// What a person has had forgotten, and when.
+    pub forgotten: BTreeMap<String, u64>,
 }
 
 impl SessionModel {
@@ -61,8 +65,25 @@ impl SessionModel {
     pub fn knows(&self, run: &RunModel) -> bool {
         match run.ask() {
             Some(_) => self.turns.contains(&run.run),
-            None => self.work.follows(run),
+            // An execution leaves nothing in its session but what it remembers.
+            None => run.is_mode() || self.work.follows(run),
         }
+    }
+
+    /// The mode of its runs that name none.
+    #[must_use]
+    pub fn mode(&self) -> v1::ExecutionMode {
+        let newest = self.chosen.last_key_value();
+        newest.and_then(|(_, mode)| v1::ExecutionMode::try_from(*mode).ok()).unwrap_or_default()
+    }
+
+    /// Whether after this event the mode was this one, and the other one before it was chosen.
+    #[must_use]
+    pub fn has_chosen(&self, seq: u64, mode: i32, before: i32) -> bool {
+        let mut until = self.chosen.range(..=seq);
+        let newest = until.next_back();
+        let earlier = until.next_back().map_or(0, |(_, mode)| *mode);
+        newest.is_some_and(|(_, chosen)| *chosen == mode) && (before == mode || before == earlier)
     }
 
     pub fn suggestions(&self) -> impl Iterator<Item = &String> {
@@ -78,6 +99,7 @@ impl SessionModel {
         event: v1::Event,
         bytes: Bytes,
         runs: &BTreeMap<RunId, RunModel>,
+        tick: u64,
     ) -> Result<(), Violation> {
         self.events.push(bytes);
         Invariant::GaplessSeq.check(event.seq == self.seq() && event.at_ms >= self.last_at, || {
@@ -88,6 +110,18 @@ impl SessionModel {
             Some(Body::SessionTurn(turn)) => self.turn(turn, runs),
             Some(Body::SessionTransitionAccepted(accepted)) => self.accept(accepted),
             Some(Body::SessionStateWritten(written)) => self.written(&written, runs),
+            Some(Body::SessionModeChosen(chosen)) => {
+                let another = self.mode() != chosen.mode();
+                self.chosen.insert(self.seq(), chosen.mode);
+                self.context.chosen_mode = chosen.mode;
+                Invariant::SessionTurns.check(another, || self.at(format!("{chosen:?} again")))
+            }
+            Some(Body::SessionMemoryForgotten(forgotten)) => {
+                for entry in forgotten.entry_ids {
+                    self.forgotten.entry(entry).or_insert(tick);
+                }
+                Ok(())
+            }
             body => Invariant::SessionTurns.broken(self.at(format!("{body:?} in a session"))),
         }
     }

@@ -319,6 +319,7 @@ impl ModeState {
 
     fn begun(&self, chosen: ExecutionMode) -> v1::ModeBegun {
         let asked = self.run.mode();
+        let chosen = if planted::is(Fault::ChosenModeIgnored) { ExecutionMode::Unspecified } else { chosen };
         let by_session = asked == ExecutionMode::Unspecified && chosen != ExecutionMode::Unspecified;
         let mode = match (asked, chosen) {
             (ExecutionMode::Unspecified, ExecutionMode::Unspecified) => ExecutionMode::Simple,
