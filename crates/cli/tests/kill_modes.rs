@@ -109,7 +109,8 @@ async fn answer(client: &Client, run_id: &str, folder: &Path) {
             value,
             ..v1::ResolveRequest::default()
         };
-        client.resolve(request).await.unwrap();
+        // One that was answered before the daemon was killed is asked no more.
+        let _ = client.resolve(request).await;
     }
 }
 
