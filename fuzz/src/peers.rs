@@ -57,7 +57,7 @@ fn work_of(asked: Option<Asked>) -> Option<Work> {
         Asked::Mode(mut run) => {
             materialise_mode(&mut run).ok()?;
             "run".clone_into(&mut run.run_id);
-            Some(Work::Mode(run))
+            Some(Work::Mode(Box::new(run)))
         }
         Asked::Ask(mut ask) => {
             ask.request_id.get_or_insert_with(|| "run".to_owned());

@@ -2,6 +2,7 @@
 //! once (seed 004; CONTRACTS §5).
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+#![expect(clippy::disallowed_types, reason = "starts the daemon as a program")]
 
 mod served;
 

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 #![expect(clippy::disallowed_types, reason = "starts the program")]
+#![expect(clippy::disallowed_methods, reason = "looks again and again at the mode of a terminal")]
 
 mod served;
 mod terminal;

@@ -211,7 +211,11 @@ fn every_input() -> Vec<Input> {
         ),
         start(4, Work::Pipeline(v1::Pipeline { name: "p".to_owned(), ..v1::Pipeline::default() }), "test"),
         start(5, Work::Fork(Box::new(fork)), "test"),
-        start(6, Work::Mode(v1::ModeRun { query: "q".to_owned(), ..v1::ModeRun::default() }), "test"),
+        start(
+            6,
+            Work::Mode(Box::new(v1::ModeRun { query: "q".to_owned(), ..v1::ModeRun::default() })),
+            "test",
+        ),
         Input::Committed {
             shard: SHARD,
             outcomes: vec![

@@ -44,7 +44,7 @@ impl Template {
             (Work::Ask(asks::draw(rng, scenario, number)), BTreeSet::new())
         } else if rng.percent(35) {
             let (mode, agents) = modes::draw(rng, scenario, number);
-            (Work::Mode(mode), agents)
+            (Work::Mode(Box::new(mode)), agents)
         } else if rng.percent(40) {
             let (pipeline, agents) = pipelines::draw(rng, scenario, number);
             (Work::Pipeline(pipeline), agents)
@@ -56,11 +56,8 @@ impl Template {
         if let Some(key) = &key {
             labels.insert(KEY_LABEL.to_owned(), key.clone());
         }
-        if let Work::Ask(v1::Ask { session: Some(session), .. })
-        | Work::Plan(v1::Plan { session: Some(session), .. })
-        | Work::Mode(v1::ModeRun { session: Some(session), .. }) = &work
-        {
-            labels.insert(SESSION_LABEL.to_owned(), session.clone());
+        if let Some(session) = session_of(&work) {
+            labels.insert(SESSION_LABEL.to_owned(), session);
         }
         let start = StartRun { work, labels, parent: None, lineage: None };
         Self { start, agents, key: key.map(Bytes::from), digest: digest(number), fork: None }
@@ -97,12 +94,7 @@ impl Template {
     /// The session that the run belongs to.
     #[must_use]
     pub fn session(&self) -> Option<String> {
-        match &self.start.work {
-            Work::Ask(ask) => ask.session.clone(),
-            Work::Plan(plan) => plan.session.clone(),
-            Work::Mode(run) => run.session.clone(),
-            Work::Script(_) | Work::Pipeline(_) | Work::Fork(_) => None,
-        }
+        session_of(&self.start.work)
     }
 
     /// Another request under the same key, for another of the sessions where there is one.
@@ -349,5 +341,14 @@ fn retry(rng: &mut Rng) -> v1::RetryPolicy {
         },
         retryable: if rng.percent(20) { vec!["TASK_CANCELLED".to_owned()] } else { Vec::new() },
         non_retryable: if rng.percent(10) { vec!["RATE_LIMIT".to_owned()] } else { Vec::new() },
+    }
+}
+
+fn session_of(work: &Work) -> Option<String> {
+    match work {
+        Work::Ask(ask) => ask.session.clone(),
+        Work::Plan(plan) => plan.session.clone(),
+        Work::Mode(run) => run.session.clone(),
+        Work::Script(_) | Work::Pipeline(_) | Work::Fork(_) => None,
     }
 }

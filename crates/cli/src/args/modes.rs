@@ -31,7 +31,7 @@ impl From<Mode> for ExecutionMode {
 #[derive(Debug, Subcommand)]
 pub enum ModeCommand {
     /// Work on a query in an execution mode, with a planner and tools
-    Run(ModeRunArgs),
+    Run(Box<ModeRunArgs>),
     /// List the modes
     #[command(after_help = "Example:\n  capataz mode list --lang es")]
     List,

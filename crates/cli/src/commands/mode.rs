@@ -38,7 +38,7 @@ pub async fn mode(command: ModeCommand, global: &Global, out: &mut Output) -> Ou
         ModeCommand::Resume { run, mutation } => {
             steer::steer(&daemon, RunsCommand::Resume { run, mutation }, out).await
         }
-        ModeCommand::Run(args) => start(&daemon, args, out).await,
+        ModeCommand::Run(args) => start(&daemon, *args, out).await,
         ModeCommand::Set { mode, session } => {
             let mode = v1::ExecutionMode::from(mode);
             let request = v1::ChooseModeRequest { session: session.clone(), mode: mode.into() };

@@ -128,7 +128,7 @@ pub(super) fn parse(mut request: v1::StartRunRequest, wait: bool) -> Result<Star
             refuse(&violations)?;
             let run = drawn(of_mode.session.as_deref());
             of_mode.run_id = run.to_string();
-            (run, Work::Mode(of_mode))
+            (run, Work::Mode(Box::new(of_mode)))
         }
         None => return Err(status::invalid(&violations)),
     };

@@ -28,7 +28,7 @@ pub enum Work {
     /// Validated and materialised ([`materialise_pipeline`](crate::materialise_pipeline)).
     Pipeline(#[serde(with = "as_bytes::one")] v1::Pipeline),
     /// Validated and materialised ([`materialise_mode`](crate::materialise_mode)), with its run's id filled in.
-    Mode(#[serde(with = "as_bytes::one")] v1::ModeRun),
+    Mode(#[serde(with = "as_bytes::one")] Box<v1::ModeRun>),
     /// Another run, as it was.
     Fork(Box<Fork>),
 }
@@ -225,7 +225,7 @@ pub fn start(seed: u64, request: StartRun, now: Wall) -> Result<(RunState, Decis
         Work::Ask(ask) => (v1::RunKind::Ask, Accepted::Ask(ask)),
         Work::Script(script) => (v1::RunKind::Script, Accepted::Script(*script)),
         Work::Pipeline(pipeline) => (v1::RunKind::Pipeline, Accepted::Pipeline(pipeline)),
-        Work::Mode(run) => (v1::RunKind::Mode, Accepted::Mode(run)),
+        Work::Mode(run) => (v1::RunKind::Mode, Accepted::Mode(*run)),
         Work::Fork(fork) => return fork::start(seed, *fork, request.labels, now),
     };
     let accepted = v1::Event {

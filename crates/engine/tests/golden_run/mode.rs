@@ -31,7 +31,7 @@ pub fn log(seed: u64, before: &Log, decisions: usize) -> Log {
         ..v1::ModeRun::default()
     };
     materialise_mode(&mut execution).expect("the policies are valid");
-    let mut run = Run::start(seed, Work::Mode(execution), before, decisions);
+    let mut run = Run::start(seed, Work::Mode(Box::new(execution)), before, decisions);
     let chosen = v1::ExecutionMode::Supervised.into();
     run.does(Input::SessionTurn {
         context: v1::SessionContext { chosen_mode: chosen, ..v1::SessionContext::default() },

@@ -34,7 +34,8 @@ fn begin_with(mode: v1::ExecutionMode, edit: impl FnOnce(&mut v1::ModeRun)) -> B
     };
     edit(&mut run);
     materialise(&mut run).expect("the policies are valid");
-    let request = StartRun { work: Work::Mode(run), labels: BTreeMap::new(), parent: None, lineage: None };
+    let request =
+        StartRun { work: Work::Mode(Box::new(run)), labels: BTreeMap::new(), parent: None, lineage: None };
     let now = Timestamp(START);
     let (state, decision) = start(SEED, request, Wall(START)).expect("the run starts");
     let mut ledger = Ledger::default();
