@@ -145,8 +145,8 @@ async fn resolve(
     question: &v1::Question,
     option: &str,
 ) -> Result<String, String> {
-    let is_plan = question.purpose() == v1::QuestionPurpose::Plan;
-    let value = match is_plan && option == EDIT {
+    let is_about_plan = question.purpose() == v1::QuestionPurpose::Plan;
+    let value = match is_about_plan && option == EDIT {
         true => Some(changed_plan(client, run_id, question).await?),
         false => None,
     };
