@@ -146,8 +146,12 @@ impl Daemon {
         Box::pin(Self::start_here(config))
     }
 
-    async fn start_here(config: Config) -> Result<Self, DaemonError> {
+    async fn start_here(mut config: Config) -> Result<Self, DaemonError> {
         let address = config.socket_address()?;
+        // Commands and browsers have other working folders.
+        if let Ok(absolute) = std::path::absolute(&config.data_dir) {
+            config.data_dir = absolute;
+        }
         let lock = lock::DataLock::take(&config.data_dir)?;
         let source = config.spec_source();
         let router = {

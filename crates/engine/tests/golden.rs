@@ -66,6 +66,7 @@ const KINDS_OF_FORMAT_1: &[&str] = &[
 /// What no older format could tell.
 const STORIES_SINCE_FORMAT_3: &[&str] = &[
     "mode",
+    "mode-in-a-browser",
     "pipeline",
     "plan-at-its-deadlines",
     "plan-forked",

@@ -20,7 +20,11 @@ pub const CONTAINED: &str = "lease";
 
 /// What a query begins with that may be worked on in a browser.
 const BROWSES: &str = "browse";
-/// The tools for that, and whether a run goes back behind them.
+/// What a query has in it that may be worked on by runs of plans.
+const BEGETS: &str = "beget";
+/// The tool for that.
+pub const PLAN_RUN: &str = "plan.run";
+/// The tools for the browser, and whether a run goes back behind them.
 const BROWSER_TOOLS: [(&str, bool); 3] =
     [("browser.navigate", true), ("browser.click", false), ("browser.observe", true)];
 
@@ -52,13 +56,18 @@ pub fn draw(rng: &mut Rng, scenario: &Scenario, number: u64) -> (v1::ModeRun, BT
         undoable: *undoable,
         ..v1::ModeTool::default()
     });
-    let tools: Vec<v1::ModeTool> = tools.chain(of_browser).collect();
+    let child =
+        rng.percent(50).then(|| v1::ModeTool { name: PLAN_RUN.to_owned(), ..v1::ModeTool::default() });
+    let has_children = child.is_some();
+    let tools: Vec<v1::ModeTool> = tools.chain(of_browser).chain(child).collect();
     let max_attempts = [None, Some(1), Some(2)][rng.below(3)];
     let mut run = v1::ModeRun {
-        query: match (rng.percent(20), in_browser) {
-            (true, _) => format!("{DOOMED} {number}"),
-            (false, true) => format!("{BROWSES} {number}"),
-            (false, false) => format!("query {number}"),
+        query: match (rng.percent(20), in_browser, has_children) {
+            (true, ..) => format!("{DOOMED} {number}"),
+            (false, true, true) => format!("{BROWSES} {BEGETS} {number}"),
+            (false, true, false) => format!("{BROWSES} {number}"),
+            (false, false, true) => format!("{BEGETS} {number}"),
+            (false, false, false) => format!("query {number}"),
         },
         mode: rng.percent(90).then(|| modes[rng.below(3)].into()),
         // The first agent declares no schema of its own.
@@ -73,7 +82,8 @@ pub fn draw(rng: &mut Rng, scenario: &Scenario, number: u64) -> (v1::ModeRun, BT
     };
     // What is drawn keeps the rules of policies.
     let _ = materialise_mode(&mut run);
-    let served = run.tools.iter().map(|tool| &tool.name).filter(|name| !name.starts_with(TOOL_PREFIX));
+    let is_served = |name: &&String| !name.starts_with(TOOL_PREFIX) && *name != PLAN_RUN;
+    let served = run.tools.iter().map(|tool| &tool.name).filter(is_served);
     let browser = in_browser.then(|| BROWSER_AGENT.to_owned());
     let agents = served.cloned().chain([run.planner.clone()]).chain(browser).collect();
     (run, agents)
@@ -99,7 +109,7 @@ pub fn answer(
         let n = rng.below(3);
         let (tool, parameters) = match doomed {
             true => (agent_name(rng.below(agents)), json!({ FAILS: true })),
-            false => call(rng, browses(prompt), agents, &json!({ "n": n })),
+            false => call(rng, Others::of(prompt), agents, &json!({ "n": n })),
         };
         json!({
             "action": { "tool": tool, "parameters": parameters },
@@ -124,13 +134,28 @@ pub fn said(lease: u64, worker: &str) -> String {
     format!("lease {lease} of {worker}")
 }
 
-fn browses(prompt: &Value) -> bool {
-    prompt["query"].as_str().is_some_and(|query| query.starts_with(BROWSES))
+/// Which tools there are beside those that agents serve: those of the browser, and runs of plans.
+#[derive(Clone, Copy, Default)]
+struct Others {
+    browser: bool,
+    plans: bool,
+}
+
+impl Others {
+    fn of(prompt: &Value) -> Self {
+        let has = |word: &str| prompt["query"].as_str().is_some_and(|query| query.contains(word));
+        Self { browser: has(BROWSES), plans: has(BEGETS) }
+    }
 }
 
 /// A tool, and what it is given.
-fn call(rng: &mut Rng, browses: bool, agents: usize, parameters: &Value) -> (String, Value) {
-    if !browses || rng.percent(40) {
+fn call(rng: &mut Rng, others: Others, agents: usize, parameters: &Value) -> (String, Value) {
+    if others.plans && rng.percent(20) {
+        let agent = agent_name(rng.below(agents));
+        let plan = json!({ "name": "child", "waves": [{ "tasks": [{ "name": "t", "agent": agent }] }] });
+        return (PLAN_RUN.to_owned(), plan);
+    }
+    if !others.browser || rng.percent(40) {
         return (agent_name(rng.below(agents)), parameters.clone());
     }
     let (tool, _) = BROWSER_TOOLS[rng.below(BROWSER_TOOLS.len())];
@@ -142,15 +167,20 @@ fn call(rng: &mut Rng, browses: bool, agents: usize, parameters: &Value) -> (Str
     (tool.to_owned(), parameters)
 }
 
+/// Whether what the tool is given has a form of its own.
+fn is_judged(tool: &str) -> bool {
+    tool.starts_with(TOOL_PREFIX) || tool == PLAN_RUN
+}
+
 /// One to three steps, one after the other.
-fn steps(rng: &mut Rng, browses: bool, agents: usize, calm: bool) -> Vec<Value> {
+fn steps(rng: &mut Rng, others: Others, agents: usize, calm: bool) -> Vec<Value> {
     let count = 1 + rng.below(3);
     let step = |place: usize, rng: &mut Rng| {
         let contained = if calm || rng.percent(70) { CONTAINED } else { "never" };
         let unknown = !calm && rng.percent(6);
         let (tool, parameters) = match unknown {
             true => ("nobody".to_owned(), json!({ "of": place })),
-            false => call(rng, browses, agents, &json!({ "of": place })),
+            false => call(rng, others, agents, &json!({ "of": place })),
         };
         let needs = (place > 0 && rng.percent(40)).then(|| format!("s{}", place - 1));
         json!({
@@ -174,7 +204,7 @@ fn planner(rng: &mut Rng, prompt: &Value, said: &str, agents: usize, calm: bool)
             (steps.clone(), done.unwrap_or(0).min(steps.len().saturating_sub(1)))
         }
         None => {
-            let steps = steps(rng, browses(prompt), agents, calm);
+            let steps = steps(rng, Others::of(prompt), agents, calm);
             let kind = if known.is_some() && rng.percent(30) { "modify" } else { "create" };
             let checkpoints = if rng.percent(30) { json!([0]) } else { json!([]) };
             answer["planUpdate"] = json!({
@@ -184,8 +214,8 @@ fn planner(rng: &mut Rng, prompt: &Value, said: &str, agents: usize, calm: bool)
         }
     };
     let tool = steps.get(at).map(|step| step["tool"].clone()).filter(|tool| tool != "nobody");
-    let in_browser = tool.as_ref().and_then(Value::as_str).is_some_and(|tool| tool.starts_with(TOOL_PREFIX));
-    let parameters = match steps.get(at).filter(|_| in_browser) {
+    let as_planned = tool.as_ref().and_then(Value::as_str).is_some_and(is_judged);
+    let parameters = match steps.get(at).filter(|_| as_planned) {
         Some(step) => step["parameters"].clone(),
         None => json!({ "n": 1 }),
     };
@@ -197,8 +227,7 @@ fn planner(rng: &mut Rng, prompt: &Value, said: &str, agents: usize, calm: bool)
 
 fn supervised(rng: &mut Rng, prompt: &Value, said: &str, agents: usize, calm: bool) -> Value {
     let step = &prompt["adherenceCheck"]["planStep"];
-    let in_browser = step["tool"].as_str().is_some_and(|tool| tool.starts_with(TOOL_PREFIX));
-    let as_planned = calm || rng.percent(60) || in_browser;
+    let as_planned = calm || rng.percent(60) || step["tool"].as_str().is_some_and(is_judged);
     let parameters =
         if as_planned { step["parameters"].clone() } else { json!({ "other": rng.below(agents) }) };
     let adherence = if calm || rng.percent(80) { 1.0 } else { 0.5 };
@@ -220,5 +249,8 @@ fn supervised(rng: &mut Rng, prompt: &Value, said: &str, agents: usize, calm: bo
 /// A plan that a person gives in place of a proposed one.
 pub fn edited(rng: &mut Rng, agents: usize) -> v1::Payload {
     let as_expected = rng.percent(80);
-    payload(&json!({ "steps": steps(rng, false, agents, as_expected), "checkpoints": [] }).to_string())
+    payload(
+        &json!({ "steps": steps(rng, Others::default(), agents, as_expected), "checkpoints": [] })
+            .to_string(),
+    )
 }

@@ -159,3 +159,16 @@ async fn a_script_beyond_the_limit_waits_for_a_browser_and_then_runs() {
     assert_eq!(bench.site.hits("/plain"), 1);
     second.close().await;
 }
+
+#[tokio::test]
+async fn a_data_folder_that_is_named_from_here_has_browsers_too() {
+    let up: String = std::env::current_dir().unwrap().components().skip(1).map(|_| "../").collect();
+    let bench = Bench::start_with(move |config, folder| {
+        config.data_dir = std::path::Path::new(&up).join(folder.join("data").strip_prefix("/").unwrap());
+        assert!(config.data_dir.is_relative());
+    })
+    .await;
+    let session = Session::open(&bench, "").await;
+    session.succeeds("kind = \"navigate\"\nurl = \"http://{site}/\"").await;
+    session.close().await;
+}

@@ -62,6 +62,7 @@ pub const STORIES: &[(&str, Story)] = &[
     ("session-that-forgets", session::log_that_forgets),
     ("pipeline", pipeline::log),
     ("mode", mode::log),
+    ("mode-in-a-browser", mode::log_in_a_browser),
     ("script", script::log),
     ("script-halted", script::log_of_a_halted_one),
     ("script-lost", script::log_of_a_lost_one),

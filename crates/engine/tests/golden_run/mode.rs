@@ -74,6 +74,65 @@ pub fn log(seed: u64, before: &Log, decisions: usize) -> Log {
     run.ends(v1::RunOutcome::Succeeded)
 }
 
+/// An execution in a browser of its own, which is put away, opened again, and lost.
+pub fn log_in_a_browser(seed: u64, before: &Log, decisions: usize) -> Log {
+    let tool = |name: &str| v1::ModeTool {
+        name: name.to_owned(),
+        undoable: name != "browser.click",
+        ..v1::ModeTool::default()
+    };
+    let mut execution = v1::ModeRun {
+        query: "look it up".to_owned(),
+        planner: "brain".to_owned(),
+        tools: ["browser.navigate", "browser.click", "browser.observe"].map(tool).to_vec(),
+        browser_policy: Some(v1::ScriptPolicy {
+            allowlist: vec!["a.example".to_owned()],
+            ..v1::ScriptPolicy::default()
+        }),
+        run_id: "run".to_owned(),
+        ..v1::ModeRun::default()
+    };
+    materialise_mode(&mut execution).expect("the policies are valid");
+    let mut run = Run::start(seed, Work::Mode(Box::new(execution)), before, decisions);
+    let calls = |tool: &str, parameters: Value, goes_on: bool| {
+        value!({
+            "action": { "tool": tool, "parameters": parameters },
+            "reasoning": "so", "continue": goes_on, "confidence": 0.5,
+        })
+    };
+    let opened = |mut outcome: v1::BrowserOutcome| {
+        (outcome.browser, outcome.keeps) = ("Chromium 148".to_owned(), true);
+        outcome
+    };
+    run.planner_says(&calls("browser.navigate", value!({ "url": "http://a.example/" }), true));
+    run.browser_says(&opened(page()));
+    run.planner_says(&calls("browser.observe", value!({}), true));
+    let outline = v1::ActionOutput { value: "\"- button\"".to_owned(), ..v1::ActionOutput::default() };
+    run.browser_says(&v1::BrowserOutcome { output: Some(outline), ..page() });
+    run.stands_still(400 * SECOND);
+    let click = || calls("browser.click", value!({ "target": { "ref": "d1e1" } }), true);
+    run.planner_says(&click());
+    run.browser_says(&opened(page()));
+    run.does(Input::BrowserLost { worker: "host".to_owned(), reason: v1::BrowserLossReason::Ended });
+    run.planner_says(&click());
+    run.browser_says(&opened(page()));
+    run.planner_says(&click());
+    run.fails_with("TARGET_NOT_FOUND", false);
+    run.observed(false);
+    run.planner_says(&calls("browser.navigate", value!({ "url": "http://a.example/" }), false));
+    run.browser_says(&page());
+    run.ends(v1::RunOutcome::Succeeded)
+}
+
+fn page() -> v1::BrowserOutcome {
+    let state = v1::StateSignature {
+        url: "http://a.example/".to_owned(),
+        title: "A".to_owned(),
+        ..v1::StateSignature::default()
+    };
+    v1::BrowserOutcome { state_after: Some(state), ..v1::BrowserOutcome::default() }
+}
+
 impl Run<'_> {
     #[track_caller]
     fn planner_says(&mut self, answer: &Value) {
@@ -101,6 +160,17 @@ impl Run<'_> {
         let task = self.newest();
         let lease = self.takes(task, "hand");
         self.says(task, lease, "hand", Report::Completed(json(output)));
+        self.observed(as_expected);
+    }
+
+    #[track_caller]
+    fn browser_says(&mut self, outcome: &v1::BrowserOutcome) {
+        self.tells(outcome.clone());
+        self.observed(true);
+    }
+
+    #[track_caller]
+    fn observed(&mut self, as_expected: bool) {
         let query = self.state.open_query().map(|(query, _)| query).unwrap_or_default();
         let seen = Observing { as_expected, content: "all".to_owned(), digest: "few".to_owned() };
         let answer = QueryAnswer::Computed(Computed::Observed(seen));

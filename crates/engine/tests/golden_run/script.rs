@@ -147,7 +147,7 @@ impl Run<'_> {
     }
 
     #[track_caller]
-    fn tells(&mut self, outcome: v1::BrowserOutcome) {
+    pub(super) fn tells(&mut self, outcome: v1::BrowserOutcome) {
         let lease = self.takes(self.newest(), HOST);
         self.after(100);
         let output = v1::Payload {
@@ -207,7 +207,7 @@ impl Run<'_> {
 
     /// The activity has failed before anything was sent to the page, or fails as the engine has decided.
     #[track_caller]
-    fn fails_with(&mut self, code: &str, touched: bool) {
+    pub(super) fn fails_with(&mut self, code: &str, touched: bool) {
         let asked = self.asked();
         let decided = asked.failure.clone().unwrap_or_default();
         let action = asked.action.clone().unwrap_or_default();

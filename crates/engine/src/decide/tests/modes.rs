@@ -23,7 +23,7 @@ fn begin(mode: v1::ExecutionMode) -> Bench {
     begin_with(mode, |_| ())
 }
 
-fn begin_with(mode: v1::ExecutionMode, edit: impl FnOnce(&mut v1::ModeRun)) -> Bench {
+pub(super) fn begin_with(mode: v1::ExecutionMode, edit: impl FnOnce(&mut v1::ModeRun)) -> Bench {
     let mut run = v1::ModeRun {
         query: "tidy up".to_owned(),
         mode: (mode != Unspecified).then(|| mode.into()),
@@ -46,7 +46,7 @@ fn begin_with(mode: v1::ExecutionMode, edit: impl FnOnce(&mut v1::ModeRun)) -> B
 
 impl Bench {
     /// The name of the one task of the newest wave.
-    fn newest(&self) -> String {
+    pub(super) fn newest(&self) -> String {
         let wave = u32::try_from(self.state.waves.len()).unwrap() - 1;
         self.state.plan().task(TaskRef { wave, task: 0 }).expect("a call").name.clone()
     }
@@ -62,7 +62,7 @@ impl Bench {
 
     /// The prompt is made, and the planner has it.
     #[track_caller]
-    fn asks(self) -> Self {
+    pub(super) fn asks(self) -> Self {
         let Some((query, Query::Prompt(asked))) = self.state.open_query() else {
             panic!("{:?}", self.state.open_query())
         };
@@ -76,7 +76,7 @@ impl Bench {
 
     /// The planner answers this, which passes its schema.
     #[track_caller]
-    fn says(self, answer: &Value) -> Self {
+    pub(super) fn says(self, answer: &Value) -> Self {
         let name = self.newest();
         let task = self.at(&name);
         let (lease, worker) = self.state.lease_of(task).expect("the planner is asked");
@@ -89,7 +89,7 @@ impl Bench {
 
     /// The tool is called, and gives this back, which is what was expected or not.
     #[track_caller]
-    fn tool_gives(self, output: &str, as_expected: bool) -> Self {
+    pub(super) fn tool_gives(self, output: &str, as_expected: bool) -> Self {
         let task = self.newest();
         self.lease(&task, "w").completes_with(&task, output).seen(as_expected)
     }
@@ -102,7 +102,7 @@ impl Bench {
     }
 
     #[track_caller]
-    fn seen(self, as_expected: bool) -> Self {
+    pub(super) fn seen(self, as_expected: bool) -> Self {
         let Some((query, Query::Observe(_))) = self.state.open_query() else {
             panic!("{:?}", self.state.open_query())
         };
@@ -131,24 +131,24 @@ impl Bench {
         self.input(Input::Resolve { question_id, answer, request_id })
     }
 
-    fn keeps(self, reason: &str) -> Self {
+    pub(super) fn keeps(self, reason: &str) -> Self {
         self.does(Input::Checkpoint { reason: reason.to_owned(), request_id: format!("make {reason}") })
     }
 
-    fn goes_back_to(self, checkpoint: &str) -> Self {
+    pub(super) fn goes_back_to(self, checkpoint: &str) -> Self {
         let request_id = format!("back to {checkpoint} at {}", self.state.seq());
         self.input(Input::RollbackExecution { checkpoint: checkpoint.to_owned(), request_id })
     }
 
     #[track_caller]
-    fn newest_event(&self, wanted: &str) -> Body {
+    pub(super) fn newest_event(&self, wanted: &str) -> Body {
         let found = self.ledger.events.iter().rev().find(|event| kind(event) == wanted);
         found.and_then(|event| event.body.clone()).expect("there is such an event")
     }
 }
 
 /// `SimpleResponse`.
-fn act(tool: &str, goes_on: bool) -> Value {
+pub(super) fn act(tool: &str, goes_on: bool) -> Value {
     value!({
         "action": { "tool": tool, "parameters": { "path": "a" } },
         "reasoning": "because", "continue": goes_on, "confidence": 0.5,
@@ -440,13 +440,8 @@ fn a_failed_step_invalidates_those_that_need_it_and_three_errors_are_a_reason_by
     let steps = [step("a", "read", &[]), step("b", "read", &["a"]), step("c", "read", &["b"])];
     let bench = begin(Planner).asks().says(&plans(&steps, 0, "read")).tool_fails().asks();
     let Body::PlannerAsked(asked) = bench.newest_event("planner_asked") else { panic!() };
-    use v1::ReplanReason::{Deviation, Errors, InvalidatedSteps, ResourcesUnavailable};
+    use v1::ReplanReason::{Deviation, Errors, InvalidatedSteps};
     assert_eq!(asked.reasons().collect::<Vec<_>>(), [Deviation, InvalidatedSteps]);
-    // A tool that is not there.
-    let steps = [step("a", "read", &[]), step("b", "fly", &[])];
-    let bench = begin(Planner).asks().says(&plans(&steps, 0, "read")).tool_gives("1", true).asks();
-    let Body::PlannerAsked(asked) = bench.newest_event("planner_asked") else { panic!() };
-    assert_eq!(asked.reasons().collect::<Vec<_>>(), [ResourcesUnavailable]);
     // Three errors, none of which is counted as a miss any more once the plan is another one.
     let mut bench = misses(0, 7);
     for _ in 0..3 {
@@ -455,6 +450,23 @@ fn a_failed_step_invalidates_those_that_need_it_and_three_errors_are_a_reason_by
     let bench = bench.asks();
     let Body::PlannerAsked(asked) = bench.newest_event("planner_asked") else { panic!() };
     assert_eq!(asked.reasons().collect::<Vec<_>>(), [Errors]);
+}
+
+// S004-PL-08
+#[test]
+fn a_plan_that_names_a_tool_which_is_not_there_is_made_anew_before_it_is_called() {
+    let steps = [step("a", "read", &[]), step("b", "fly", &["a"])];
+    let bench = begin(Planner).asks().says(&plans(&steps, 0, "read")).tool_gives("1", true);
+    let analysis = bench.prompt()["deviationAnalysis"].clone();
+    assert_eq!(analysis["availableResources"], value!(["ask", "plan.run", "read", "send"]));
+    let bench = bench.asks();
+    let Body::PlannerAsked(asked) = bench.newest_event("planner_asked") else { panic!() };
+    assert_eq!(asked.reasons().collect::<Vec<_>>(), [v1::ReplanReason::ResourcesUnavailable]);
+    assert!(asked.plan_wanted);
+    // What is done already needs its tool no more.
+    let steps = [step("b", "read", &[])];
+    let bench = bench.says(&plans(&steps, 0, "read")).tool_gives("1", true);
+    bench.expect_outcome(v1::RunOutcome::Succeeded);
 }
 
 // S004-PL-06

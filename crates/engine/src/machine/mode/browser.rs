@@ -173,10 +173,10 @@ impl ModeState {
         mut error: v1::ExecutorError,
         outcome: v1::BrowserOutcome,
     ) -> Verdict {
-        let has_it = !record.is_empty() && matches!(record.first(), Some(Body::BrowserOpened(_)))
-            || matches!(self.browser, OwnBrowser::Open { .. });
+        let has_it =
+            matches!(record.first(), Some(Body::BrowserOpened(_))) || self.browser.binding().is_some();
         if error.error_code == BROWSER_LOST && has_it {
-            record.push(lost(worker, v1::BrowserLossReason::Ended));
+            record.push(lost(worker));
         }
         let message = for_planner(&error);
         error.retryable = Some(false);
@@ -200,12 +200,8 @@ impl ModeState {
     /// The meaning of a failure that the browser's host has no evidence of; `None` where the task is none of the browser's.
     pub(super) fn browser_failed(&self, task: TaskRef, error: &v1::Error) -> Option<Verdict> {
         self.in_browser(task)?;
-        let record = match &self.browser {
-            OwnBrowser::Open { worker, .. } if error.code == BROWSER_LOST => {
-                vec![lost(worker, v1::BrowserLossReason::Ended)]
-            }
-            _ => Vec::new(),
-        };
+        let bound = self.browser.binding().filter(|_| error.code == BROWSER_LOST);
+        let record = bound.map(|bound| lost(bound.worker)).into_iter().collect();
         Some(Verdict { record, meaning: Meaning::Failed(error.clone()) })
     }
 
@@ -248,8 +244,10 @@ fn for_planner(error: &v1::ExecutorError) -> v1::Error {
     told
 }
 
-fn lost(worker: &str, reason: v1::BrowserLossReason) -> Body {
-    Body::BrowserLost(v1::BrowserLost { worker: worker.to_owned(), reason: reason.into() })
+/// Whoever had the browser, or what was kept of it, says that it is gone.
+fn lost(worker: &str) -> Body {
+    let reason = v1::BrowserLossReason::Ended.into();
+    Body::BrowserLost(v1::BrowserLost { worker: worker.to_owned(), reason })
 }
 
 fn invalid(record: Vec<Body>, message: &str) -> Verdict {
