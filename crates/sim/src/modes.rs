@@ -44,7 +44,7 @@ pub fn is_doomed(assignment: &v1::Assignment) -> bool {
 /// Draws an execution, and the agents that it names.
 pub fn draw(rng: &mut Rng, scenario: &Scenario, number: u64) -> (v1::ModeRun, BTreeSet<String>) {
     let modes = [ExecutionMode::Simple, ExecutionMode::Planner, ExecutionMode::Supervised];
-    let in_browser = rng.percent(40);
+    let (in_browser, has_children) = (rng.percent(40), rng.percent(50));
     let tools = (0..scenario.agents).map(|index| v1::ModeTool {
         name: agent_name(index),
         undoable: index != 2,
@@ -56,9 +56,7 @@ pub fn draw(rng: &mut Rng, scenario: &Scenario, number: u64) -> (v1::ModeRun, BT
         undoable: *undoable,
         ..v1::ModeTool::default()
     });
-    let child =
-        rng.percent(50).then(|| v1::ModeTool { name: PLAN_RUN.to_owned(), ..v1::ModeTool::default() });
-    let has_children = child.is_some();
+    let child = has_children.then(|| v1::ModeTool { name: PLAN_RUN.to_owned(), ..v1::ModeTool::default() });
     let tools: Vec<v1::ModeTool> = tools.chain(of_browser).chain(child).collect();
     let max_attempts = [None, Some(1), Some(2)][rng.below(3)];
     let mut run = v1::ModeRun {

@@ -103,8 +103,16 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
     ("there are several planners; name one of {0}", "hay varios planificadores; nombra uno de {0}"),
     ("`{0}` is no planner: it is of kind {1}", "`{0}` no es un planificador: es de clase {1}"),
     (
-        "{0} tools are known, and a run has at most {1}; name those that it may use",
-        "se conocen {0} herramientas, y una ejecución tiene como máximo {1}; nombra las que puede usar",
+        "{0} tools with all that are known, and a run has at most {1}; name those that it may use",
+        "{0} herramientas con todas las conocidas, y una ejecución tiene como máximo {1}; nombra las que puede usar",
+    ),
+    (
+        "{0} tools with those of the browser; at most {1}",
+        "{0} herramientas con las del navegador; como máximo {1}",
+    ),
+    (
+        "no tool of the run uses a browser; name some, or {0} for all of them",
+        "ninguna herramienta de la ejecución usa un navegador; nombra algunas, o {0} para todas",
     ),
     (
         "no agent of kind tool is known; declare one, or name a tool that is built in: {0}",

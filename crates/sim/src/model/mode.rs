@@ -360,6 +360,13 @@ impl RunModel {
         }
     }
 
+    pub fn had_its_turn_in(&self) -> ExecutionMode {
+        match &self.kind {
+            Kind::Mode(mode) => mode.chosen,
+            _ => ExecutionMode::Unspecified,
+        }
+    }
+
     /// The session whose memory it uses, its own where it belongs to none, and its mode, once it has begun.
     #[must_use]
     pub fn memory_of(&self) -> Option<(String, ExecutionMode)> {

@@ -99,8 +99,14 @@ impl Maintenance {
         gate: Arc<Gate>,
     ) -> Result<Self, StoreError> {
         let options = SqliteOptions { busy_timeout: READERS_LEAVE, max_pages: None, ..options.clone() };
+        let open = || connection::open_writing(database, &options);
+        // SQLite takes one read that fails (EIO) for damage.
+        let connection = match open() {
+            Err(StoreError::Corrupt { .. }) => open(),
+            opened => opened,
+        };
         let worker = Worker {
-            connection: connection::open_writing(database, &options)?,
+            connection: connection?,
             gauge: Arc::clone(&gauge),
             gate,
             database: database.to_owned(),
