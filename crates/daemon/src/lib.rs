@@ -349,6 +349,7 @@ fn reserved(config: &Config, number: HostNumber) -> Reserved {
         agents: own
             .chain([specs::TEMPLATE_AGENT.to_owned(), browser_agent().name])
             .chain(analysts)
+            .chain(capataz_policy::mode::browser::names())
             .chain(config.rules.keys().cloned())
             .chain(config.models.iter().map(|model| model.name.clone()))
             .collect(),

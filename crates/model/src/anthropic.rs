@@ -33,7 +33,8 @@ pub(crate) fn body(endpoint: &Endpoint, ask: &Ask) -> Value {
             }
             let tool = json!({ "name": ANSWER, "description": "Gives the answer.", "input_schema": schema });
             body.insert("tools".to_owned(), json!([tool]));
-            body.insert("tool_choice".to_owned(), json!({ "type": "tool", "name": ANSWER }));
+            let choice = json!({ "type": "tool", "name": ANSWER, "disable_parallel_tool_use": true });
+            body.insert("tool_choice".to_owned(), choice);
         }
     }
     body
@@ -52,6 +53,11 @@ pub(crate) fn hear(heard: &mut Heard, data: &str) -> Result<String, ModelError> 
         }
         "content_block_start" => Ok(begun(heard, &event)),
         "content_block_delta" => {
+            let index = event.get("index").and_then(Value::as_u64);
+            // Another call of the tool, after the first one, is no part of it.
+            if heard.is_input && heard.input.is_some() && index.is_some() && index != heard.input {
+                return Ok(String::new());
+            }
             let place = if heard.is_input { "/delta/partial_json" } else { "/delta/text" };
             Ok(text_at(&event, place).to_owned())
         }
@@ -93,6 +99,7 @@ fn begun(heard: &mut Heard, event: &Value) -> String {
         return String::new();
     }
     heard.is_input = true;
+    heard.input = event.get("index").and_then(Value::as_u64);
     heard.text.clear();
     // It comes in pieces; some servers give all of it at once.
     let whole = event

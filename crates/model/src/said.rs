@@ -42,6 +42,8 @@ pub(crate) struct Heard {
     pub(crate) model: String,
     /// What is gathered is the input of a tool.
     pub(crate) is_input: bool,
+    /// The number of its block, where the server says it.
+    pub(crate) input: Option<u64>,
     /// The server has said that nothing follows.
     pub(crate) is_over: bool,
 }

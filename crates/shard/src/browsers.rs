@@ -116,6 +116,11 @@ impl Shard {
         self.runs.get(run).is_some_and(is_live) || self.queues.waits(run, engine::BROWSER_AGENT)
     }
 
+    /// Whether a worker has something to do in the run's browser, whose answer will say what has become of that.
+    fn works_in_browser(&self, run: RunId) -> bool {
+        self.runs.get(run).is_some_and(|slot| slot.state.works_in_browser())
+    }
+
     fn await_browser(&mut self, run: RunId) {
         let timer = Timer::Browser(run);
         if !self.timers.is_set(timer) {
@@ -142,7 +147,7 @@ impl Shard {
             self.timers.cancel(Timer::Browser(run));
             let bound = self.runs.get(run).and_then(|slot| slot.state.binding());
             let is_live = bound.is_some_and(|bound| bound.is_live);
-            if is_live && !has.has(run) && !self.leases.has(run) {
+            if is_live && !has.has(run) && !self.works_in_browser(run) {
                 self.lose_browser(run, worker, v1::BrowserLossReason::Restarted);
             }
         }
@@ -174,7 +179,7 @@ impl Shard {
         match self.runs.get(run) {
             Some(slot) => {
                 let kept = slot.state.binding().is_some_and(|bound| !bound.is_live);
-                kept && !self.leases.has(run)
+                kept && !self.works_in_browser(run)
             }
             // A run with an open browser does not rest, but for one that could not be read.
             None => self.rests(run) && !self.resting.is_unread(run),
@@ -209,7 +214,7 @@ impl Shard {
 
     /// The browser has ended by itself. Where something is at work in it, the answer to that says so.
     pub(crate) fn browser_gone(&mut self, worker: &str, run: RunId) {
-        if !self.leases.has(run) && self.browsers.worker_of(run).is_some_and(|has| &**has == worker) {
+        if !self.works_in_browser(run) && self.browsers.worker_of(run).is_some_and(|has| &**has == worker) {
             self.lose_browser(run, worker, v1::BrowserLossReason::Ended);
         }
     }

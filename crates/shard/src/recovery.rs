@@ -266,8 +266,7 @@ impl Shard {
 /// Whether a run in this state need not be in memory until its next deadline. A browser waits for its script, unless its
 /// state is kept, and a session for its ask.
 pub(crate) fn may_rest(state: &RunState) -> bool {
-    let has_browser = state.uses_browser() && state.binding().is_none_or(|bound| bound.is_live);
-    state.session().is_none() && !has_browser && state.owes_nothing()
+    state.session().is_none() && !state.has_open_browser() && state.owes_nothing()
 }
 
 /// The hash that a reference names; `None` where it is not a hash.

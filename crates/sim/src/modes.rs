@@ -48,7 +48,7 @@ pub fn draw(rng: &mut Rng, scenario: &Scenario, number: u64) -> (v1::ModeRun, BT
     let tools = (0..scenario.agents).map(|index| v1::ModeTool {
         name: agent_name(index),
         undoable: index != 2,
-        needs_approval: rng.percent(20),
+        needs_approval: rng.percent(35),
         ..v1::ModeTool::default()
     });
     let of_browser = BROWSER_TOOLS.iter().filter(|_| in_browser).map(|(name, undoable)| v1::ModeTool {

@@ -55,6 +55,7 @@ impl Asking {
     /// Shows the next question, with its options, and begins to read.
     pub fn ask(&mut self, run: &Run, out: &mut Output) {
         if self.current.take().is_some() {
+            self.reader.turn_away();
             out.line("");
             out.line(&out.paint.text(Tone::Faint, words().asking.gone));
         }
@@ -129,14 +130,14 @@ fn prompt(question: &v1::Question, paint: Paint) -> String {
 
 /// The option of this number, or of this name, or the only one that begins so.
 fn chosen<'q>(question: &'q v1::Question, typed: &str) -> Option<&'q str> {
-    let by_number = typed.parse::<usize>().ok().and_then(|n| question.options.get(n.checked_sub(1)?));
+    let by_number = || typed.parse::<usize>().ok().and_then(|n| question.options.get(n.checked_sub(1)?));
     let by_name = || question.options.iter().find(|option| *option == typed);
     let by_beginning = || {
         let typed = typed.to_lowercase();
         let mut so = question.options.iter().filter(|option| option.to_lowercase().starts_with(&typed));
         so.next().filter(|_| so.next().is_none())
     };
-    by_number.or_else(by_name).or_else(by_beginning).map(String::as_str)
+    by_name().or_else(by_number).or_else(by_beginning).map(String::as_str)
 }
 
 async fn resolve(
@@ -175,6 +176,8 @@ struct Reader {
     threads: Option<(std::sync::mpsc::Sender<()>, mpsc::UnboundedReceiver<String>)>,
     /// A line is wanted, and has not come.
     reads: bool,
+    /// The line that is being typed was begun for a question that is not there any more.
+    is_stale: bool,
 }
 
 impl Reader {
@@ -199,12 +202,22 @@ impl Reader {
         }
     }
 
+    /// What is being typed is an answer to nothing that is asked from now on.
+    fn turn_away(&mut self) {
+        self.is_stale = self.reads;
+    }
+
     /// The next line; `None` where there is none any more.
     async fn line(&mut self) -> Option<String> {
-        let (_, lines) = self.threads.as_mut()?;
-        let line = lines.recv().await;
-        self.reads = false;
-        line
+        loop {
+            let (_, lines) = self.threads.as_mut()?;
+            let line = lines.recv().await;
+            self.reads = false;
+            if line.is_none() || !std::mem::take(&mut self.is_stale) {
+                return line;
+            }
+            self.begin();
+        }
     }
 }
 
@@ -225,9 +238,15 @@ mod tests {
             ("A", Some("approve")),
             ("re", None),
             ("rej", Some("reject")),
+            ("2nd", None),
             ("no", None),
         ] {
             assert_eq!(chosen(&question, typed), expected, "{typed}");
         }
+        // What is typed as it stands there is what is meant.
+        let options = ["continue", "1", "2"].map(str::to_owned).to_vec();
+        let question = v1::Question { options, ..v1::Question::default() };
+        assert_eq!(chosen(&question, "1"), Some("1"));
+        assert_eq!(chosen(&question, "3"), Some("2"));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use capataz_contracts::browser::{ALL_TOOLS, TOOL_PREFIX};
+use capataz_contracts::browser::ALL_TOOLS;
 use capataz_contracts::v1::mode_service_server::ModeService;
 use capataz_contracts::{Violation, v1, validate};
 use capataz_display::words::Language;
@@ -135,7 +135,7 @@ fn name_all(tools: &mut Vec<v1::ModeTool>, stands: &str, all: impl Iterator<Item
 
 /// Fills in what the browser of a run with such tools may do, as for an interactive session of actions.
 fn prepare_browser(run: &mut v1::ModeRun) -> Vec<Violation> {
-    if !run.tools.iter().any(|tool| tool.name.starts_with(TOOL_PREFIX)) {
+    if !run.tools.iter().any(|tool| browser::is_tool(&tool.name)) {
         return Vec::new();
     }
     let mut session = v1::Script {

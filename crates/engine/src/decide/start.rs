@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use capataz_contracts::browser::{BROWSER_AGENT, TOOL_PREFIX};
+use capataz_contracts::browser::BROWSER_AGENT;
 use capataz_contracts::v1::child_run::Work as Child;
 use capataz_contracts::v1::{self, event::Body, run_accepted::Work as Accepted};
 use capataz_contracts::{json, reference};
+use capataz_policy::mode::browser;
 use prost::Message;
 
 use super::fork::{self, Fork};
@@ -128,7 +129,7 @@ impl Work {
                 needs.agents.insert(run.planner.clone());
                 let served = run.tools.iter().filter(|tool| mode::built_in_tool(&tool.name).is_none());
                 needs.agents.extend(served.map(|tool| tool.name.clone()));
-                if run.tools.iter().any(|tool| tool.name.starts_with(TOOL_PREFIX)) {
+                if run.tools.iter().any(|tool| browser::is_tool(&tool.name)) {
                     needs.add_browser();
                 }
             }

@@ -15,6 +15,7 @@ pub(crate) mod pipeline;
 pub(crate) mod plan;
 pub(crate) mod script;
 
+use capataz_contracts::browser::BROWSER_AGENT;
 use capataz_contracts::v1::{self, event::Body, run_accepted, run_result};
 use capataz_policy::aggregation::ResultStatus;
 use capataz_policy::lifecycle::{self, TaskState};
@@ -324,6 +325,11 @@ pub(crate) trait Kind {
     /// Returns whether the run has a browser that must be released after the run's end.
     fn uses_browser(&self) -> bool;
 
+    /// Returns whether the run may have a browser in some worker's memory.
+    fn has_open_browser(&self) -> bool {
+        self.uses_browser() && self.binding().is_none_or(|bound| bound.is_live)
+    }
+
     /// What binds the run's tasks for its browser to one worker.
     fn binding(&self) -> Option<Binding<'_>> {
         None
@@ -501,7 +507,20 @@ impl RunState {
         self.rules().uses_browser()
     }
 
-    /// What binds the run's tasks for [`BROWSER_AGENT`](capataz_contracts::browser::BROWSER_AGENT) to one worker.
+    /// Returns whether the run may have a browser in some worker's memory.
+    #[must_use]
+    pub fn has_open_browser(&self) -> bool {
+        self.rules().has_open_browser()
+    }
+
+    /// Returns whether a worker has a task that is done in the run's browser.
+    #[must_use]
+    pub fn works_in_browser(&self) -> bool {
+        let in_browser = |task| self.plan.task(task).is_some_and(|task| task.agent == BROWSER_AGENT);
+        self.activities().any(|(task, activity)| activity.lease().is_some() && in_browser(task))
+    }
+
+    /// What binds the run's tasks for [`BROWSER_AGENT`] to one worker.
     #[must_use]
     pub fn binding(&self) -> Option<Binding<'_>> {
         if crate::planted::is(crate::planted::Fault::AnotherHostGetsTheBrowser) {

@@ -414,6 +414,8 @@ impl Browsers {
         task: &v1::BrowserTask,
         reporter: &Reporter,
     ) -> Result<v1::BrowserOutcome, NotOpened> {
+        // Whoever no longer waits for it, or hears that it has failed, does not know of the browser.
+        let mut unknown = Unknown { browsers: self, run, is_open: task.open };
         let opened = if task.open { Some(self.open(run, task, reporter).await?) } else { None };
         let open = self.handle(run).ok_or_else(|| GONE.to_owned())?;
         let mut task = task.clone();
@@ -424,11 +426,18 @@ impl Browsers {
         let outcome = match task.activity() {
             v1::BrowserActivity::Observe => {
                 let most = task.max_characters.unwrap_or(OUTLINE);
-                let observed = open.observe(most as usize).await.ok_or_else(|| GONE.to_owned())??;
-                observation(&observed)
+                match open.observe(most as usize).await.ok_or_else(|| GONE.to_owned())? {
+                    Ok(observed) => observation(&observed),
+                    // A page that cannot be read now is still there.
+                    Err(reason) if open.is_open().await => {
+                        return Err(NotOpened { reason, code: Some(codes::API_ERROR.as_str()) });
+                    }
+                    Err(reason) => return Err(reason.into()),
+                }
             }
             _ => open.perform(task).await.ok_or_else(|| GONE.to_owned())?,
         };
+        unknown.is_open = false;
         Ok(match opened {
             Some(v1::BrowserOutcome { browser, keeps, attached, .. }) => {
                 v1::BrowserOutcome { browser, keeps, attached, ..outcome }
@@ -487,13 +496,32 @@ fn opened(about: &About) -> v1::BrowserOutcome {
     }
 }
 
+/// A browser that was opened for a task, and of which nobody has heard yet. It is closed where nobody will.
+struct Unknown<'a> {
+    browsers: &'a Browsers,
+    run: &'a str,
+    is_open: bool,
+}
+
+impl Drop for Unknown<'_> {
+    fn drop(&mut self) {
+        if self.is_open {
+            self.browsers.forget(self.run);
+        }
+    }
+}
+
 /// What the page shows, as the output of a look at it.
 fn observation(observed: &v1::ObserveResponse) -> v1::BrowserOutcome {
     v1::BrowserOutcome {
         state_after: observed.state.clone(),
         output: Some(v1::ActionOutput {
             name: "outline".to_owned(),
-            value: serde_json::Value::from(observed.outline.as_str()).to_string(),
+            value: match observed.truncated {
+                true => serde_json::json!({ "outline": observed.outline, "truncated": true }),
+                false => serde_json::json!({ "outline": observed.outline }),
+            }
+            .to_string(),
             redacted: false,
         }),
         ..v1::BrowserOutcome::default()

@@ -85,8 +85,8 @@ impl Asked<'_> {
                 let steps = self.plan(if another { &self.rule.otherwise } else { &self.rule.steps });
                 let checkpoints = if another { &[][..] } else { self.rule.checkpoints.as_slice() };
                 // The same steps again: what has succeeded is not done twice.
-                let ids = |steps: &[Value]| steps.iter().map(|step| step["id"].clone()).collect::<Vec<_>>();
-                let goes_on = known.is_some_and(|known| ids(known) == ids(&steps));
+                let does = |step: &Value| ["id", "tool", "parameters"].map(|key| step.get(key).cloned());
+                let goes_on = known.is_some_and(|known| known.iter().map(does).eq(steps.iter().map(does)));
                 let (kind, place) =
                     if goes_on { ("modify", self.done_of(steps.len())) } else { ("create", 0) };
                 set(

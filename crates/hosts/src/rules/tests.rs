@@ -110,6 +110,10 @@ fn a_plan_that_has_to_be_made_anew_is_the_other_one_where_there_is_one() {
     let mut half_done = prompt("anything");
     half_done["progress"] = json!(0.5);
     half_done["currentPlan"] = json!({ "steps": [step("a", "t", &json!({})), step("b", "t", &json!({}))] });
+    // Steps of the same ids that do something else are others.
+    assert_eq!(says(&half_done)["planUpdate"]["type"], "create");
+    half_done["currentPlan"] =
+        json!({ "steps": [step("a", "t", &json!(null)), step("b", "t", &json!(null))] });
     let goes_on = says(&half_done);
     assert_eq!(
         (&goes_on["planUpdate"]["type"], &goes_on["nextAction"]["stepIndex"]),

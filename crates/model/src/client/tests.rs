@@ -282,6 +282,17 @@ async fn the_input_of_the_tool_is_the_answer_and_what_is_said_beside_it_is_not()
     for (stream, expected) in [
         ([aloud.as_str(), &input, &piece, &delta("{\"text\":\"done\"}"), stop].concat(), "{\"n\":1}"),
         ([input.as_str(), stop].concat(), "{}"),
+        (
+            [
+                input.as_str(),
+                &piece.replace("\"delta\"", "\"index\":1,\"delta\""),
+                &input.replace("\"index\":1", "\"index\":2"),
+                &piece.replace("\"delta\"", "\"index\":2,\"delta\""),
+                stop,
+            ]
+            .concat(),
+            "{\"n\":1}",
+        ),
         ([aloud.as_str(), &whole, stop].concat(), "{\"n\":1}"),
         ([aloud.as_str(), stop].concat(), "I think {"),
     ] {

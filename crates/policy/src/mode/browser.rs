@@ -28,6 +28,12 @@ pub fn kind_of(tool: &str) -> Option<ActionKind> {
     kinds().find(|kind| kind_traits(*kind).is_some_and(|traits| traits.name == name))
 }
 
+/// Returns whether a tool of this name is one of the browser's.
+#[must_use]
+pub fn is_tool(name: &str) -> bool {
+    name == OBSERVE || kind_of(name).is_some()
+}
+
 /// The names of all of them.
 pub fn names() -> impl Iterator<Item = String> {
     let of_kinds = kinds().filter_map(kind_traits).map(|traits| format!("{PREFIX}{}", traits.name));

@@ -253,6 +253,7 @@ macro_rules! conformance_suite {
             what_was_forgotten_is_not_written_again,
             a_run_that_goes_back_takes_back_its_own_memory,
             memory_goes_with_its_run,
+            what_is_forgotten_outlives_the_run_that_it_is_of,
             memory_that_is_written_again_replaces_what_is_there,
             memory_is_listed_newest_first_in_pages,
             a_run_begins_with_the_log_of_another,

@@ -233,6 +233,21 @@ pub fn memory_goes_with_its_run<S: Subject>() {
     assert_eq!(store.strays(None, ALL).unwrap(), []);
 }
 
+pub fn what_is_forgotten_outlives_the_run_that_it_is_of<S: Subject>() {
+    let (_subject, store, mut writer) = claimed::<S>();
+    accept(&mut *writer, &[with(creation(1), &[remembered(1, "error", 1)])]);
+    // The stream of a session, which has nothing else to be kept for.
+    let forgotten = MemoryChange::Forgotten { entry: id(1, 1) };
+    accept(&mut *writer, &[with(creation(2), &[memory_row(1, 0, forgotten)]), finish(2, 3, 5)]);
+    let all = Retention { finished_before: Some(Millis(100)), ..keep() };
+    assert_eq!(writer.sweep(&all).unwrap().runs, 0, "the run is there, whose entry could be written again");
+    assert!(store.is_forgotten(&id(1, 1)).unwrap());
+    accept(&mut *writer, &[finish(1, 3, 6)]);
+    assert_eq!(writer.sweep(&all).unwrap().runs, 1);
+    assert_eq!(writer.sweep(&all).unwrap().runs, 1);
+    assert!(!store.is_forgotten(&id(1, 1)).unwrap());
+}
+
 pub fn memory_that_is_written_again_replaces_what_is_there<S: Subject>() {
     let (_subject, store, mut writer) = claimed::<S>();
     accept(&mut *writer, &[with(creation(1), &[remembered(1, "error", 1), remembered(2, "error", 2)])]);

@@ -48,6 +48,14 @@ impl Entries {
         self.marks.retain(|(run, place), _| keeps(*run, *place));
     }
 
+    /// The other runs whose entries this stream has had forgotten.
+    pub(super) fn owners_of_forgotten(&self, stream: RunId) -> impl Iterator<Item = RunId> {
+        let of_stream =
+            self.marks.iter().filter(move |((of, _), (_, quarters))| *of == stream && quarters.is_none());
+        let owners = of_stream.filter_map(|(_, (entry, _))| entry.get(..36)?.parse::<RunId>().ok());
+        owners.filter(move |owner| *owner != stream)
+    }
+
     pub(super) fn is_forgotten(&self, id: &str) -> bool {
         self.marks.values().any(|(entry, quarters)| entry == id && quarters.is_none())
     }

@@ -484,6 +484,10 @@ impl State {
         let finished = self.finished(shard).into_iter();
         let finished: Vec<(Millis, RunId)> = finished
             .filter(|(_, run)| !retention.keep.contains(run) && !self.is_held(*run, retention.held_by))
+            // What a person has forgotten stays so for as long as it can be written again.
+            .filter(|(_, run)| {
+                !self.remembered.owners_of_forgotten(*run).any(|owner| self.runs.contains_key(&owner))
+            })
             .take(batch)
             .collect();
         let mut cost = 0;

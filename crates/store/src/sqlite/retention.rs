@@ -192,6 +192,11 @@ fn candidates(
                AND NOT EXISTS (
                  SELECT 1 FROM derived JOIN runs AS holder ON holder.run = derived.key
                  WHERE derived.run = runs.run AND derived.kind = ? AND holder.finished_at IS NULL)
+               -- What a person has forgotten stays so for as long as it can be written again.
+               AND NOT EXISTS (
+                 SELECT 1 FROM memory_marks AS mark JOIN runs AS owner
+                   ON owner.run = unhex(replace(substr(mark.entry, 1, 36), '-', ''))
+                 WHERE mark.run = runs.run AND mark.quarters IS NULL AND owner.run <> runs.run)
              ORDER BY finished_at, run LIMIT ?",
         )?;
         let rows = statement.query_map(

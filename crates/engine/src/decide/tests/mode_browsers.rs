@@ -146,10 +146,15 @@ fn a_look_at_the_page_is_no_action_and_its_outline_is_the_result() {
     let bench = bench.host_says(opened(v1::BrowserOutcome { output: Some(outline), ..page() }));
     assert_eq!(bench.planner_is_told()["outline"], "- heading");
     assert_eq!(bench.count("action_finished"), 0);
-    // More than a prompt takes.
+    // More than a prompt takes is cut, and says so; what an action gives is not cut.
     let output =
         v1::ActionOutput { value: format!("\"{}\"", "x".repeat(40_000)), ..v1::ActionOutput::default() };
     let bench = bench.seen(true).wants("browser.observe");
+    let bench = bench.host_says(v1::BrowserOutcome { output: Some(output.clone()), ..page() });
+    let told = bench.planner_is_told();
+    assert_eq!(told["truncated"], true);
+    assert_eq!(told["outline"].as_str().unwrap().len(), 30_000);
+    let bench = bench.seen(true).wants("browser.click");
     let bench = bench.host_says(v1::BrowserOutcome { output: Some(output), ..page() });
     assert_eq!(bench.error(&bench.newest()).code, "INVALID_OUTPUT");
 }

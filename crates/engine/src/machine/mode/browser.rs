@@ -6,7 +6,7 @@ use capataz_contracts::v1::{self, ActionKind, AfterFailure, BrowserActivity, eve
 use capataz_contracts::{Violation, json, validate};
 use capataz_policy::codes;
 use capataz_policy::executor::{IDLE_TIMEOUT, code::BROWSER_LOST};
-use capataz_policy::mode::browser::{OUTLINE, kind_of};
+use capataz_policy::mode::browser::{self, OUTLINE, kind_of};
 use capataz_policy::severity::Severity;
 use prost::Message;
 use serde_json::{Value, json as of};
@@ -27,7 +27,7 @@ const DETAILS_MAX: usize = 2_000;
 
 /// Returns whether a call of this tool is done in the run's browser.
 pub(super) fn is_of_browser(tool: &str) -> bool {
-    tool.starts_with(TOOL_PREFIX)
+    browser::is_tool(tool)
 }
 
 /// The action of a call, under its number.
@@ -274,7 +274,11 @@ fn told(call: &Call, outcome: &v1::BrowserOutcome) -> Result<String, String> {
     }
     if let Some(output) = &outcome.output {
         let value = serde_json::from_str(&output.value).unwrap_or_else(|_| output.value.as_str().into());
-        set(if call.call.tool == OBSERVE_TOOL { "outline" } else { "output" }, value);
+        match (call.call.tool == OBSERVE_TOOL, value) {
+            (true, Value::Object(seen)) => seen.into_iter().for_each(|(key, value)| set(&key, value)),
+            (true, outline) => set("outline", outline),
+            (false, output) => set("output", output),
+        }
     }
     if let Some(changes) = &outcome.changes {
         let dialogs = changes.dialogs.iter();
@@ -292,7 +296,17 @@ fn told(call: &Call, outcome: &v1::BrowserOutcome) -> Result<String, String> {
             set("status", status.into());
         }
     }
-    let text = told.to_string();
+    let mut text = told.to_string();
+    // An outline is cut, as it is where it has too many characters.
+    while text.len() > validate::INLINE_MAX
+        && let Some(Value::String(outline)) = told.get_mut("outline")
+    {
+        outline.truncate(outline.floor_char_boundary(outline.len() / 4 * 3));
+        if let Some(told) = told.as_object_mut() {
+            told.insert("truncated".to_owned(), true.into());
+        }
+        text = told.to_string();
+    }
     match text.len() > validate::INLINE_MAX {
         true => {
             Err(format!("the page gave {} bytes; at most {} are taken", text.len(), validate::INLINE_MAX))

@@ -21,6 +21,7 @@ use capataz_policy::mode::{self, contract};
 use capataz_policy::retry;
 
 use super::correction;
+use super::own_browser::OwnBrowser;
 use super::{Binding, Command, Kind, Meaning, Step, Verdict};
 use crate::decide::{Refusal, not_a_session, refuse_with, schedule_to_start_error};
 use crate::fold::digest;
@@ -438,7 +439,12 @@ impl Kind for ModeState {
                 let Stage::Wanted(call) = &self.stage else { return vec![Step::Wait] };
                 match self.call_tool(run, call) {
                     Some(body) => Step::Begin(body),
-                    None => Step::Wait,
+                    // Its planner's answer was judged before: nobody waits for ever.
+                    None => {
+                        let message = format!("{:?} cannot be called so", call.call.tool);
+                        let error = codes::error(codes::UNKNOWN_ERROR, message);
+                        Step::Finish { outcome: v1::RunOutcome::Failed, error: Some(error) }
+                    }
                 }
             }
             Next::Observe { wave } => match self.observation(run, wave) {
@@ -647,6 +653,10 @@ impl Kind for ModeState {
 
     fn uses_browser(&self) -> bool {
         self.browser_used
+    }
+
+    fn has_open_browser(&self) -> bool {
+        matches!(self.browser, OwnBrowser::Open { .. })
     }
 
     fn binding(&self) -> Option<Binding<'_>> {

@@ -1,6 +1,6 @@
 //! What the state of an execution has beside its waves: each call of the planner or of a tool is a wave. Part of the fold.
 
-use capataz_contracts::browser::{NAVIGATE_TOOL, TOOL_PREFIX};
+use capataz_contracts::browser::{BROWSER_AGENT, NAVIGATE_TOOL};
 use capataz_contracts::v1::{self, PlannerDecision, StepStatus, event::Body};
 
 use crate::fold::bytes;
@@ -348,8 +348,11 @@ impl ModeState {
                     }
                 }
                 self.execution.set(event.step_index, StepStatus::InProgress);
-                self.browser_used |= call.call.tool.starts_with(TOOL_PREFIX);
-                self.shows_again &= !event.irreversible && call.call.tool != NAVIGATE_TOOL;
+                let tasks = event.tasks.iter().flat_map(|wave| &wave.tasks);
+                if tasks.into_iter().any(|task| task.agent == BROWSER_AGENT) {
+                    self.browser_used = true;
+                    self.shows_again &= !event.irreversible && call.call.tool != NAVIGATE_TOOL;
+                }
                 self.stage = Stage::Called { wave: event.wave, call };
                 applied.wave = Some((event.wave, event.tasks?));
             }
