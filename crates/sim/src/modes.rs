@@ -231,9 +231,9 @@ fn supervised(rng: &mut Rng, prompt: &Value, said: &str, agents: usize, calm: bo
     let adherence = if calm || rng.percent(80) { 1.0 } else { 0.5 };
     let decision = match rng.below(20) {
         _ if calm => "continue",
-        0 => "escalate",
-        1 => "pause",
-        2 => "complete",
+        0 | 1 => "escalate",
+        2 => "pause",
+        3 => "complete",
         _ => "continue",
     };
     json!({

@@ -42,7 +42,7 @@ impl Template {
             in_session(rng, scenario, plan)
         } else if drawn < scenario.plans + scenario.asks {
             (Work::Ask(asks::draw(rng, scenario, number)), BTreeSet::new())
-        } else if rng.percent(45) {
+        } else if rng.percent(40) {
             let (mode, agents) = modes::draw(rng, scenario, number);
             (Work::Mode(Box::new(mode)), agents)
         } else if rng.percent(40) {

@@ -105,7 +105,7 @@ impl Scenario {
                 is_host: true,
             });
         }
-        let (plans, asks) = [(100, 0), (40, 35), (10, 75), (15, 15), (34, 33)][rng.below(5)];
+        let (plans, asks) = [(100, 0), (40, 35), (10, 75), (15, 15), (20, 20)][rng.below(5)];
         let slow_network = rng.percent(15);
         let slow_disk = rng.percent(15);
         // A copy of the machine would have the damage of its time.

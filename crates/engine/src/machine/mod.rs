@@ -325,11 +325,6 @@ pub(crate) trait Kind {
     /// Returns whether the run has a browser that must be released after the run's end.
     fn uses_browser(&self) -> bool;
 
-    /// Returns whether the run may have a browser in some worker's memory.
-    fn has_open_browser(&self) -> bool {
-        self.uses_browser() && self.binding().is_none_or(|bound| bound.is_live)
-    }
-
     /// What binds the run's tasks for its browser to one worker.
     fn binding(&self) -> Option<Binding<'_>> {
         None
@@ -510,7 +505,7 @@ impl RunState {
     /// Returns whether the run may have a browser in some worker's memory.
     #[must_use]
     pub fn has_open_browser(&self) -> bool {
-        self.rules().has_open_browser()
+        self.uses_browser() && self.rules().binding().is_none_or(|bound| bound.is_live)
     }
 
     /// Returns whether a worker has a task that is done in the run's browser.

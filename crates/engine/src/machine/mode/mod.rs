@@ -21,7 +21,6 @@ use capataz_policy::mode::{self, contract};
 use capataz_policy::retry;
 
 use super::correction;
-use super::own_browser::OwnBrowser;
 use super::{Binding, Command, Kind, Meaning, Step, Verdict};
 use crate::decide::{Refusal, not_a_session, refuse_with, schedule_to_start_error};
 use crate::fold::digest;
@@ -653,10 +652,6 @@ impl Kind for ModeState {
 
     fn uses_browser(&self) -> bool {
         self.browser_used
-    }
-
-    fn has_open_browser(&self) -> bool {
-        matches!(self.browser, OwnBrowser::Open { .. })
     }
 
     fn binding(&self) -> Option<Binding<'_>> {
