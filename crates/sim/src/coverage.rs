@@ -105,16 +105,33 @@ pub const EVENT_KINDS: [(u32, &str); 63] = [
 const FIRST_FIELD: u32 = 10;
 const RUN_FINISHED: u32 = 28;
 const BROWSER_CLOSED: u32 = 67;
+const MODE_COMPLETED: u32 = 91;
 const POINTS: usize = CrashPoint::ALL.len();
 
 /// Whether a campaign has to meet this combination. Those that cannot be:
 ///
 /// - a run's last event in recovery, for finished runs are not recovered;
-/// - a closed browser in recovery, for the script's end is decided with it, in the same append.
+/// - a closed browser in recovery, for the script's end is decided with it, in the same append;
+/// - an execution that is done in recovery, for its end is decided with that.
 #[must_use]
 pub fn is_required(point: CrashPoint, kind: usize) -> bool {
     let field = EVENT_KINDS.get(kind).map_or(0, |(field, _)| *field);
-    !(point == CrashPoint::DuringRecovery && matches!(field, RUN_FINISHED | BROWSER_CLOSED))
+    !(point == CrashPoint::DuringRecovery && matches!(field, RUN_FINISHED | BROWSER_CLOSED | MODE_COMPLETED))
+}
+
+/// Kinds of events, by their numbers, that few runs have.
+const RARE: [u32; 7] = [74, 83, 84, 85, 88, 90, MODE_COMPLETED];
+
+/// How often a fault strikes at these appends that strikes so often elsewhere.
+#[must_use]
+pub fn likelihood<'a>(often: u32, appends: impl IntoIterator<Item = &'a Bytes>) -> u32 {
+    let rare = |field: u32| RARE.contains(&field);
+    let is_rare = |event: Bytes| {
+        let kind = kind_of(event).and_then(|kind| EVENT_KINDS.get(kind));
+        kind.is_some_and(|(field, _)| rare(*field))
+    };
+    let any = appends.into_iter().any(|events| feed::split(events).any(is_rare));
+    if any { often.saturating_mul(5) } else { often }
 }
 
 /// Counts by crash point and event kind.

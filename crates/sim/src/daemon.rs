@@ -18,7 +18,7 @@ use capataz_shard::{
 use capataz_store::{Position, Removal, RunId, ShardId, Snapshot};
 use prost::Message;
 
-use crate::coverage::CrashPoint;
+use crate::coverage::{CrashPoint, likelihood};
 use crate::invariant::{Invariant, Violation};
 use crate::scenario::Scenario;
 use crate::schedule::Action;
@@ -339,11 +339,13 @@ impl World {
     pub(crate) fn carry_out(&mut self) -> Result<(), Violation> {
         self.daemon.carrying = false;
         let acknowledged = std::mem::take(&mut self.daemon.acknowledged);
-        if !acknowledged.is_empty() && self.strikes(self.scenario.crashes) {
+        let often = likelihood(self.scenario.crashes, &acknowledged);
+        if !acknowledged.is_empty() && self.strikes(often) {
             self.die(CrashPoint::BeforeOutputs, &acknowledged);
             return Ok(());
         }
-        let dies = self.daemon.outputs.len() > 1 && self.strikes(self.scenario.crashes / 4);
+        let often = if often > self.scenario.crashes { often } else { often / 4 };
+        let dies = self.daemon.outputs.len() > 1 && self.strikes(often);
         let dies_at = if dies { 1 + self.rng.below(self.daemon.outputs.len() - 1) } else { usize::MAX };
         self.let_out(dies_at)
     }

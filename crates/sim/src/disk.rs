@@ -21,7 +21,7 @@ use capataz_store::{
 };
 use prost::Message;
 
-use crate::coverage::CrashPoint;
+use crate::coverage::{CrashPoint, likelihood};
 use crate::invariant::{Invariant, Violation};
 use crate::schedule::Action;
 use crate::trace::Fact;
@@ -169,7 +169,8 @@ impl World {
         if group.is_empty() {
             return Ok(false);
         }
-        if self.strikes(self.scenario.crashes) {
+        let often = likelihood(self.scenario.crashes, group.iter().map(|(_, append)| &append.events));
+        if self.strikes(often) {
             let point =
                 [CrashPoint::BeforeCommit, CrashPoint::AfterCommit, CrashPoint::TakenOver][self.rng.below(3)];
             match point {
