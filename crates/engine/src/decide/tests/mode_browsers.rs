@@ -155,7 +155,12 @@ fn a_look_at_the_page_is_no_action_and_its_outline_is_the_result() {
     assert_eq!(told["truncated"], true);
     assert_eq!(told["outline"].as_str().unwrap().len(), 30_000);
     let bench = bench.seen(true).wants("browser.click");
-    let bench = bench.host_says(v1::BrowserOutcome { output: Some(output), ..page() });
+    let bench = bench.host_says(v1::BrowserOutcome { output: Some(output.clone()), ..page() });
+    assert_eq!(bench.error(&bench.newest()).code, "INVALID_OUTPUT");
+    // A page whose title alone is more than that leaves nothing to cut.
+    let title = v1::StateSignature { title: "t".repeat(40_000), ..v1::StateSignature::default() };
+    let outcome = v1::BrowserOutcome { output: Some(output), state_after: Some(title), ..page() };
+    let bench = bench.seen(true).wants("browser.observe").host_says(outcome);
     assert_eq!(bench.error(&bench.newest()).code, "INVALID_OUTPUT");
 }
 

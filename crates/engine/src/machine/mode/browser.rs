@@ -300,6 +300,7 @@ fn told(call: &Call, outcome: &v1::BrowserOutcome) -> Result<String, String> {
     // An outline is cut, as it is where it has too many characters.
     while text.len() > validate::INLINE_MAX
         && let Some(Value::String(outline)) = told.get_mut("outline")
+        && !outline.is_empty()
     {
         outline.truncate(outline.floor_char_boundary(outline.len() / 4 * 3));
         if let Some(told) = told.as_object_mut() {
