@@ -119,6 +119,7 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
         "no se conoce ningún agente de clase tool; declara uno, o nombra una herramienta incluida: {0}",
     ),
     ("`{0}` is no tool: it is of kind {1}", "`{0}` no es una herramienta: es de clase {1}"),
+    ("\"{0}\" cannot be called so", "\"{0}\" no se puede llamar así"),
     ("one of simple, planner and supervised is chosen", "se elige uno de simple, planner y supervised"),
     (
         "a reason has 1 to {0} bytes, and is not blank",
