@@ -88,6 +88,24 @@ pub struct Observation {
     pub most_tokens: u32,
 }
 
+impl Observation {
+    /// The bytes that are looked at, where all of them are here; `None` where a blob is read, or a schema compiled.
+    #[must_use]
+    pub fn bytes_here(&self) -> Option<usize> {
+        let expected = self.expected.as_deref().unwrap_or_default();
+        if expected.contains("\"schema\"") {
+            return None;
+        }
+        let output = match self.output.as_ref().and_then(|output| output.data.as_ref()) {
+            None => 0,
+            Some(v1::payload::Data::Inline(text)) => text.len(),
+            Some(v1::payload::Data::Blob(_)) => return None,
+        };
+        let error = self.error.as_ref().map_or(0, |error| error.message.len());
+        Some(self.parameters.len() + expected.len() + output + error)
+    }
+}
+
 /// What the inputs of a phase's tasks are made of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Composition {

@@ -1,7 +1,7 @@
 //! What runs want to know of payloads, beside the shards' thread: a few at a time, each within bounds of memory and work.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use capataz_contracts::v1::{self, SchemaViolation};
@@ -10,6 +10,7 @@ use capataz_judge::Schema;
 use capataz_shard::blob_hash;
 use capataz_shard::phases::{self, Contents, Entry, Unavailable, Unread};
 use capataz_store::{Millis, Store};
+use tiktoken_rs::CoreBPE;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
@@ -17,6 +18,10 @@ use crate::clock;
 
 /// Queries that are answered at once.
 const JUDGES: usize = 2;
+/// The most bytes that are looked at on the shards' thread.
+const AT_ONCE_BYTES: usize = 2 * 1024;
+/// The encoding of tokens, once somebody beside the shards' thread has made it: that takes a while.
+static ENCODING: OnceLock<&'static CoreBPE> = OnceLock::new();
 /// What is waited before something is tried again that could not be read or written. Milliseconds.
 const AGAIN_MS: &[u64] = &[100, 250, 500, 1_000, 2_000, 4_000, 8_000];
 
@@ -45,6 +50,17 @@ pub(crate) async fn computed(
     let computed =
         patiently(judges, tasks, store, AGAIN_MS, move |contents| phases::compute(&query, contents));
     computed.await.flatten().unwrap_or_else(phases::not_computed)
+}
+
+/// The same on the shards' thread, where that takes microseconds: what follows from it shares the commit. `None` where it is
+/// to be computed beside that thread.
+pub(crate) fn computed_at_once(judges: &Judges, store: &Arc<dyn Store>, query: &Query) -> Option<Computed> {
+    let Query::Observe(seen) = query else { return None };
+    if seen.bytes_here()? > AT_ONCE_BYTES || ENCODING.get().is_none() {
+        return None;
+    }
+    let contents = Blobs { store: Arc::clone(store), schemas: Arc::clone(&judges.schemas) };
+    phases::compute(query, &contents).ok().flatten()
 }
 
 /// What comes of it, after as many attempts as there are waits, and one; `None` where it comes to nothing.
@@ -146,6 +162,8 @@ impl Contents for Blobs {
     }
 
     fn recall(&self, wanted: &Wanted) -> Result<Vec<Entry>, Unread> {
+        // Each call of a tool follows a prompt, so that the encoding is there when results are looked at.
+        encoding();
         phases::recall(&*self.store, wanted).map_err(|error| {
             tracing::error!(error = &error as &dyn std::error::Error, "memory cannot be read");
             Unread::Unavailable
@@ -153,7 +171,7 @@ impl Contents for Blobs {
     }
 
     fn tokens(&self, text: &str) -> u32 {
-        u32::try_from(tiktoken_rs::o200k_base_singleton().encode_ordinary(text).len()).unwrap_or(u32::MAX)
+        u32::try_from(encoding().encode_ordinary(text).len()).unwrap_or(u32::MAX)
     }
 
     fn now(&self) -> u64 {
@@ -165,10 +183,14 @@ impl Contents for Blobs {
     }
 }
 
+fn encoding() -> &'static CoreBPE {
+    ENCODING.get_or_init(tiktoken_rs::o200k_base_singleton)
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use capataz_engine::Prompting;
+    use capataz_engine::{Observation, Prompting};
     use capataz_store::{
         Append, Create, Mark, MemoryChange, MemoryEntry, MemoryRow, MemoryStore, Place, RunId, ShardId,
     };
@@ -285,5 +307,35 @@ mod tests {
         // Nothing that is older than the bound.
         assert_eq!(recalled(Simple, 100, 1_002).0, [9]);
         assert_eq!(recalled(Simple, 100, 1_010).0, [0; 0]);
+    }
+
+    #[test]
+    fn a_small_result_is_looked_at_on_the_spot_and_no_other_one_is() {
+        let judges = Judges::new();
+        let Blobs { store, .. } = blobs();
+        let inline = |bytes: usize| v1::Payload {
+            media_type: "application/json".to_owned(),
+            data: Some(v1::payload::Data::Inline(format!("\"{}\"", "a".repeat(bytes - 2)).into())),
+        };
+        let seen = |expected: Option<&str>, output: v1::Payload| {
+            Query::Observe(Box::new(Observation {
+                tool: "a.tool".to_owned(),
+                parameters: "{}".to_owned(),
+                expected: expected.map(str::to_owned),
+                output: Some(output),
+                error: None,
+                most_tokens: 50,
+            }))
+        };
+        encoding();
+        let at_once = |query: Query| computed_at_once(&judges, &store, &query);
+        // `{}` are two bytes of 2,048.
+        let Some(Computed::Observed(observed)) = at_once(seen(None, inline(2_046))) else { panic!() };
+        assert!(observed.as_expected);
+        assert_eq!(at_once(seen(None, inline(2_047))), None);
+        assert_eq!(at_once(seen(Some(r#"{"schema":{"pattern":"(a{9}){9}"}}"#), inline(10))), None);
+        let blob = v1::BlobRef { blake3: "0".repeat(64), size: 3, answer: None };
+        let blob = v1::Payload { data: Some(v1::payload::Data::Blob(blob)), ..inline(10) };
+        assert_eq!(at_once(seen(None, blob)), None);
     }
 }

@@ -257,14 +257,27 @@ impl Turning {
         self.shared.at_work.send_replace(Some(0));
     }
 
+    /// One input, and what is found out at once of what follows from it, so that all of it shares the commit.
     fn input(&mut self, input: Input) {
         let mut next = self.memory.outputs.len();
         self.turn(input);
         while let Some(output) = self.memory.outputs.get(next) {
             next += 1;
-            let Output::Query { run, query, asked: asked @ Query::Route { .. } } = output else { continue };
-            let (run, query, asked) = (*run, *query, asked.clone());
-            if let Some(answered) = self.answer(run, query, asked) {
+            let Output::Query { run, query, asked } = output else { continue };
+            let (run, query) = (*run, *query);
+            let answered = match asked {
+                Query::Route { .. } => self.answer(run, query, asked.clone()),
+                Query::Judge(_) => None,
+                asked => {
+                    let computed = judging::computed_at_once(&self.judges, &self.store, asked);
+                    if computed.is_some() {
+                        next -= 1;
+                        self.memory.outputs.remove(next);
+                    }
+                    computed.map(|computed| Input::Computed { run, query, computed })
+                }
+            };
+            if let Some(answered) = answered {
                 self.turn(answered);
             }
         }
