@@ -1,7 +1,8 @@
 //! Watching a run: events in, text out.
 //!
 //! [`lines`] and [`screen`] turn events and their fold ([`capataz_display::model`]) into text; all three are pure. [`keys`] reads
-//! what is pressed meanwhile, [`more_time`] is what the one key does, and [`asking`] has questions answered. [`follow`] and [`live`] do the rest.
+//! what is pressed meanwhile, [`more_time`] is what the one key does, and [`asking`] has questions answered. [`follow`] and
+//! [`live`] do the rest.
 
 mod asking;
 pub mod follow;

@@ -325,6 +325,11 @@ pub(crate) trait Kind {
     /// Returns whether the run has a browser that must be released after the run's end.
     fn uses_browser(&self) -> bool;
 
+    /// Returns whether some worker may have the run's browser in its memory.
+    fn has_open_browser(&self) -> bool {
+        self.binding().is_some_and(|bound| bound.is_live)
+    }
+
     /// What binds the run's tasks for its browser to one worker.
     fn binding(&self) -> Option<Binding<'_>> {
         None
@@ -505,7 +510,7 @@ impl RunState {
     /// Returns whether the run may have a browser in some worker's memory.
     #[must_use]
     pub fn has_open_browser(&self) -> bool {
-        self.uses_browser() && self.rules().binding().is_none_or(|bound| bound.is_live)
+        self.rules().has_open_browser()
     }
 
     /// Returns whether a worker has a task that is done in the run's browser.

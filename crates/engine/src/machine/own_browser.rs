@@ -54,6 +54,11 @@ impl OwnBrowser {
         *self = Self::Lost { reason: event.reason(), worker: event.worker };
     }
 
+    /// Whether a worker may have it in its memory.
+    pub(super) fn may_be_open(&self) -> bool {
+        matches!(self, Self::None | Self::Open { .. })
+    }
+
     /// After how long of waiting for a person it is closed and its state kept. Milliseconds.
     pub(super) fn keep_after(&self) -> Option<i64> {
         match self {

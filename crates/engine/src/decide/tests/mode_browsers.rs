@@ -179,7 +179,9 @@ fn a_call_that_waits_for_a_lost_browser_fails_and_the_next_one_opens_another() {
     let bench = bench.wants("browser.click");
     let waits = bench.newest();
     let lost = Input::BrowserLost { worker: HOST.to_owned(), reason: v1::BrowserLossReason::Ended };
+    assert!(bench.state.has_open_browser());
     let bench = bench.does(lost).expect_failed(&waits, "BROWSER_LOST").seen(false);
+    assert!(!bench.state.has_open_browser(), "nothing keeps the run in memory");
     let bench = bench.wants("browser.click");
     assert!(bench.host_is_given().open && !bench.host_is_given().restore);
     // One that opens its browser itself waits for none.

@@ -232,6 +232,10 @@ impl Kind for ScriptState {
         true
     }
 
+    fn has_open_browser(&self) -> bool {
+        self.browser.may_be_open()
+    }
+
     fn binding(&self) -> Option<Binding<'_>> {
         self.browser.binding()
     }

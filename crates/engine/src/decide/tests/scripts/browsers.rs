@@ -139,6 +139,7 @@ fn an_unknown_outcome_is_still_a_persons_and_nothing_goes_on_without_the_browser
         || Scripted::opened(&["click send", "click more"], v1::ScriptPolicy::default()).dies_at_work();
     let open = |scripted: &Scripted| scripted.bench.open().len();
     assert_eq!(open(&asked()), 1);
+    assert!(!asked().bench.state.has_open_browser(), "nothing keeps the script in memory while it waits");
     for (answer, action) in [("retry", "send"), ("succeeded", "more"), ("failed", "send")] {
         let answered = asked().answered_with(answer).expect_asked(Action, action);
         assert_eq!(answered.decided().error_code, "BROWSER_LOST", "{answer}");
