@@ -4,9 +4,8 @@
 //! mutants of the fold, lifecycle, retry, aggregation and commits are tried, and a sample of the rest, which a seed draws.
 //! They are tried in a copy of the commit that is checked out, below `target/mutants`, and each result is written down at
 //! once in `xtask/mutants.tsv`: a search that was interrupted goes on, on another machine as well, and the result of a
-//! mutant counts as long
-//! as its file stays the same, but for one that survived, which is tried again on each commit. A survivor either gets a
-//! test, or a line with its reason in `xtask/mutants.txt`.
+//! mutant counts as long as its function stays the same, but for one that survived, which is tried again on each commit. A
+//! survivor either gets a test, or a line with its reason in `xtask/mutants.txt`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
@@ -81,8 +80,9 @@ struct Mutant {
     file: String,
     /// What cargo-mutants calls it, with line and column.
     name: String,
-    /// Its line, as long as the file stays the same.
     package: String,
+    /// The first and the last line of the function that it changes, from 1; those of the change where it is in none.
+    function: (usize, usize),
 }
 
 impl Mutant {
@@ -93,6 +93,20 @@ impl Mutant {
     /// The line at which it begins, from 1.
     fn line(&self) -> Option<usize> {
         self.name.strip_prefix(&self.file)?.split(':').nth(1)?.parse().ok()
+    }
+
+    /// The column at which it begins, from 1.
+    fn column(&self) -> Option<usize> {
+        self.name.strip_prefix(&self.file)?.split(':').nth(2)?.parse().ok()
+    }
+
+    /// What a result is known by: a digest of the function in this text of its file, and the change with its place in there.
+    fn key(&self, text: &str) -> Key {
+        let (first, last) = self.function;
+        let function: Vec<&str> = text.lines().take(last).skip(first.saturating_sub(1)).collect();
+        let line = self.line().unwrap_or_default().saturating_sub(first);
+        let column = self.column().unwrap_or_default();
+        (format!("{:016x}", digest(&function)), format!("{} +{line}:{column}", self.change()))
     }
 
     /// The name without line and column, by which a reason is found.
@@ -132,8 +146,11 @@ impl Verdict {
     }
 }
 
-/// Verdicts by commit, digest of the file, and name.
-type Results = BTreeMap<(String, String), (String, Verdict)>;
+/// A digest of the function, and the change of it.
+type Key = (String, String);
+
+/// Commits and verdicts.
+type Results = BTreeMap<Key, (String, Verdict)>;
 
 pub fn run(options: &Options) -> Outcome {
     let root = project_root()?;
@@ -151,10 +168,10 @@ pub fn run(options: &Options) -> Outcome {
     let trees = (0..options.jobs).map(|job| checked_out(&root, job)).collect::<Result<Vec<_>, _>>()?;
     let first = trees.first().ok_or("there is no copy to work in")?;
     let chosen = chosen(list(first, &packages)?, options.seed);
-    let digests = digests(first, &chosen)?;
+    let keys = keys(first, &chosen)?;
     let mut results = read_results(&root)?;
     if !options.summary {
-        let open = |mutant: &&Mutant| match results.get(&key(mutant, &digests)) {
+        let open = |mutant: &&Mutant| match results.get(&keys[*mutant]) {
             Some((on, Verdict::Missed)) => *on != commit,
             Some(_) => false,
             None => true,
@@ -172,7 +189,7 @@ pub fn run(options: &Options) -> Outcome {
             let of_files = of_package.chunk_by(|one, other| one.file == other.file);
             let batches = Mutex::new(of_files.flat_map(|of_file| of_file.chunks(BATCH)).collect());
             let known = Mutex::new(&mut results);
-            let search = Search { root: &root, commit: &commit, package, chosen: &chosen, digests: &digests };
+            let search = Search { root: &root, commit: &commit, package, keys: &keys };
             thread::scope(|scope| {
                 let jobs = trees.iter().map(|tree| {
                     let (search, batches, known) = (&search, &batches, &known);
@@ -184,8 +201,8 @@ pub fn run(options: &Options) -> Outcome {
             })?;
         }
     }
-    summary(&chosen, &digests, &results);
-    without_reason(&root, &chosen, &digests, &results)
+    summary(&keys, &results);
+    without_reason(&root, &keys, &results)
 }
 
 /// The search through the mutants of one package.
@@ -193,8 +210,7 @@ struct Search<'a> {
     root: &'a Path,
     commit: &'a str,
     package: &'a str,
-    chosen: &'a [Mutant],
-    digests: &'a BTreeMap<String, String>,
+    keys: &'a BTreeMap<Mutant, Key>,
 }
 
 impl Search<'_> {
@@ -208,12 +224,13 @@ impl Search<'_> {
             let tried = self.attempt(tree, batch)?;
             let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
             for (name, verdict) in tried {
-                let Some(mutant) = self.chosen.iter().find(|mutant| mutant.name == name) else { continue };
-                let key = key(mutant, self.digests);
-                write_result(self.root, self.commit, &key, verdict)?;
-                results.insert(key, (self.commit.to_owned(), verdict));
+                let Some((_, key)) = self.keys.iter().find(|(mutant, _)| mutant.name == name) else {
+                    continue;
+                };
+                write_result(self.root, self.commit, key, verdict)?;
+                results.insert(key.clone(), (self.commit.to_owned(), verdict));
             }
-            summary(self.chosen, self.digests, &results);
+            summary(self.keys, &results);
         }
     }
 
@@ -292,11 +309,19 @@ fn list(tree: &Path, packages: &[String]) -> Result<Vec<Mutant>, Box<dyn std::er
             file: text(mutant, "file"),
             name: text(mutant, "name"),
             package: package.clone(),
+            function:
+                lines(&mutant["function"]["span"]).or_else(|| lines(&mutant["span"])).unwrap_or_default(),
         }));
     }
     mutants.sort();
     mutants.dedup();
     Ok(mutants)
+}
+
+/// The first and the last line of a span.
+fn lines(span: &Value) -> Option<(usize, usize)> {
+    let line = |end: &str| usize::try_from(span[end]["line"].as_u64()?).ok();
+    Some((line("start")?, line("end")?))
 }
 
 /// All mutants of the places that are tried as a whole, and the sample.
@@ -315,15 +340,18 @@ fn digest(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Digests of the contents of the mutants' files.
-fn digests(tree: &Path, mutants: &[Mutant]) -> Result<BTreeMap<String, String>, std::io::Error> {
-    let files: BTreeSet<&String> = mutants.iter().map(|mutant| &mutant.file).collect();
-    let digest = |file: &String| Ok((file.clone(), format!("{:016x}", digest(&fs::read(tree.join(file))?))));
-    files.into_iter().map(digest).collect()
-}
-
-fn key(mutant: &Mutant, digests: &BTreeMap<String, String>) -> (String, String) {
-    (digests.get(&mutant.file).cloned().unwrap_or_default(), mutant.name.clone())
+/// What the results of these mutants are known by.
+fn keys(tree: &Path, mutants: &[Mutant]) -> Result<BTreeMap<Mutant, Key>, std::io::Error> {
+    let mut texts: BTreeMap<&str, String> = BTreeMap::new();
+    let mut keys = BTreeMap::new();
+    for mutant in mutants {
+        if !texts.contains_key(&*mutant.file) {
+            texts.insert(&mutant.file, fs::read_to_string(tree.join(&mutant.file))?);
+        }
+        let text = texts.get(&*mutant.file).map_or("", String::as_str);
+        keys.insert(mutant.clone(), mutant.key(text));
+    }
+    Ok(keys)
 }
 
 fn results_file(root: &Path) -> PathBuf {
@@ -349,7 +377,7 @@ fn read_results(root: &Path) -> Result<Results, std::io::Error> {
     Ok(results)
 }
 
-fn write_result(root: &Path, commit: &str, (digest, name): &(String, String), verdict: Verdict) -> Outcome {
+fn write_result(root: &Path, commit: &str, (digest, name): &Key, verdict: Verdict) -> Outcome {
     let mut file = OpenOptions::new().create(true).append(true).open(results_file(root))?;
     Ok(writeln!(file, "{commit}\t{digest}\t{}\t{name}", verdict.word())?)
 }
@@ -448,12 +476,12 @@ fn escaped(name: &str) -> String {
     name.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect()
 }
 
-fn summary(chosen: &[Mutant], digests: &BTreeMap<String, String>, results: &Results) {
+fn summary(keys: &BTreeMap<Mutant, Key>, results: &Results) {
     for (name, is_whole) in [("whole", true), ("sample", false)] {
         let mut counts: BTreeMap<Verdict, usize> = BTreeMap::new();
         let mut open = 0;
-        for mutant in chosen.iter().filter(|mutant| mutant.is_of_the_whole() == is_whole) {
-            match results.get(&key(mutant, digests)) {
+        for (_, key) in keys.iter().filter(|(mutant, _)| mutant.is_of_the_whole() == is_whole) {
+            match results.get(key) {
                 Some((_, verdict)) => *counts.entry(*verdict).or_default() += 1,
                 None => open += 1,
             }
@@ -471,20 +499,15 @@ fn summary(chosen: &[Mutant], digests: &BTreeMap<String, String>, results: &Resu
 }
 
 /// The survivors for which there is no reason.
-fn without_reason(
-    root: &Path,
-    chosen: &[Mutant],
-    digests: &BTreeMap<String, String>,
-    results: &Results,
-) -> Outcome {
+fn without_reason(root: &Path, keys: &BTreeMap<Mutant, Key>, results: &Results) -> Outcome {
     let reasons = fs::read_to_string(root.join(REASONS))?;
     let known: BTreeSet<&str> =
         reasons.lines().filter_map(|line| line.split_once(" # ")).map(|(name, _)| name).collect();
-    let survives = |mutant: &&Mutant| {
-        matches!(results.get(&key(mutant, digests)), Some((_, Verdict::Missed)))
-            && !known.contains(&*mutant.change())
+    let survives = |mutant: &Mutant, key: &Key| {
+        matches!(results.get(key), Some((_, Verdict::Missed))) && !known.contains(&*mutant.change())
     };
-    let lines: Vec<&str> = chosen.iter().filter(survives).map(|mutant| &*mutant.name).collect();
+    let survivors = keys.iter().filter(|(mutant, key)| survives(mutant, key));
+    let lines: Vec<&str> = survivors.map(|(mutant, _)| &*mutant.name).collect();
     if lines.is_empty() {
         return Ok(());
     }
@@ -498,7 +521,24 @@ mod tests {
 
     fn mutant(file: &str, line: u32, change: &str) -> Mutant {
         let name = format!("{file}:{line}:9: {change}");
-        Mutant { file: file.to_owned(), name, package: "engine".to_owned() }
+        let line = line as usize;
+        Mutant { file: file.to_owned(), name, package: "engine".to_owned(), function: (line, line + 1) }
+    }
+
+    #[test]
+    fn a_result_counts_wherever_its_function_has_gone_and_until_that_is_another_one() {
+        let key = |text: &str, first: u32| {
+            let change = mutant("a.rs", first + 1, "replace + with -");
+            let first = first as usize;
+            Mutant { function: (first, first + 2), ..change }.key(text)
+        };
+        let early = key("fn f() {\n    1 + 1\n}\n", 1);
+        assert_eq!(early.1, "a.rs: replace + with - +1:9");
+        assert_eq!(early, key("use b;\n\nfn f() {\n    1 + 1\n}\nfn g() {}\n", 3));
+        assert_ne!(early, key("fn f() {\n    1 + 2\n}\n", 1));
+        // The same change at another place of the same function is another mutant.
+        let [one, other] = [2, 3].map(|line| Mutant { function: (1, 4), ..mutant("a.rs", line, "x") });
+        assert_ne!(one.key("a\nb\nc\nd"), other.key("a\nb\nc\nd"));
     }
 
     #[test]
