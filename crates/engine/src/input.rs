@@ -218,6 +218,8 @@ pub enum Computed {
     /// One input for each task of the phase.
     Inputs(#[serde(with = "crate::snapshot::as_bytes::list")] Vec<v1::Payload>),
     Summary(#[serde(with = "crate::snapshot::as_bytes::one")] v1::Payload),
+    /// The inputs of tasks of a plan.
+    Resolved(Vec<ResolvedInput>),
     /// What the planner of an execution is asked, and what of its session's memory that holds.
     Prompt {
         #[serde(with = "crate::snapshot::as_bytes::one")]
@@ -229,6 +231,17 @@ pub enum Computed {
     Observed(Observing),
     /// There is nothing, for this reason.
     Failed(#[serde(with = "crate::snapshot::as_bytes::one")] v1::Error),
+}
+
+/// The input of a task with its references replaced.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct ResolvedInput {
+    /// Its place in its wave.
+    pub task: u32,
+    /// `None`: it cannot be, for the reason.
+    #[serde(with = "crate::snapshot::as_bytes::option")]
+    pub input: Option<v1::Payload>,
+    pub reason: String,
 }
 
 /// What was seen of the result of a tool.
@@ -244,13 +257,16 @@ pub struct Observing {
 impl QueryAnswer {
     /// Payloads that become part of the log with it.
     #[must_use]
-    pub fn payloads(&self) -> &[v1::Payload] {
+    pub fn payloads(&self) -> Vec<&v1::Payload> {
         match self {
-            Self::Computed(Computed::Inputs(inputs)) => inputs,
-            Self::Computed(Computed::Summary(payload) | Computed::Prompt { prompt: payload, .. }) => {
-                std::slice::from_ref(payload)
+            Self::Computed(Computed::Inputs(inputs)) => inputs.iter().collect(),
+            Self::Computed(Computed::Resolved(inputs)) => {
+                inputs.iter().filter_map(|resolved| resolved.input.as_ref()).collect()
             }
-            _ => &[],
+            Self::Computed(Computed::Summary(payload) | Computed::Prompt { prompt: payload, .. }) => {
+                vec![payload]
+            }
+            _ => Vec::new(),
         }
     }
 }

@@ -40,7 +40,8 @@ pub use fold::EVENT_FORMAT;
 pub use fold::bytes::{MAX_RUN_BYTES, RunLimits};
 pub use fold::state::{CorruptLog, Moment, Phase, RunState, Timestamp, Wall};
 pub use input::{
-    Answer, ChildNews, Computed, Input, Observed, Observing, QueryAnswer, Report, Routed, RoutedSpec, TaskRef,
+    Answer, ChildNews, Computed, Input, Observed, Observing, QueryAnswer, Report, ResolvedInput, Routed,
+    RoutedSpec, TaskRef,
 };
 pub use machine::Binding;
 pub use machine::mode::{
@@ -49,8 +50,8 @@ pub use machine::mode::{
 pub use machine::pipeline::materialise as materialise_pipeline;
 pub use plan::{CHILD_AGENT, Plan};
 pub use query::{
-    Composition, Judgement, KnownPhase, Observation, Prompting, Purpose, Query, QueryId, Rule, Summing,
-    UNJUDGED, Verdict, Wanted,
+    Composition, Judgement, KnownPhase, Observation, Prompting, Purpose, Query, QueryId, Resolving, Rule,
+    Summing, UNJUDGED, Verdict, Wanted,
 };
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
 pub use view::{AssignmentView, ViewOptions, without_values};

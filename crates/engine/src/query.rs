@@ -36,6 +36,9 @@ pub enum Query {
     Compose(Box<Composition>),
     /// What of the outputs of a phase goes on. Answered by [`Computed::Summary`](crate::Computed::Summary).
     Summarize(Box<Summing>),
+    /// What the tasks of a wave are given whose references read more than fits an event. Answered by
+    /// [`Computed::Resolved`](crate::Computed::Resolved).
+    Resolve(Box<Resolving>),
     /// What the planner of an execution is asked. Answered by [`Computed::Prompt`](crate::Computed::Prompt).
     Prompt(Box<Prompting>),
     /// Whether the result of a tool is what was expected, and what is kept of it. Answered by
@@ -104,6 +107,15 @@ impl Observation {
         let error = self.error.as_ref().map_or(0, |error| error.message.len());
         Some(self.parameters.len() + expected.len() + output + error)
     }
+}
+
+/// The inputs of tasks whose references read more than fits an event, and what they read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resolving {
+    /// The place of the task in its wave, and its input as JSON text with references.
+    pub inputs: Vec<(u32, bytes::Bytes)>,
+    /// The outputs, by the names of their tasks. One that is not here is not there.
+    pub outputs: BTreeMap<String, v1::Payload>,
 }
 
 /// What the inputs of a phase's tasks are made of.

@@ -103,10 +103,12 @@ pub enum Fault {
     ChosenModeIgnored,
     /// What a person has had forgotten has no rows.
     ForgottenStays,
+    /// What was resolved outside for a task is not what it is given.
+    InputReadOutsideIsLost,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 73] = [
+    pub const ALL: [Fault; 74] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -180,6 +182,7 @@ impl Fault {
         Fault::CallWaitsForALostBrowser,
         Fault::ChosenModeIgnored,
         Fault::ForgottenStays,
+        Fault::InputReadOutsideIsLost,
     ];
 }
 

@@ -181,7 +181,8 @@ impl Shard {
                 let kept = slot.state.binding().is_some_and(|bound| !bound.is_live);
                 kept && !self.works_in_browser(run)
             }
-            // A run with an open browser does not rest, but for one that could not be read.
+            // A run with an open browser does not rest, but for one that could not be read. One whose browser was lost may
+            // rest, and needs it no more than one whose browser was put away.
             None => self.rests(run) && !self.resting.is_unread(run),
         }
     }

@@ -250,7 +250,7 @@ impl Shard {
         }
         match self.mode {
             Mode::Running => {
-                let blobs = answer.payloads().iter().filter_map(|payload| match &payload.data {
+                let blobs = answer.payloads().into_iter().filter_map(|payload| match &payload.data {
                     Some(v1::payload::Data::Blob(blob)) => blob_hash(blob),
                     _ => None,
                 });

@@ -73,6 +73,7 @@ invariants! {
     ForksAreTheirBase: "A fork begins with the events of the run that it was forked from, byte for byte, and none of that run's leases or children lives on in it.";
     ChildrenAreNamed: "A run that is a task is created after its parent's log has named it, for that attempt, and once.";
     ChildrenHeardOnce: "A parent hears the end of each child once, as it was, and ends after that.";
+    InputsAreResolved: "A task is given its input with what its references read in their places, however much that is.";
     WavesInOrder: "A wave begins when the one before it has finished, and finishes when all of its tasks have settled.";
     PolicyOutcome: "Evaluations and outcomes equal a direct evaluation of the policy over the settled results.";
     AttemptsCounted: "Attempts are numbered without gaps and never exceed the retry policy.";

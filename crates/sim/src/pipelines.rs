@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use capataz_contracts::v1::{self, payload::Data};
 use capataz_engine::{Wanted, materialise_pipeline};
 use capataz_shard::phases::{self, Contents, Entry, Unread};
-use capataz_store::MemoryStore;
+use capataz_store::{MemoryStore, Millis, Store};
 
 use crate::rng::Rng;
 use crate::scenario::{Scenario, agent_name};
@@ -79,20 +79,24 @@ pub fn text(payload: Option<&v1::Payload>) -> &str {
     }
 }
 
-/// What the store knows; nobody here stores blobs.
-pub struct NoBlobs<'a>(pub &'a MemoryStore);
+/// What the store knows. Of blobs there are only those that are made of what others have said.
+pub struct Stored<'a> {
+    pub store: &'a MemoryStore,
+    pub at: Millis,
+}
 
-impl Contents for NoBlobs<'_> {
+impl Contents for Stored<'_> {
     fn read(&self, _: &v1::BlobRef, _: usize) -> Result<Vec<u8>, Unread> {
         Err(Unread::Missing)
     }
 
-    fn keep(&self, _: &[u8]) -> Result<v1::BlobRef, Unread> {
-        Err(Unread::Unavailable)
+    fn keep(&self, contents: &[u8]) -> Result<v1::BlobRef, Unread> {
+        let hash = self.store.put_blob(contents, self.at).map_err(|_| Unread::Unavailable)?;
+        Ok(v1::BlobRef { blake3: hash.to_string(), size: contents.len() as u64, answer: None })
     }
 
     fn recall(&self, wanted: &Wanted) -> Result<Vec<Entry>, Unread> {
-        phases::recall(self.0, wanted).map_err(|_| Unread::Unavailable)
+        phases::recall(self.store, wanted).map_err(|_| Unread::Unavailable)
     }
 
     fn tokens(&self, text: &str) -> u32 {

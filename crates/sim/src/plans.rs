@@ -275,9 +275,15 @@ fn task(
     }
 }
 
+/// How often an output stands in an input that has to be made beside the shards' thread: more than 32 KiB of it.
+pub(crate) const MANY: usize = 1_400;
+
 fn input(rng: &mut Rng, earlier: &[String]) -> Option<v1::Payload> {
     let name = rng.pick(earlier).filter(|_| true).cloned();
     let text = match (rng.below(10), name) {
+        (6, Some(name)) if rng.percent(40) => {
+            format!("\"{}\"", format!("${{tasks.{name}.output}}").repeat(MANY))
+        }
         (0..=2, Some(name)) => format!("\"${{tasks.{name}.output}}\""),
         (3..=5, Some(name)) => format!("{{\"from\":\"${{tasks.{name}.output.lease}}\"}}"),
         (6, Some(name)) => format!("{{\"text\":\"lease ${{tasks.{name}.output.lease}} of it\"}}"),

@@ -14,7 +14,7 @@ use crate::asks::Catalogue;
 use crate::daemon::home;
 use crate::disk::store_failed;
 use crate::invariant::{Invariant, Violation};
-use crate::pipelines::NoBlobs;
+use crate::pipelines::Stored;
 use crate::schedule::Action;
 use crate::world::World;
 
@@ -142,10 +142,14 @@ impl World {
         }
     }
 
+    fn stored(&self) -> Stored<'_> {
+        Stored { store: &self.disk.store, at: self.clocks().wall }
+    }
+
     /// Somebody beside the shards' thread judges a value: often late, now and then twice, and never where the daemon dies
     /// before.
     fn judge(&mut self, run: RunId, query: QueryId, judged: Judgement) {
-        let Ok(verdict) = phases::verdict(judged, &NoBlobs(&self.disk.store)) else { return };
+        let Ok(verdict) = phases::verdict(judged, &self.stored()) else { return };
         let repeats = self.strikes(150);
         for _ in 0..1 + usize::from(repeats) {
             let late = self.strikes(400);
@@ -156,7 +160,7 @@ impl World {
 
     /// Somebody beside the shards' thread computes what a phase wants to know: mostly at once, now and then late or twice.
     fn compute(&mut self, run: RunId, query: QueryId, asked: &Query) {
-        let Ok(Some(mut computed)) = phases::compute(asked, &NoBlobs(&self.disk.store)) else { return };
+        let Ok(Some(mut computed)) = phases::compute(asked, &self.stored()) else { return };
         // Now and then it cannot be made: a blob is gone, or a summary is too large.
         if !self.is_calm() && self.strikes(30) {
             computed = phases::not_computed();

@@ -1,5 +1,7 @@
 //! What comes next in a run: its machine names the steps, and this module carries them out.
 
+use std::collections::BTreeMap;
+
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::ResultStatus;
 
@@ -7,7 +9,7 @@ use super::turn::Turn;
 use super::{Refusal, WITHDRAWN, cancel, child, pause, question, references, settle, take_over};
 use crate::effect::Effect;
 use crate::fold::state::Phase;
-use crate::input::TaskRef;
+use crate::input::{ResolvedInput, TaskRef};
 use crate::machine::Step;
 use crate::planted::{self, Fault};
 
@@ -54,7 +56,7 @@ pub(super) fn carry_out(turn: &mut Turn<'_>, steps: Vec<Step>) -> Result<bool, R
                 goes_on = false;
             }
             Step::Notice(kind, notice) => turn.notice(kind, notice, None),
-            Step::BeginWave(wave) => begin_wave(turn, wave)?,
+            Step::BeginWave { wave, resolved } => begin_wave(turn, wave, resolved)?,
             Step::Begin(body) => {
                 turn.emit(body);
                 enqueue_all(turn)?;
@@ -105,20 +107,27 @@ pub(super) fn carry_out(turn: &mut Turn<'_>, steps: Vec<Step>) -> Result<bool, R
 
 /// Begins a wave: the references of every task are resolved, and every task waits for a slot. A wave whose tasks all
 /// failed at this has ended; the machine notices that when it is asked next.
-fn begin_wave(turn: &mut Turn<'_>, wave: u32) -> Result<(), Refusal> {
+fn begin_wave(turn: &mut Turn<'_>, wave: u32, resolved: Vec<ResolvedInput>) -> Result<(), Refusal> {
     turn.emit(Body::WaveStarted(v1::WaveStarted { wave }));
     if take_over::of_wave(turn, wave)? {
         return Ok(());
     }
     let tasks = turn.state.plan.wave(wave).map_or(0, |declared| declared.tasks.len());
     let mut references = references::References::default();
+    let mut resolved: BTreeMap<u32, ResolvedInput> =
+        resolved.into_iter().map(|resolved| (resolved.task, resolved)).collect();
     let mut unresolved = Vec::new();
     for index in 0..u32::try_from(tasks).unwrap_or(u32::MAX) {
         let task = TaskRef { wave, task: index };
         // Where the wave begins again, a task that was given up stays so.
-        if turn.state.is_queued(task)
-            && let Err(message) = references::resolve(turn, task, &mut references)
-        {
+        if !turn.state.is_queued(task) {
+            continue;
+        }
+        let input = match resolved.remove(&index) {
+            Some(outside) => references::take(turn, task, outside),
+            None => references::resolve(turn, task, &mut references),
+        };
+        if let Err(message) = input {
             unresolved.push((task, message));
         }
     }

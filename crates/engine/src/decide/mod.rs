@@ -13,7 +13,7 @@ mod lost;
 mod machine;
 mod pause;
 mod question;
-mod references;
+pub(crate) mod references;
 mod report;
 mod resolve;
 mod retry;

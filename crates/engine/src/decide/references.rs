@@ -1,4 +1,4 @@
-//! References between tasks: what a task is given is resolved when its wave begins.
+//! References between tasks: what a task is given is resolved when its wave begins; outside, before that, where it is much.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -9,7 +9,10 @@ use capataz_contracts::v1::{self, event::Body};
 use serde_json::Value;
 
 use super::turn::Turn;
-use crate::input::TaskRef;
+use crate::fold::state::RunState;
+use crate::input::{ResolvedInput, TaskRef};
+use crate::planted::{self, Fault};
+use crate::query::{QueryId, Resolving};
 
 /// Largest input inline, and largest sum of the inputs that a wave's references make. Bytes.
 const MAX_INLINE: usize = 32 * 1024;
@@ -50,7 +53,7 @@ impl References {
         if let Some(known) = self.outputs.get(name) {
             return known.clone();
         }
-        let output = output_of(turn, name)?;
+        let output = output_of(turn.state, name)?;
         let Some(v1::payload::Data::Inline(bytes)) = &output.data else { return None };
         let read = self.read.saturating_add(bytes.len());
         if read > MAX_READ {
@@ -157,7 +160,7 @@ fn resolve_input(
     }
     // The whole input refers to one whole output, which is passed on unchanged, even if it is a blob.
     if let Some(name) = whole_output(&template) {
-        let output = output_of(turn, name).ok_or_else(|| no_output(name))?;
+        let output = output_of(turn.state, name).ok_or_else(|| no_output(name))?;
         if let Some(v1::payload::Data::Inline(bytes)) = &output.data {
             take_room(&mut references.resolved, bytes.len())?;
         }
@@ -209,7 +212,108 @@ fn no_output(name: &str) -> String {
 
 /// The output of a task that succeeded, or that timed out and whose partial output a person has kept. That of another failed
 /// or cancelled task does not count.
-fn output_of<'a>(turn: &'a Turn<'_>, name: &str) -> Option<&'a v1::Payload> {
-    let task = turn.state.plan.find(name)?;
-    turn.state.activity(task)?.end.as_ref()?.usable_output()
+fn output_of<'a>(state: &'a RunState, name: &str) -> Option<&'a v1::Payload> {
+    let task = state.plan.find(name)?;
+    state.activity(task)?.end.as_ref()?.usable_output()
+}
+
+/// Records what was resolved outside.
+pub(super) fn take(turn: &mut Turn<'_>, task: TaskRef, resolved: ResolvedInput) -> Result<(), String> {
+    let Some(input) = resolved.input else { return Err(resolved.reason) };
+    if !planted::is(Fault::InputReadOutsideIsLost) {
+        let (wave, task) = (task.wave, task.task);
+        turn.emit(Body::TaskInputResolved(v1::TaskInputResolved { wave, task, input: Some(input) }));
+    }
+    Ok(())
+}
+
+/// The inputs of a wave that have to be resolved outside, because their references read blobs, or more than fits an input
+/// that is inline. `None` where there are none.
+pub(crate) fn to_be_read(state: &RunState, wave: u32) -> Option<Resolving> {
+    let mut resolving = Resolving { inputs: Vec::new(), outputs: BTreeMap::new() };
+    let (mut parsed, mut sizes) = (References::default(), BTreeMap::new());
+    for (index, task) in (0_u32..).zip(&state.plan.wave(wave)?.tasks) {
+        let Some(v1::Payload { media_type, data: Some(v1::payload::Data::Inline(input)) }) = &task.input
+        else {
+            continue;
+        };
+        if !is_json(media_type) || !may_hold_references(input) {
+            continue;
+        }
+        // What is no JSON, or too much of it, is told when the wave begins.
+        let Some(Ok(template)) = parsed.parse(input) else { continue };
+        if whole_output(&template).is_none()
+            && let Some(outputs) = reads_much(state, &template, input.len(), &mut sizes)
+        {
+            resolving.inputs.push((index, input.clone()));
+            resolving.outputs.extend(outputs.into_iter().map(|(name, output)| (name, output.clone())));
+        }
+    }
+    (!resolving.inputs.is_empty()).then_some(resolving)
+}
+
+/// The outputs that a template of so many bytes refers to, where one of them is a blob, or what becomes of it may be larger than
+/// an input that is inline.
+fn reads_much<'s>(
+    state: &'s RunState,
+    template: &Value,
+    template_bytes: usize,
+    sizes: &mut BTreeMap<String, usize>,
+) -> Option<BTreeMap<String, &'s v1::Payload>> {
+    let (mut outputs, mut bytes, mut is_blob) = (BTreeMap::new(), template_bytes, false);
+    let mut open = vec![template];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::String(text) => {
+                for segment in reference::scan(text).into_iter().flatten() {
+                    let reference::Segment::Ref { task, .. } = segment else { continue };
+                    if !outputs.contains_key(task) {
+                        let Some(output) = output_of(state, task) else { continue };
+                        is_blob |= matches!(output.data, Some(v1::payload::Data::Blob(_)));
+                        outputs.insert(task.to_owned(), output);
+                        if !sizes.contains_key(task) {
+                            sizes.insert(task.to_owned(), as_text(output));
+                        }
+                    }
+                    bytes = bytes.saturating_add(sizes.get(task).copied().unwrap_or(0));
+                }
+            }
+            Value::Array(items) => open.extend(items),
+            Value::Object(object) => open.extend(object.values()),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    (is_blob || bytes > MAX_INLINE).then_some(outputs)
+}
+
+/// The most bytes that an output, or a part of it, has within a JSON text.
+fn as_text(output: &v1::Payload) -> usize {
+    let Some(v1::payload::Data::Inline(text)) = &output.data else { return 0 };
+    let escaped = |byte: &u8| match byte {
+        b'"' | b'\\' => 2,
+        0..=0x1f => 6,
+        _ => 1,
+    };
+    text.iter().map(escaped).sum()
+}
+
+/// A number for what is asked: another one where an output is another.
+pub(crate) fn number_of(wave: u32, resolving: &Resolving) -> QueryId {
+    // FNV-1a: the same wherever a trace is run again.
+    let mut number = 0xcbf2_9ce4_8422_2325_u64;
+    let mut add = |bytes: &[u8]| {
+        for byte in bytes.iter().chain(&[0]) {
+            number = (number ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    };
+    add(&wave.to_le_bytes());
+    for (name, output) in &resolving.outputs {
+        add(name.as_bytes());
+        match &output.data {
+            Some(v1::payload::Data::Inline(text)) => add(text),
+            Some(v1::payload::Data::Blob(blob)) => add(blob.blake3.as_bytes()),
+            None => {}
+        }
+    }
+    QueryId(number)
 }

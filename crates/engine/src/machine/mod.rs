@@ -23,7 +23,7 @@ use capataz_policy::session::Progress;
 
 use crate::decide::{Ending, Refusal};
 use crate::fold::state::{Moment, RunState, Timestamp};
-use crate::input::{Answer, QueryAnswer, TaskRef};
+use crate::input::{Answer, QueryAnswer, ResolvedInput, TaskRef};
 use crate::plan::Plan;
 use crate::query::{Query, QueryId};
 
@@ -54,8 +54,8 @@ pub(crate) enum Step {
     AsBefore,
     /// Record a notice, which changes nothing.
     Notice(v1::NoticeKind, v1::Error),
-    /// Begin a wave that the plan declares.
-    BeginWave(u32),
+    /// Begin a wave that the plan declares. These of its inputs were resolved outside.
+    BeginWave { wave: u32, resolved: Vec<ResolvedInput> },
     /// Record an event that brings a wave of its own, and begin that wave.
     Begin(Body),
     /// The one task of the wave that has just begun fails before anybody works on it.

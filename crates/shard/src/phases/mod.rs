@@ -4,6 +4,7 @@
 mod compose;
 mod correct;
 mod mode;
+mod resolve;
 mod summarize;
 #[cfg(test)]
 mod tests;
@@ -102,6 +103,7 @@ impl From<v1::Error> for Failed {
 pub fn compute(query: &Query, contents: &dyn Contents) -> Result<Option<Computed>, Unavailable> {
     let computed = match query {
         Query::Compose(composition) => compose::inputs(composition, contents).map(Computed::Inputs),
+        Query::Resolve(resolving) => resolve::inputs(resolving, contents).map(Computed::Resolved),
         Query::Summarize(summing) => summarize::summary(summing, contents).map(Computed::Summary),
         Query::Prompt(prompting) => {
             mode::prompt(prompting, contents).map(|(prompt, recalled)| Computed::Prompt { prompt, recalled })
@@ -280,14 +282,7 @@ fn value_of(
     budget: &mut Budget,
     contents: &dyn Contents,
 ) -> Result<Value, Failed> {
-    let unresolved = |message: String| Failed::from(codes::error(codes::INPUT_UNRESOLVED, message));
-    let text = text_of(payload, most, contents).map_err(|unread| match unread {
-        Unread::Unavailable => Failed::Unavailable,
-        Unread::Missing => unresolved("a blob is gone that an input is made of".to_owned()),
-        Unread::TooLarge { size } => {
-            unresolved(format!("an input is made of a blob of {size} bytes, and of at most {most}"))
-        }
-    })?;
+    let text = text_to_read(payload, most, contents)?;
     // Before each value but the first there is one of these.
     let values = 1 + text.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
     if budget.take(text.len(), values).is_none() {
@@ -296,6 +291,42 @@ fn value_of(
         )));
     }
     json::from_slice(&text).map_err(|violation| unresolved(format!("no JSON: {}", violation.message)))
+}
+
+/// The text of a payload that is no JSON, as a value.
+fn text_value_of(
+    payload: &v1::Payload,
+    most: usize,
+    budget: &mut Budget,
+    contents: &dyn Contents,
+) -> Result<Value, Failed> {
+    let text = text_to_read(payload, most, contents)?;
+    if budget.take(text.len(), 1).is_none() {
+        return Err(unresolved(format!("it is made of more than {READ_MAX} bytes; refer to less")));
+    }
+    match std::str::from_utf8(&text) {
+        Ok(text) => Ok(text.into()),
+        Err(_) => Err(unresolved("an output that is referred to is neither JSON nor text".to_owned())),
+    }
+}
+
+/// The text of what an input is made of.
+fn text_to_read<'p>(
+    payload: &'p v1::Payload,
+    most: usize,
+    contents: &dyn Contents,
+) -> Result<Cow<'p, [u8]>, Failed> {
+    text_of(payload, most, contents).map_err(|unread| match unread {
+        Unread::Unavailable => Failed::Unavailable,
+        Unread::Missing => unresolved("a blob is gone that an input is made of".to_owned()),
+        Unread::TooLarge { size } => {
+            unresolved(format!("an input is made of a blob of {size} bytes, and of at most {most}"))
+        }
+    })
+}
+
+fn unresolved(message: String) -> Failed {
+    Failed::from(codes::error(codes::INPUT_UNRESOLVED, message))
 }
 
 /// A payload of JSON: inline where it is small enough, else a blob.

@@ -6,7 +6,10 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use capataz_contracts::v1::{self, payload::Data};
-use capataz_engine::{Composition, Computed, Judgement, KnownPhase, Purpose, Query, Rule, Summing, TaskRef};
+use capataz_engine::{
+    Composition, Computed, Judgement, KnownPhase, Purpose, Query, ResolvedInput, Resolving, Rule, Summing,
+    TaskRef,
+};
 use serde_json::{Value, json};
 
 use super::{Contents, Unavailable, Unread, compute, verdict};
@@ -405,4 +408,65 @@ fn a_query_reads_no_more_than_fits() {
     let query = Query::Compose(Box::new(composition));
     let Computed::Failed(error) = compute(&query, &blobs).unwrap().unwrap() else { panic!() };
     assert!(error.message.contains("more than 16777216 bytes or 1000000 values"), "{}", error.message);
+}
+
+/// What the inputs with these templates become, where the output of `a` is this; the reason where there is none.
+fn resolved(blobs: &Blobs, output: v1::Payload, templates: &[&str]) -> Vec<Result<Value, String>> {
+    let inputs = templates.iter().zip(0_u32..).map(|(template, task)| (task, template.to_string().into()));
+    let outputs = BTreeMap::from([("a".to_owned(), output)]);
+    let asked = Query::Resolve(Box::new(Resolving { inputs: inputs.collect(), outputs }));
+    let Ok(Some(Computed::Resolved(resolved))) = compute(&asked, blobs) else { panic!() };
+    assert!(resolved.iter().map(|resolved| resolved.task).eq((0_u32..).take(templates.len())));
+    let one = |resolved: &ResolvedInput| match &resolved.input {
+        Some(input) => Ok(value(input, blobs)),
+        None => Err(resolved.reason.clone()),
+    };
+    resolved.iter().map(one).collect()
+}
+
+#[test]
+fn inputs_are_made_of_what_blobs_hold_and_each_that_cannot_be_says_why() {
+    let blobs = Blobs::default();
+    let large = "x".repeat(200_000);
+    let output = blobs.blob(json!({ "n": 7, "text": large }).to_string().as_bytes());
+    let made = resolved(
+        &blobs,
+        output,
+        &[
+            r#"{"n":"${tasks.a.output.n}"}"#,
+            r#""${tasks.a.output.text}${tasks.a.output.text}""#,
+            r#"["${tasks.a.output.m}"]"#,
+            r#"["${tasks.b.output}"]"#,
+        ],
+    );
+    assert_eq!(made[0], Ok(json!({ "n": 7 })));
+    assert_eq!(made[1], Ok(json!(large.repeat(2))));
+    assert!(made[2].as_ref().unwrap_err().contains("missing_path"), "{:?}", made[2]);
+    assert!(made[3].as_ref().unwrap_err().contains("unknown_task"), "{:?}", made[3]);
+    // What is no JSON is a text.
+    let text = v1::Payload { media_type: "text/plain".to_owned(), ..blobs.blob(b"{ no JSON") };
+    assert_eq!(resolved(&blobs, text, &[r#"["${tasks.a.output}"]"#])[0], Ok(json!(["{ no JSON"])));
+    let bytes = v1::Payload { media_type: "video/mp4".to_owned(), ..blobs.blob(&[0xff, 0xfe]) };
+    assert!(resolved(&blobs, bytes, &[r#"["${tasks.a.output}"]"#])[0].is_err());
+}
+
+#[test]
+fn what_inputs_are_made_of_is_bounded_and_a_disk_that_is_away_is_waited_for() {
+    let blobs = Blobs::default();
+    // 16 MiB together: the third input has no room any more, and the fourth needs none.
+    let output = blobs.blob(json!({ "n": 7, "text": "x".repeat(6 << 20) }).to_string().as_bytes());
+    let text = r#"["${tasks.a.output.text}"]"#;
+    let made = resolved(&blobs, output.clone(), &[text, text, text]);
+    assert!(made[0].is_ok() && made[1].is_ok());
+    assert!(made[2].as_ref().unwrap_err().contains("size"), "{:?}", made[2]);
+    let inputs = vec![(0, text.into())];
+    let asked = |output: v1::Payload| {
+        let outputs = BTreeMap::from([("a".to_owned(), output)]);
+        Query::Resolve(Box::new(Resolving { inputs: inputs.clone(), outputs }))
+    };
+    let away = Blobs { is_away: true, ..Blobs::default() };
+    assert!(matches!(compute(&asked(output), &away), Err(Unavailable)));
+    let larger = blobs.blob(&vec![b'1'; (16 << 20) + 1]);
+    let Ok(Some(Computed::Resolved(resolved))) = compute(&asked(larger), &blobs) else { panic!() };
+    assert!(resolved[0].reason.contains("16777217 bytes"), "{}", resolved[0].reason);
 }

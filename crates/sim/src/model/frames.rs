@@ -40,7 +40,7 @@ impl Model {
             }
             Frame::KeepBrowser(keep) => {
                 let run = keep.run_id.parse().ok().and_then(|run| self.run(run));
-                told(run.is_none_or(RunModel::was_put_away))
+                told(run.is_none_or(RunModel::was_let_go))
             }
             Frame::Cancel(cancel) => {
                 told(self.lease(cancel.lease.as_ref()).is_some_and(|(_, lease)| lease.was_cancelled))

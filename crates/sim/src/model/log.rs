@@ -88,6 +88,10 @@ pub struct TaskModel {
     /// The deadline by the run's own clock, in milliseconds since it was accepted.
     pub due: Option<i64>,
     pub result: Option<ResultModel>,
+    /// The output with which it has succeeded.
+    pub(super) output: Option<v1::Payload>,
+    /// The references of its input were replaced.
+    pub(super) resolved: bool,
     /// In this activation or an earlier one.
     pub was_settled: bool,
     /// The grade with which a task of a phase has succeeded.
@@ -321,12 +325,7 @@ impl RunModel {
         match body {
             Body::RunAccepted(_) => Invariant::GaplessSeq.broken(self.at("accepted twice")),
             Body::WaveStarted(event) => self.wave_started(event.wave),
-            Body::TaskInputResolved(event) => {
-                let task = place(event.wave, event.task);
-                let queued = self.task(task).is_some_and(|task| task.step == Step::Queued);
-                Invariant::WavesInOrder
-                    .check(queued, || self.at(format!("input of {task}, which does not wait")))
-            }
+            Body::TaskInputResolved(event) => self.input_resolved(&event),
             Body::TaskLeased(event) => self.leased(event),
             Body::TaskLeaseLost(event) => self.lease_lost(&event),
             Body::TaskAttemptFailed(event) => self.attempt_failed(&event),

@@ -10,6 +10,7 @@ mod deadline;
 pub mod family;
 mod fork;
 pub mod frames;
+mod inputs;
 mod keys;
 mod lifecycle;
 pub mod log;

@@ -18,7 +18,8 @@ pub struct ModeBrowser {
     pub(super) browser: Browser,
     /// Since when it waits for a person.
     put_away_since: Option<i64>,
-    pub(super) was_put_away: bool,
+    /// It was put away, or lost: a worker that comes with it has no use for it.
+    pub(super) was_let_go: bool,
     /// Leases under which an action that may not be repeated was really sent to the page, by the waves of the calls.
     pub(super) performed: BTreeMap<u32, BTreeSet<u64>>,
 }
@@ -78,7 +79,7 @@ impl RunModel {
             return Invariant::BrowserIsTheRuns.broken(text);
         };
         own.browser = Browser::Kept(worker);
-        own.was_put_away = true;
+        own.was_let_go = true;
         Invariant::BrowserIsTheRuns.check(idle && event.kept, || text)
     }
 
@@ -89,6 +90,7 @@ impl RunModel {
             Browser::Open(worker) | Browser::Kept(worker) => worker == event.worker,
             Browser::None | Browser::Lost => false,
         };
+        own.was_let_go = true;
         Invariant::BrowserIsTheRuns.check(was_there, || text)
     }
 

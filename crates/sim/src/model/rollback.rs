@@ -80,6 +80,7 @@ impl RunModel {
             activation: taken.activation,
             attempt: 1,
             was_settled: model.was_settled,
+            resolved: model.resolved,
             ..TaskModel::default()
         };
         if let Step::Leased(token) = step {

@@ -49,7 +49,7 @@ pub struct ScriptModel {
     pub(super) browser: Browser,
     /// Since when its browser waits for a person.
     put_away_since: Option<i64>,
-    was_put_away: bool,
+    was_let_go: bool,
     /// What hosts said of the page, by their leases.
     pub(super) touched: BTreeMap<u64, bool>,
     /// Leases under which an action was really sent to the page, by its number.
@@ -357,7 +357,7 @@ impl RunModel {
         let before = std::mem::take(&mut script.browser);
         let Browser::Open(worker) = before else { return Invariant::BrowserIsTheRuns.broken(text) };
         script.browser = Browser::Kept(worker);
-        script.was_put_away = true;
+        script.was_let_go = true;
         Invariant::BrowserIsTheRuns.check(idle, || text)
     }
 
@@ -371,6 +371,7 @@ impl RunModel {
             Browser::Open(worker) | Browser::Kept(worker) => worker == event.worker,
             Browser::None | Browser::Lost => false,
         };
+        script.was_let_go = true;
         Invariant::BrowserIsTheRuns.check(was_there, || text)
     }
 
@@ -405,12 +406,12 @@ impl RunModel {
         work.taken_back
     }
 
-    /// Whether its browser was put away at some time, while it waited for a person.
+    /// Whether its browser was put away at some time, while it waited for a person, or was lost.
     #[must_use]
-    pub fn was_put_away(&self) -> bool {
+    pub fn was_let_go(&self) -> bool {
         match &self.kind {
-            Kind::Script(script) => script.was_put_away,
-            Kind::Mode(mode) => mode.browser.was_put_away,
+            Kind::Script(script) => script.was_let_go,
+            Kind::Mode(mode) => mode.browser.was_let_go,
             Kind::Plan { .. } | Kind::Ask(_) | Kind::Pipeline(_) => false,
         }
     }

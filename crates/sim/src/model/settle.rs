@@ -116,6 +116,7 @@ impl RunModel {
         self.note_grade(task, event.output.as_ref())?;
         let model = self.in_work(task)?;
         model.result = Some(ResultModel { status: event.status, severity: event.severity });
+        model.output = event.output.clone().filter(|_| success);
         self.call_ended(event.output.as_ref(), event.error.as_ref(), Some(success))?;
         let direct = self.evaluate(event.wave).evaluation;
         Invariant::PolicyOutcome.check(same(event.evaluation.as_ref(), &direct), || {
@@ -166,6 +167,7 @@ impl RunModel {
             activation: event.activation,
             attempt: 1,
             was_settled: true,
+            resolved: model.resolved,
             ..TaskModel::default()
         };
         self.enters(place(event.wave, event.task), v1::TaskState::Active as i32)?;

@@ -19,6 +19,7 @@ impl RunModel {
         Invariant::NoLeaseWhileHeld
             .check(!held, || self.at(format!("{task} is leased while the run is held")))?;
         self.is_not_done_before(task)?;
+        self.has_no_reference(task)?;
         self.taken_by(&event.worker, task)?;
         let newest = self.leases.last_key_value().map_or(0, |(token, _)| *token);
         Invariant::TokensIncrease

@@ -87,7 +87,7 @@ pub(super) const NUMBERS: &[Number] = &[
         "crates/contracts/src",
         "INLINE_MAX",
     ),
-    number("docs/limits.md", "references resolved | {32 KiB}", "crates/engine/src", "MAX_INLINE"),
+    number("docs/limits.md", "references resolved, inline | {32 KiB}", "crates/engine/src", "MAX_INLINE"),
     number(
         "docs/limits.md",
         "whole does not | {8 MiB}",
@@ -251,6 +251,9 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/limits.md", "keys in a summary | {32} ", PIPELINE, "SUMMARY_KEYS_MAX"),
     number("docs/limits.md", "the input of a run | {8 MiB};", PIPELINE, "PIPELINE_INPUT_MAX"),
     number("docs/limits.md", "items of a phase | {1,000} ", PIPELINE, "PHASE_ITEMS_MAX"),
+    number("docs/limits.md", "and what they are given | {16 MiB} each", PHASES, "INPUTS_MAX"),
+    number("docs/limits.md", "each, and {1,000,000} values of JSON", PHASES, "VALUES_MAX"),
+    number("docs/plans.md", "in this way has up to {16 MiB} together", PHASES, "READ_MAX"),
     number("docs/limits.md", "tasks of one phase together | {16 MiB} ", PHASES, "INPUTS_MAX"),
     number("docs/limits.md", "its summary, are made of | {16 MiB} of JSON", PHASES, "READ_MAX"),
     number("docs/limits.md", "16 MiB of JSON, {1,000,000} values", PHASES, "VALUES_MAX"),

@@ -6,7 +6,8 @@
 use serde_json::Value;
 
 use super::*;
-use crate::input::{QueryAnswer, Routed};
+use crate::input::{Computed, QueryAnswer, ResolvedInput, Routed};
+use crate::query::Query;
 
 /// Bytes and values that the references of one wave may have to do with (docs/limits.md).
 const BYTES: usize = 8 * 1024 * 1024;
@@ -111,12 +112,13 @@ fn waves(first: usize, second: usize, input: impl Fn(usize) -> String) -> v1::Pl
     plan
 }
 
-/// An output of 32 KiB: a list of so many of these, or one text.
+/// An output that has 32 KiB within a text: a list of so many of these, or one text.
 fn output(item: &str) -> v1::Payload {
     let room = 32 * 1024 - 64;
+    let escaped = item.matches(['"', '\\']).count();
     json(&match item {
         "text" => format!("\"{}\"", "x".repeat(room)),
-        item => format!("[{}]", vec![item; room / (item.len() + 1)].join(",")),
+        item => format!("[{}]", vec![item; room / (item.len() + 1 + escaped)].join(",")),
     })
 }
 
@@ -172,6 +174,12 @@ fn a_wave_whose_references_are_too_much_is_refused_in_one_turn() {
             task,
             output(item),
         );
+        let (query, Query::Resolve(asked)) = bench.state.open_query().unwrap() else { panic!() };
+        let refused = |(task, _)| ResolvedInput { task, input: None, reason: "too much".to_owned() };
+        let resolved = asked.inputs.into_iter().map(refused).collect::<Vec<_>>();
+        assert_eq!(resolved.len(), 10_000);
+        let answer = QueryAnswer::Computed(Computed::Resolved(resolved));
+        turns.input("10,000 inputs could not be made", &mut bench, Input::Answered { query, answer });
         assert_eq!(bench.state.current_wave(), 1);
     }
     turns.check();

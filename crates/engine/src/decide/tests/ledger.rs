@@ -150,7 +150,10 @@ impl Ledger {
             | Body::ToolObserved(_)
             | Body::ModeCheckpointed(_)
             | Body::ModeRolledBack(_) => self.routing = false,
-            Body::WaveStarted(_) => self.stopping = false,
+            Body::WaveStarted(_) => {
+                self.stopping = false;
+                self.routing = false;
+            }
             Body::TaskLeased(leased) => {
                 let task = TaskRef { wave: leased.wave, task: leased.task };
                 assert!(leased.lease > self.last_token, "fencing tokens increase");
@@ -190,9 +193,11 @@ impl Ledger {
                 self.results.insert(task, (**settled).clone());
             }
             Body::TaskReactivated(anew) => {
+                self.routing = false;
                 self.results.remove(&TaskRef { wave: anew.wave, task: anew.task });
             }
             Body::TaskRolledBack(back) => {
+                self.routing = false;
                 let first = TaskRef { wave: back.wave, task: back.task };
                 let taken = |task: &TaskRef| *task == first || task.wave > back.wave;
                 // What a person has given up has failed; what its wave has cancelled begins again with it.

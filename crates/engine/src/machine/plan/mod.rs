@@ -10,11 +10,11 @@ use capataz_policy::retry;
 use capataz_policy::session::{Progress, Stage, WorkResult};
 
 use super::{Command, Kind, Step, Verdict};
-use crate::decide::{Refusal, not_a_session, schedule_to_start_error};
+use crate::decide::{Refusal, not_a_session, references, schedule_to_start_error};
 use crate::fold::state::{Moment, Phase, RunState};
-use crate::input::{QueryAnswer, TaskRef};
+use crate::input::{Computed, QueryAnswer, ResolvedInput, TaskRef};
 use crate::planted::{self, Fault};
-use crate::query::{Query, QueryId};
+use crate::query::{Query, QueryId, Resolving};
 use state::PlanState;
 
 impl Kind for PlanState {
@@ -26,7 +26,7 @@ impl Kind for PlanState {
         if self.awaits_turn() && !planted::is(Fault::PlanBeginsOutOfTurn) {
             return vec![Step::Wait];
         }
-        let Some(state) = run.waves.last() else { return vec![Step::BeginWave(0)] };
+        let Some(state) = run.waves.last() else { return vec![begin(0)] };
         let wave = run.current_wave();
         let (size, settled) = (state.tasks.len(), state.tally.total() as usize);
         let policy = run.plan.policy_of(wave);
@@ -36,7 +36,11 @@ impl Kind for PlanState {
                 vec![Step::StopWave { wave, evaluation: state.tally.evaluation(policy) }]
             }
             WaveDecision::Wait if settled < size => vec![Step::Wait],
-            _ => after_wave(run, wave, state.tally.evaluation(policy)),
+            // The wave is over when the next one can begin: until then its tasks may be run again.
+            _ => match self.open_query(run) {
+                Some((query, asked)) => vec![Step::Query(query, asked)],
+                None => after_wave(run, wave, Vec::new()),
+            },
         }
     }
 
@@ -88,12 +92,23 @@ impl Kind for PlanState {
         Ok(())
     }
 
-    fn open_query(&self, _: &RunState) -> Option<(QueryId, Query)> {
-        None
+    fn open_query(&self, run: &RunState) -> Option<(QueryId, Query)> {
+        let (wave, resolving) = reading(run)?;
+        Some((references::number_of(wave, &resolving), Query::Resolve(Box::new(resolving))))
     }
 
-    fn answered(&self, _: &RunState, _: QueryAnswer, _: Moment) -> Result<Vec<Step>, Refusal> {
-        Err(Refusal::Outdated)
+    fn answered(&self, run: &RunState, answer: QueryAnswer, _: Moment) -> Result<Vec<Step>, Refusal> {
+        let QueryAnswer::Computed(computed) = answer else { return Err(Refusal::Outdated) };
+        let (_, asked) = reading(run).ok_or(Refusal::Outdated)?;
+        let resolved = match computed {
+            Computed::Resolved(resolved) => resolved,
+            Computed::Failed(error) => {
+                let failed = |(task, _)| ResolvedInput { task, input: None, reason: error.message.clone() };
+                asked.inputs.into_iter().map(failed).collect()
+            }
+            _ => return Err(Refusal::Outdated),
+        };
+        Ok(after_wave(run, run.current_wave(), resolved))
     }
 
     fn digest(&self, _: &RunState, _: &str, _: &Command) -> String {
@@ -183,7 +198,9 @@ fn blocked_on(run: &RunState) -> Option<String> {
 }
 
 /// Every task of the wave has settled: the next wave, or the end.
-fn after_wave(run: &RunState, wave: u32, evaluation: v1::Evaluation) -> Vec<Step> {
+fn after_wave(run: &RunState, wave: u32, resolved: Vec<ResolvedInput>) -> Vec<Step> {
+    let tally = run.waves.last().map(|state| &state.tally);
+    let evaluation = tally.map(|tally| tally.evaluation(run.plan.policy_of(wave))).unwrap_or_default();
     let finished = Body::WaveFinished(v1::WaveFinished { wave, evaluation: Some(evaluation.clone()) });
     let mut steps = Vec::with_capacity(2);
     steps.push(Step::Record(finished));
@@ -191,7 +208,7 @@ fn after_wave(run: &RunState, wave: u32, evaluation: v1::Evaluation) -> Vec<Step
         let error = Some(wave_error(run, wave, &evaluation));
         steps.push(Step::Finish { outcome: v1::RunOutcome::Failed, error });
     } else if (wave as usize) + 1 < run.plan.waves.len() {
-        steps.push(Step::BeginWave(wave + 1));
+        steps.push(Step::BeginWave { wave: wave + 1, resolved });
     } else if run.waves.iter().any(|wave| wave.tally.failures() > 0) {
         let (successes, total) = run.waves.iter().fold((0, 0), |(successes, total), wave| {
             (successes + wave.tally.successes(), total + wave.tally.total())
@@ -203,6 +220,23 @@ fn after_wave(run: &RunState, wave: u32, evaluation: v1::Evaluation) -> Vec<Step
         steps.push(Step::Finish { outcome: v1::RunOutcome::Succeeded, error: None });
     }
     steps
+}
+
+fn begin(wave: u32) -> Step {
+    Step::BeginWave { wave, resolved: Vec::new() }
+}
+
+/// The wave that begins next, and what of its inputs has to be read before; `None` where there is nothing of that.
+fn reading(run: &RunState) -> Option<(u32, Resolving)> {
+    let (state, wave) = (run.waves.last()?, run.current_wave());
+    let policy = run.plan.policy_of(wave);
+    let is_over = state.tally.total() as usize >= state.tasks.len();
+    // No wave begins while a person is waited for.
+    if !is_over || run.is_waiting() || !state.tally.evaluation(policy).should_continue {
+        return None;
+    }
+    let next = wave.checked_add(1)?;
+    Some((next, references::to_be_read(run, next)?))
 }
 
 /// Why a wave ends its run.
