@@ -30,6 +30,8 @@ pub struct Link {
 struct Pipe {
     sent: u64,
     delivered: u64,
+    /// At the daemon's end, where it waits while the daemon stands still: no cut takes it back.
+    waiting: u64,
     limit: u64,
     last_at: i64,
     ended: bool,
@@ -37,7 +39,7 @@ struct Pipe {
 
 impl Pipe {
     fn new() -> Self {
-        Self { sent: 0, delivered: 0, limit: u64::MAX, last_at: 0, ended: false }
+        Self { sent: 0, delivered: 0, waiting: 0, limit: u64::MAX, last_at: 0, ended: false }
     }
 
     /// Whether the frame with this number arrives.
@@ -126,8 +128,9 @@ impl World {
         let Some(link) = self.links.get_mut(&id).filter(|link| !link.cut) else { return };
         link.cut = true;
         for pipe in [&mut link.up, &mut link.down] {
-            let on_the_way = usize::try_from(pipe.sent - pipe.delivered).unwrap_or(0);
-            pipe.limit = pipe.limit.min(pipe.delivered + self.rng.below(on_the_way + 1) as u64);
+            let there = pipe.delivered.max(pipe.waiting);
+            let on_the_way = usize::try_from(pipe.sent - there).unwrap_or(0);
+            pipe.limit = pipe.limit.min(there + self.rng.below(on_the_way + 1) as u64);
         }
         let (up_at, down_at) = (link.up.last_at, link.down.last_at);
         self.line(|| format!("net: {id:?} is cut, half open {half_open}"));
@@ -149,8 +152,15 @@ impl World {
         self.at(at, Action::DownEnd { link: id });
     }
 
+    /// A frame of the worker is at the daemon's end, and is read when the daemon goes on.
+    pub(crate) fn waits(&mut self, id: ConnectionId, index: u64) {
+        let Some(link) = self.links.get_mut(&id).filter(|link| index < link.up.limit) else { return };
+        link.up.waiting = link.up.waiting.max(index + 1);
+        self.arrived(id);
+    }
+
     /// Something of the worker is at the daemon's end, whether the daemon reads it yet or not.
-    pub(crate) fn arrived(&mut self, id: ConnectionId) {
+    fn arrived(&mut self, id: ConnectionId) {
         let now = self.stall.listened(self.now);
         if let Some(link) = self.links.get_mut(&id) {
             link.heard = now;

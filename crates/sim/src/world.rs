@@ -199,8 +199,8 @@ impl World {
             }
             if self.stands_still() && scheduled.action.is_daemons() {
                 // It happens all at once when the process goes on, in the order in which it came.
-                if let Action::Up { link, .. } = &scheduled.action {
-                    self.arrived(*link);
+                if let Action::Up { link, index, .. } = &scheduled.action {
+                    self.waits(*link, *index);
                 }
                 self.schedule.push(self.stall.until, scheduled.generation, scheduled.action);
                 continue;

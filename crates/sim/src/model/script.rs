@@ -411,7 +411,8 @@ impl RunModel {
     pub fn was_let_go(&self) -> bool {
         match &self.kind {
             Kind::Script(script) => script.was_let_go,
-            Kind::Mode(mode) => mode.browser.was_let_go,
+            // One that was never said to be open may be at the worker that was to open it.
+            Kind::Mode(mode) => mode.browser.was_let_go || matches!(mode.browser.browser, Browser::None),
             Kind::Plan { .. } | Kind::Ask(_) | Kind::Pipeline(_) => false,
         }
     }
