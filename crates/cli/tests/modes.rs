@@ -333,3 +333,35 @@ fn a_proposed_plan_is_changed_in_the_editor_where_it_is_asked_about() {
     let state = &document(&daemon, &["mode", "show", "latest"], 0)["state"];
     assert_eq!((&state["step"], state["plan"]["steps"].as_array().unwrap().len()), (&json!(1), 1));
 }
+
+#[test]
+fn the_live_view_shows_the_plan_with_marks_and_the_step_that_is_at_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let gate = folder.path().join("gate");
+    assert!(Command::new("mkfifo").arg(&gate).status().unwrap().success());
+    let step = |id: &str| {
+        format!(
+            "[[rules.steps]]\nid = '{id}'\ndescription = 'the {id} step'\ntool = '{id}'\nparameters = {{}}\n"
+        )
+    };
+    let rules = ["look", "wait", "tell"].map(step).concat();
+    fs::write(folder.path().join("rules.toml"), format!("[[rules]]\nquery = '.'\n{rules}")).unwrap();
+    let tool = |name: &str, script: &str| {
+        let command = format!("command = ['/bin/sh', '-c', 'cat > /dev/null; {script}; echo 1']");
+        format!("[[agents]]\nname = '{name}'\nkind = 'tool'\nundoable = true\n{command}\n")
+    };
+    let waits = format!("cat {}", gate.display());
+    let tools = [tool("look", "true"), tool("wait", &waits), tool("tell", "true")].concat();
+    let rules = folder.path().join("rules.toml");
+    let planner = format!("[[planners]]\nname = 'rules'\nrules = '{}'\n", rules.display());
+    let daemon = Served::start(folder.path(), &format!("{planner}{tools}"));
+    let terminal = Terminal::new();
+    let arguments = ["mode", "run", "go", "--mode", "planner", "--watch", "--addr", &daemon.url()];
+    let mut watched = terminal.starts(env!("CARGO_BIN_EXE_capataz"), &arguments);
+    let shown = terminal.shows("▸ 2 wait  the wait step");
+    for line in ["planner; 1 action", "✓ 1 look  the look step", "· 3 tell  the tell step"] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    drop(fs::OpenOptions::new().write(true).open(&gate).unwrap());
+    assert!(watched.wait().unwrap().success(), "{}", terminal.shown());
+}

@@ -11,6 +11,7 @@ pub mod answer;
 pub mod at_once;
 pub mod classified;
 pub mod error;
+pub mod executing;
 pub mod explain;
 pub mod format;
 pub mod frame;

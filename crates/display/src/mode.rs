@@ -122,12 +122,7 @@ pub fn steps(plan: &v1::ModePlan, stand: &[i32], paint: Paint) -> String {
     let mut table = Table::new(words().modes.head_steps);
     for (place, step) in plan.steps.iter().enumerate() {
         let status = stand.get(place).and_then(|status| StepStatus::try_from(*status).ok());
-        let (mark, tone) = match status.unwrap_or_default() {
-            StepStatus::Unspecified | StepStatus::Pending => ("·", Tone::Faint),
-            StepStatus::InProgress => ("▸", Tone::Strong),
-            StepStatus::Succeeded => ("✓", Tone::Good),
-            StepStatus::Failed => ("✗", Tone::Bad),
-        };
+        let (mark, tone) = mark(status.unwrap_or_default());
         table.row([
             (mark.to_owned(), tone),
             (format!("{place} {}", visible(&step.id)), Tone::Plain),
@@ -137,6 +132,16 @@ pub fn steps(plan: &v1::ModePlan, stand: &[i32], paint: Paint) -> String {
         ]);
     }
     table.render(paint)
+}
+
+/// The mark of a step that stands there.
+pub(crate) fn mark(status: StepStatus) -> (&'static str, Tone) {
+    match status {
+        StepStatus::Unspecified | StepStatus::Pending => ("·", Tone::Faint),
+        StepStatus::InProgress => ("▸", Tone::Strong),
+        StepStatus::Succeeded => ("✓", Tone::Good),
+        StepStatus::Failed => ("✗", Tone::Bad),
+    }
 }
 
 /// The checkpoints of an execution.

@@ -9,6 +9,7 @@ use capataz_contracts::v1;
 use capataz_contracts::v1::event::Body;
 use capataz_policy::codes::{self, Code};
 
+use crate::executing::Execution;
 use crate::pipeline;
 use crate::retry::Attempt;
 use crate::script::fold::ScriptRun;
@@ -115,6 +116,8 @@ pub struct Run {
     pub outcome: v1::RunOutcome,
     /// The fold of the browser's activities, if the run is a script.
     pub script: Option<Box<ScriptRun>>,
+    /// The plan and the figures, if the run is an execution.
+    pub execution: Option<Box<Execution>>,
     /// The phases, if the run is a pipeline.
     pub phases: Vec<pipeline::Phase>,
     /// Its tasks are those that its user has named, whose failures are told as they come about.
@@ -134,6 +137,8 @@ impl Run {
                 self.accepted_at_ms = event.at_ms;
                 accepted.name().clone_into(&mut self.name);
                 self.script = accepted.script().map(|_| Box::default());
+                self.execution =
+                    matches!(accepted.work, Some(v1::run_accepted::Work::Mode(_))).then(Box::default);
                 self.phases = accepted.phases().map(pipeline::Phase::of).collect();
                 self.waves = accepted.plan().map(waves).unwrap_or_default();
                 self.names_tasks = !self.waves.is_empty();
@@ -304,6 +309,9 @@ impl Run {
         }
         if let Some(script) = &mut self.script {
             script.apply(event);
+        }
+        if let Some(execution) = &mut self.execution {
+            execution.apply(body);
         }
     }
 

@@ -8,7 +8,7 @@ use crate::model;
 use crate::paint::{Paint, Tone};
 use crate::script::fold::ScriptRun;
 use crate::words::{fill, words};
-use crate::{actions, answer, payload, pipeline, retry, run as display};
+use crate::{actions, answer, executing, payload, pipeline, retry, run as display};
 
 /// Maximum number of tasks whose attempts are shown.
 const MOST_RETRIES: usize = 3;
@@ -64,6 +64,7 @@ impl Report<'_> {
             (None, None) if self.run.kind() == v1::RunKind::Mode => self.of_calls(paint),
             (None, None) => self.of_tasks(paint),
         };
+        parts.push(executing::spent_line(self.run, paint));
         parts.retain(|part| !part.is_empty());
         parts
     }

@@ -8,6 +8,7 @@ use capataz_contracts::json;
 use capataz_contracts::v1::{self, payload::Data};
 use capataz_contracts::validate::{ALL_AGENTS, WORKSPACE_MAX};
 use capataz_display::error;
+use capataz_display::executing::spent_line;
 use capataz_display::mode as display;
 use capataz_display::paint::Paint;
 use capataz_display::words::{Language, fill, words};
@@ -58,6 +59,10 @@ pub async fn mode(command: ModeCommand, global: &Global, out: &mut Output) -> Ou
                 return Ok(Exit::Ok);
             }
             out.line(&display::execution(&state_of(&run_id, response)?, out.paint));
+            let spent = spent_line(&fetch::run(&daemon, &run_id, false).await?, out.paint);
+            if !spent.is_empty() {
+                out.line(&spent);
+            }
             Ok(Exit::Ok)
         }
         ModeCommand::Approve { run, mutation } => {

@@ -36,8 +36,16 @@ pub fn screen(run: &Run, run_id: &str, now_ms: i64, rows: usize, columns: usize,
         lines.truncate(rows.max(1));
         return lines;
     }
-    let mut head = vec![still(header(run, wave, columns, paint))];
+    let mut head = match &run.execution {
+        Some(execution) => vec![still(paint.text(Tone::Strong, &truncated(&execution.heading(), columns)))],
+        None => vec![still(header(run, wave, columns, paint))],
+    };
     head.extend(notes(run, run_id, columns, paint).into_iter().map(still));
+    if let Some(execution) = &run.execution {
+        // One call is at work at a time.
+        let room = rows.saturating_sub(head.len() + 2).min(MOST_STEPS);
+        head.extend(execution.steps_around(room, columns, paint).into_iter().map(still));
+    }
     let mut lines = Vec::new();
     let mut tails = Vec::new();
     let mut queued = 0_u64;
@@ -83,6 +91,9 @@ fn with_tails(lines: Vec<Line>, mut tails: Vec<Vec<Line>>, room: usize) -> Vec<L
     tails.iter_mut().for_each(|tail| drop(tail.drain(..tail.len().saturating_sub(depth))));
     lines.into_iter().zip(tails).flat_map(|(line, tail)| [line].into_iter().chain(tail)).collect()
 }
+
+/// Steps of an execution's plan that are shown at once.
+const MOST_STEPS: usize = 10;
 
 /// What the lines of a task's output begin with, below its own line.
 const TAIL_INDENT: &str = "  ";
@@ -280,6 +291,57 @@ mod tests {
                 "1 queued",
             ],
         );
+    }
+
+    #[test]
+    fn an_execution_shows_its_plan_with_marks_above_the_call_that_is_at_work() {
+        let step = |id: &str| v1::PlanStep {
+            id: id.to_owned(),
+            tool: format!("{id}.tool"),
+            description: format!("{id} it"),
+            ..v1::PlanStep::default()
+        };
+        let steps: Vec<v1::PlanStep> = (0..14).map(|place| step(&format!("s{place}"))).collect();
+        let task = |agent: &str| {
+            let task =
+                v1::Task { name: format!("{agent}.1"), agent: agent.to_owned(), ..v1::Task::default() };
+            Some(v1::Wave { tasks: vec![task], ..v1::Wave::default() })
+        };
+        let accepted = v1::RunAccepted {
+            work: Some(v1::run_accepted::Work::Mode(v1::ModeRun::default())),
+            ..v1::RunAccepted::default()
+        };
+        let plan = v1::ModePlan { revision: 1, steps, ..v1::ModePlan::default() };
+        let answered = v1::PlannerAnswered { plan: Some(plan), ..v1::PlannerAnswered::default() };
+        let seen = |step: u32| {
+            let step_index = Some(step);
+            Body::ToolObserved(v1::ToolObserved { step: step + 1, step_index, ..v1::ToolObserved::default() })
+        };
+        let tasks = task("s2.tool");
+        let called = v1::ToolCalled { wave: 0, tasks, step_index: Some(2), ..v1::ToolCalled::default() };
+        let begun = v1::ModeBegun { mode: v1::ExecutionMode::Planner.into(), ..v1::ModeBegun::default() };
+        let run = fold([
+            Body::RunAccepted(Box::new(accepted)),
+            Body::ModeBegun(begun),
+            Body::PlannerAnswered(answered),
+            seen(0),
+            seen(1),
+            Body::ToolCalled(called),
+            leased(0, 1),
+        ]);
+        let [head, done, at_work, next] =
+            ["planner; 2 actions", "✓ 2 s1.tool  s1 it", "▸ 3 s2.tool  s2 it", "· 4 s3.tool  s3 it"];
+        let Some(call) = screen(&run, "0199", 10_500, 20, 80, Paint::OFF).pop() else { panic!("a call") };
+        assert!(call.spins && call.text.starts_with("s2.tool.1  s2.tool  attempt 1/"), "{call:?}");
+        let call = format!("* {}", call.text);
+        check(&run, 6, &[head, done, at_work, next, &call]);
+        // Ten steps at most, however much room there is.
+        let lines = screen(&run, "0199", 10_500, 40, 80, Paint::OFF);
+        assert_eq!(
+            (lines.len(), lines[1].text.as_str(), lines[10].text.as_str()),
+            (12, done, "· 11 s10.tool  s10 it")
+        );
+        check(&run, 2, &[head, &call]);
     }
 
     /// A task with half an hour that has put three lines out, and one that has put out nothing.
