@@ -76,13 +76,20 @@ impl Failure {
         let mut answer = match self {
             // The same kind of document as for a valid script, so that readers parse one form.
             Self::Script { file, violations } => return invalid_script(file, violations),
-            Self::Local { message, .. } => json!({ "message": message }),
+            Self::Local { message, hint: None, .. } => json!({ "message": message }),
+            Self::Local { message, hint: Some(hint), .. } => json!({ "message": message, "hint": hint }),
             Self::Violations { subject, violations } => json!({
                 "code": "VALIDATION_ERROR",
                 "message": summary(subject, violations.len()),
                 "violations": violations_json(violations),
             }),
             Self::State { error, .. } => capataz_contracts::json::print("capataz.v1.Error", error.as_ref()),
+            Self::Answer { error, addr, .. } if is_unreachable(error) => json!({
+                "code": error.code().unwrap_or("UNAVAILABLE"),
+                "message": unreachable(error, addr),
+                "address": addr,
+                "hint": words().errors.unreachable_hint,
+            }),
             Self::Answer { error, .. } => {
                 let mut answer = capataz_contracts::json::print("capataz.v1.Error", &to_contract(error));
                 if let Some(object) = answer.as_object_mut() {
@@ -127,17 +134,8 @@ impl Failure {
                 error::error(error, &Context { recovery, ..Context::default() }, paint)
             }
             Self::Answer { error, addr, .. } if is_unreachable(error) => {
-                let cause = std::error::Error::source(error).map_or_else(
-                    || error.message().to_owned(),
-                    |source| format!("{}: {}", error.message(), innermost(source)),
-                );
-                format!(
-                    "{} {} ({})\n{}",
-                    paint.text(Tone::Bad, "error:"),
-                    fill(words().errors.unreachable, &[addr]),
-                    visible(&cause),
-                    words().errors.unreachable_hint
-                )
+                let said = visible(&unreachable(error, addr));
+                format!("{} {said}\n{}", paint.text(Tone::Bad, "error:"), words().errors.unreachable_hint)
             }
             Self::Answer { error, .. } if is_invalid(error) => {
                 let said = |violation: &FieldViolation| {
@@ -255,6 +253,15 @@ fn innermost<'e>(error: &'e (dyn std::error::Error + 'static)) -> &'e (dyn std::
 
 /// Codes with which a daemon says that it cannot answer now.
 const AWAY: [&str; 2] = ["UNAVAILABLE", "DRAINING"];
+
+/// That nobody answers at this address, and why.
+fn unreachable(error: &ClientError, addr: &str) -> String {
+    let cause = std::error::Error::source(error).map_or_else(
+        || error.message().to_owned(),
+        |source| format!("{}: {}", error.message(), innermost(source)),
+    );
+    format!("{} ({cause})", fill(words().errors.unreachable, &[addr]))
+}
 
 fn is_unreachable(error: &ClientError) -> bool {
     error.is_retryable() && error.code().is_none_or(|code| AWAY.contains(&code))

@@ -252,6 +252,9 @@ fn an_absent_daemon_is_exit_code_3() {
     let output = check(&["runs", "list", "--addr", NOBODY, "--json"], 3, "", "");
     let answer = json(&output);
     assert_eq!((&answer["error"]["code"], &answer["error"]["exit_code"]), (&"UNAVAILABLE".into(), &3.into()));
+    assert_eq!(answer["error"]["address"], NOBODY);
+    let says = |key: &str| answer["error"][key].as_str().unwrap().to_owned();
+    assert!(says("message").contains(NOBODY) && says("hint").contains("capataz serve"), "{answer}");
 }
 
 #[test]
