@@ -347,6 +347,14 @@ const PATTERNS: &[(&str, &str)] = &[
     ("the input of the phase: {0}", "la entrada de la fase: {0}"),
     ("a blob is gone that an input is made of", "ya no está un blob del que se hace una entrada"),
     (
+        "it is made of more than {0} bytes; refer to less",
+        "se hace de más de {0} bytes; haz referencia a menos",
+    ),
+    (
+        "an output that is referred to is neither JSON nor text",
+        "una salida a la que se hace referencia no es ni JSON ni texto",
+    ),
+    (
         "an input is made of a blob of {0} bytes, and of at most {1}",
         "una entrada se hace de un blob de {0} bytes, y de {1} como máximo",
     ),
