@@ -24,7 +24,9 @@ use std::process::ExitCode;
 
 use args::{Cli, Command, RouterCommand};
 use capataz_display::words::{Language, fill, words};
-use clap::{CommandFactory, Parser};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{CommandFactory, FromArgMatches};
 use exit::Exit;
 use failure::Failure;
 use output::Output;
@@ -44,7 +46,7 @@ fn main() -> ExitCode {
         Some(demo::agent::MODE) => return demo::agent::main(arguments),
         _ => {}
     }
-    let cli = match Cli::try_parse() {
+    let cli = match parsed() {
         Ok(cli) => cli,
         Err(error) => {
             // A reader who closes the help early is not an error.
@@ -60,6 +62,19 @@ fn main() -> ExitCode {
     });
     out.flush();
     exit.into()
+}
+
+/// The command line. `--addr` is for those who talk to a daemon: whoever starts one says `--listen`.
+fn parsed() -> Result<Cli, clap::Error> {
+    let matches = Cli::command().try_get_matches()?;
+    let cli = Cli::from_arg_matches(&matches)?;
+    let of_command = matches.subcommand().map_or(&matches, |(_, of_command)| of_command);
+    let is_named = of_command.value_source("addr") == Some(ValueSource::CommandLine);
+    if is_named && matches!(cli.command, Command::Serve(_)) {
+        let message = "--addr names a daemon to talk to; a daemon is told where to listen by --listen";
+        return Err(Cli::command().error(ErrorKind::ArgumentConflict, message));
+    }
+    Ok(cli)
 }
 
 /// The language of the locale, of which the first variable that is set decides, as POSIX has it.

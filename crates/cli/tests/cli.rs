@@ -242,6 +242,8 @@ fn wrong_usage_is_exit_code_2() {
     check(&["run", "plan.toml", "--timeout", "10"], 2, "", "a unit is missing");
     check(&["run", "no-such-plan.toml"], 2, "", "cannot read no-such-plan.toml");
     check(&["runs", "list", "--addr", "http://["], 2, "", "http://[");
+    check(&["serve", "--addr", "http://127.0.0.1:1"], 2, "", "by --listen");
+    check(&["--addr", "http://127.0.0.1:1", "serve", "--check"], 2, "", "by --listen");
     check(&["demo", "--path", "/no/such/folder"], 2, "", "/no/such/folder is not a folder");
     check(&["--help"], 0, "Examples:", "");
 }
