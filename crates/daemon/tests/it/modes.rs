@@ -58,12 +58,12 @@ pub fn modes(harness: &Harness) -> ModeServiceClient<tonic::transport::Channel> 
     ModeServiceClient::new(harness.channel.clone())
 }
 
-async fn stands(harness: &Harness, run: &str) -> v1::ExecutionState {
+pub async fn stands(harness: &Harness, run: &str) -> v1::ExecutionState {
     let request = v1::GetExecutionRequest { run_id: run.to_owned(), ..v1::GetExecutionRequest::default() };
     modes(harness).get_execution(request).await.unwrap().into_inner().state.unwrap()
 }
 
-fn read(input: Option<&v1::Payload>) -> Value {
+pub fn read(input: Option<&v1::Payload>) -> Value {
     match input.and_then(|input| input.data.as_ref()) {
         Some(Data::Inline(text)) => serde_json::from_slice(text).unwrap(),
         other => panic!("{other:?}"),
@@ -86,7 +86,7 @@ pub async fn gives(worker: &mut Worker, tool: &str, output: Value) -> Value {
     read(called.assignment.input.as_ref())
 }
 
-async fn question(harness: &Harness, run: &str) -> v1::Question {
+pub async fn question(harness: &Harness, run: &str) -> v1::Question {
     let asked = async {
         loop {
             let questions = harness.get(run).await.questions;

@@ -418,10 +418,11 @@ fn check_step(then: &Execution, action: &Action, wrong: &mut Wrong) {
 /// What a tool that is a run is given has to be one.
 fn check_call(action: &Action, path: &str, wrong: &mut Wrong) {
     match action.tool.as_str() {
-        PLAN_RUN | PIPELINE_RUN => {
+        PLAN_RUN | PIPELINE_RUN | ROUTER_ASK => {
             let violations = match action.tool.as_str() {
                 PLAN_RUN => plan(&action.parameters).err(),
-                _ => pipeline(&action.parameters).err(),
+                PIPELINE_RUN => pipeline(&action.parameters).err(),
+                _ => ask(&action.parameters).err(),
             };
             for violation in violations.unwrap_or_default() {
                 wrong.add(below(path, &violation.path), violation.rule, violation.message, "this");
@@ -431,11 +432,6 @@ fn check_call(action: &Action, path: &str, wrong: &mut Wrong) {
             // Under the longest of numbers: as long as it may be then, it may be under any.
             for violation in browser::action(tool, &action.parameters, u32::MAX).err().unwrap_or_default() {
                 wrong.add(below(path, &violation.path), violation.rule, violation.message, "this");
-            }
-        }
-        ROUTER_ASK => {
-            if let Err(message) = ask(&action.parameters) {
-                wrong.add(format!("{path}/parameters"), "ask", message, "this");
             }
         }
         _ => {}
@@ -471,13 +467,11 @@ fn pipeline(parameters: &Value) -> Result<v1::Pipeline, Vec<Violation>> {
 }
 
 /// The ask of a call of `router.ask`.
-fn ask(parameters: &Value) -> Result<v1::Ask, String> {
+fn ask(parameters: &Value) -> Result<v1::Ask, Vec<Violation>> {
     let text = |key: &str| parameters.get(key).and_then(Value::as_str).map(str::to_owned);
     let ask = v1::Ask { text: text("text").unwrap_or_default(), spec: text("spec"), ..v1::Ask::default() };
-    match validate::ask(&ask).first() {
-        Some(violation) => Err(violation.to_string()),
-        None => Ok(ask),
-    }
+    let violations = validate::ask(&ask);
+    if violations.is_empty() { Ok(ask) } else { Err(violations) }
 }
 
 /// The run that a call of such a tool is; `None` of a tool that is an agent.
