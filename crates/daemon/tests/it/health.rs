@@ -11,17 +11,17 @@ use tonic::Streaming;
 use crate::support::{Harness, PATIENCE, error, json, one_wave, plan, shim};
 
 /// What a subscriber of one run is told of its running work.
-struct Frames(Streaming<v1::SubscribeResponse>);
+pub struct Frames(Streaming<v1::SubscribeResponse>);
 
 impl Frames {
-    async fn of(harness: &Harness, run: &str) -> Self {
+    pub async fn of(harness: &Harness, run: &str) -> Self {
         let filter = v1::EventFilter { run_id: Some(run.to_owned()), ..Default::default() };
         let request = v1::SubscribeRequest { filter: Some(filter), progress: true, ..Default::default() };
         Self(harness.events.clone().subscribe(request).await.unwrap().into_inner())
     }
 
     /// The first frame of which this is true.
-    async fn until(&mut self, mut is_it: impl FnMut(&v1::ProgressFrame) -> bool) -> v1::ProgressFrame {
+    pub async fn until(&mut self, mut is_it: impl FnMut(&v1::ProgressFrame) -> bool) -> v1::ProgressFrame {
         loop {
             let response = tokio::time::timeout(PATIENCE, self.0.message()).await.expect("a frame in time");
             let frames = response.unwrap().expect("the stream goes on").progress;

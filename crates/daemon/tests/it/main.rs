@@ -21,6 +21,7 @@ mod leases;
 mod memory;
 mod mode_people;
 mod mode_tools;
+mod model_faults;
 mod models;
 mod modes;
 mod named;

@@ -1,20 +1,51 @@
 //! Language models as agents, against a server of both protocols that misbehaves on demand (seed 004).
 
+use std::io;
 use std::path::Path;
+use std::sync::{Mutex, Once, PoisonError};
 
 use capataz_contracts::v1::{self, ExecutionMode, event::Body};
 use capataz_daemon::Config;
 use capataz_hosts::models::ModelAgent;
 use capataz_testmodel::{Asked, Protocol, TestModel, Turn};
+use prost::Message;
 use serde_json::{Value, json as of};
 
 use crate::modes::{act, answer, execution, keeps_to, plan, step, try_start};
 use crate::support::{Harness, Worker, data_dir, one_wave};
 
-const SECRET: &str = "sk-secret-of-the-shop-1";
-const BOTH: [Protocol; 2] = [Protocol::OpenAi, Protocol::Anthropic];
+pub const SECRET: &str = "sk-secret-of-the-shop-1";
+pub const BOTH: [Protocol; 2] = [Protocol::OpenAi, Protocol::Anthropic];
 
-fn model(name: &str, kind: &str, protocol: Protocol, base_url: &str, more: &str) -> ModelAgent {
+/// What our crates have logged, whatever the level, since the first test of models began.
+static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+
+struct ToLog;
+
+impl io::Write for ToLog {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        LOG.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn listen_to_the_log() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        tracing_subscriber::fmt().with_env_filter("capataz=trace").with_writer(|| ToLog).init();
+        tracing::trace!(target: "capataz_test", "the log is kept");
+    });
+}
+
+fn has(bytes: &[u8], secret: &str) -> bool {
+    memchr::memmem::find(bytes, secret.as_bytes()).is_some()
+}
+
+pub fn model(name: &str, kind: &str, protocol: Protocol, base_url: &str, more: &str) -> ModelAgent {
     let protocol = match protocol {
         Protocol::OpenAi => "openai",
         Protocol::Anthropic => "anthropic",
@@ -27,8 +58,13 @@ fn model(name: &str, kind: &str, protocol: Protocol, base_url: &str, more: &str)
 }
 
 /// A daemon with a model as the planner `mind`, and as the task `writer`; its tools are a worker's.
-async fn harness(server: &TestModel, protocol: Protocol, more: &str) -> (Harness, Worker) {
-    let base_url = server.base_url(protocol);
+pub async fn harness(server: &TestModel, protocol: Protocol, more: &str) -> (Harness, Worker) {
+    harness_at(&server.base_url(protocol), protocol, more).await
+}
+
+/// The same, wherever the model is said to be.
+pub async fn harness_at(base_url: &str, protocol: Protocol, more: &str) -> (Harness, Worker) {
+    listen_to_the_log();
     let folder = tempfile::tempdir().unwrap();
     let secrets = folder.path().join("secrets");
     std::fs::create_dir(&secrets).unwrap();
@@ -36,8 +72,8 @@ async fn harness(server: &TestModel, protocol: Protocol, more: &str) -> (Harness
     let configure = |config: &mut Config| {
         config.secrets_dir = Some(secrets.clone());
         config.models = vec![
-            model("mind", "planner", protocol, &base_url, more),
-            model("writer", "task", protocol, &base_url, more),
+            model("mind", "planner", protocol, base_url, more),
+            model("writer", "task", protocol, base_url, more),
         ];
     };
     let harness = Harness::start_in(folder, configure).await;
@@ -62,20 +98,20 @@ async fn harness(server: &TestModel, protocol: Protocol, more: &str) -> (Harness
 }
 
 /// Answers every call of the tool.
-async fn serve(mut worker: Worker) {
+pub async fn serve(mut worker: Worker) {
     loop {
         let called = worker.assignment().await;
         worker.complete(&called.lease, crate::support::json(of!({ "lines": 3 }))).await;
     }
 }
 
-fn in_mode(mode: ExecutionMode) -> v1::ModeRun {
+pub fn in_mode(mode: ExecutionMode) -> v1::ModeRun {
     let quickly = v1::RetryPolicy { delays_ms: vec![0, 0, 0], ..v1::RetryPolicy::default() };
     v1::ModeRun { mode: Some(mode.into()), retry: Some(quickly), ..execution("tidy up") }
 }
 
 /// What a planner with a model answers: the mode is known by the keys of its prompt.
-fn by_prompt(asked: &Asked) -> Value {
+pub fn by_prompt(asked: &Asked) -> Value {
     let prompt: Value = serde_json::from_str(&asked.text()).unwrap();
     let planned = || plan(&[step("a", "read", of!("read"))], "read", of!({ "n": "a" }));
     match prompt {
@@ -85,19 +121,45 @@ fn by_prompt(asked: &Asked) -> Value {
     }
 }
 
-/// No file of the folder but the secret's own has the secret.
-fn is_nowhere(folder: &Path) {
+/// The key is nowhere but in its own file: not in the events of any run, nor in its reports, nor in a file of the daemon,
+/// nor in the log.
+pub async fn is_nowhere(harness: Harness) {
+    has_not(harness, SECRET).await;
+}
+
+async fn has_not(harness: Harness, secret: &str) {
+    let request = v1::ListRunsRequest { page_size: 500, ..v1::ListRunsRequest::default() };
+    let runs = harness.runs.clone().list_runs(request).await.unwrap().into_inner().runs;
+    assert!(!runs.is_empty());
+    for run in runs {
+        for event in harness.export(&run.run_id).await {
+            assert!(!has(&event.encode_to_vec(), secret), "{}", event.seq);
+        }
+        let view = harness.get(&run.run_id).await;
+        assert!(!has(&view.encode_to_vec(), secret), "{}", run.run_id);
+        for language in ["en", "es"] {
+            let report = harness.report(&run.run_id, language).await;
+            assert!(!report.is_empty() && !has(report.as_bytes(), secret), "{language}");
+        }
+    }
+    let folder = harness.stop().await;
+    assert!(data_dir(&folder).exists());
+    no_file_has(folder.path(), secret);
+    let log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
+    // The daemon's own words are there, so that it is known that they were heard.
+    assert!(has(&log, "the log is kept") && has(&log, "capataz_daemon"), "{}", String::from_utf8_lossy(&log));
+    assert!(!has(&log, secret));
+}
+
+/// No file of the folder but the secret's own.
+fn no_file_has(folder: &Path, secret: &str) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() {
-            if path.file_name().unwrap() != "secrets" {
-                is_nowhere(&path);
-            }
-            continue;
+        if !path.is_dir() {
+            assert!(!has(&std::fs::read(&path).unwrap(), secret), "{}", path.display());
+        } else if path.file_name().unwrap() != "secrets" {
+            no_file_has(&path, secret);
         }
-        let bytes = std::fs::read(&path).unwrap();
-        let found = memchr::memmem::find(&bytes, SECRET.as_bytes());
-        assert_eq!(found, None, "{}", path.display());
     }
 }
 
@@ -137,7 +199,7 @@ async fn a_model_plans_in_each_mode_and_in_both_protocols_and_its_tokens_are_cou
             Protocol::Anthropic => asked.body["tool_choice"]["type"] == "tool",
         };
         assert!(asked.iter().all(has_contract));
-        is_nowhere(harness.stop().await.path());
+        is_nowhere(harness).await;
     }
 }
 
@@ -161,11 +223,12 @@ async fn a_model_does_a_task_of_a_plan_with_a_text_as_its_input() {
             Protocol::Anthropic => &asked.body["system"],
         };
         assert_eq!(system, "Be brief.");
+        is_nowhere(harness).await;
     }
 }
 
 /// A fault of a model, and what an attempt fails with.
-fn faults() -> Vec<(&'static str, Turn, &'static str)> {
+pub fn faults() -> Vec<(&'static str, Turn, &'static str)> {
     let answer = act("read", of!({ "n": "a" }), false).to_string();
     vec![
         ("rate limited", Turn::rate_limited(Some("0.4")), "RATE_LIMIT"),
@@ -222,7 +285,7 @@ async fn a_fault_of_a_model_fails_an_attempt_and_the_next_one_goes_on_in_each_mo
                 }
             }
             serving.abort();
-            drop(harness);
+            is_nowhere(harness).await;
         }
     }
 }
@@ -261,30 +324,14 @@ async fn what_would_fail_again_ends_the_run_with_what_the_server_said_and_withou
         }
         let asked = server.asked().len();
         assert_eq!(asked % 8, 0, "nothing is asked twice");
-        let report = harness
-            .report(
-                &harness
-                    .runs
-                    .clone()
-                    .list_runs(v1::ListRunsRequest::default())
-                    .await
-                    .unwrap()
-                    .into_inner()
-                    .runs[0]
-                    .run_id,
-                "en",
-            )
-            .await;
-        assert!(!report.contains(SECRET));
-        let folder = harness.stop().await;
-        is_nowhere(folder.path());
-        assert!(data_dir(&folder).exists());
+        is_nowhere(harness).await;
     }
 }
 
 #[tokio::test]
 async fn a_key_that_is_missing_or_no_key_fails_the_task_and_asks_nobody() {
     let server = TestModel::start([]).await;
+    listen_to_the_log();
     for (secret, said) in
         [(None, "there is no secret `MODEL_KEY`"), (Some("sk-1\nHost: evil"), "cannot be a key")]
     {
@@ -303,6 +350,7 @@ async fn a_key_that_is_missing_or_no_key_fails_the_task_and_asks_nobody() {
         let run = harness.start_run(one_wave(&["writer"])).await;
         let result = harness.wait(&run).await;
         assert!(format!("{result:?}").contains(said), "{said}: {result:?}");
+        has_not(harness, "Host: evil").await;
     }
     assert_eq!(server.asked().len(), 0);
 }
@@ -331,6 +379,28 @@ async fn a_server_that_says_the_key_back_as_its_answer_is_not_believed_with_it()
         assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Failed);
         let log = format!("{:?}", harness.export(&run).await);
         assert!(log.contains("you sent") && !log.contains("sk-secret"), "{log}");
-        is_nowhere(harness.stop().await.path());
+        is_nowhere(harness).await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_planner_has_said_so_far_is_seen_while_it_goes_on() {
+    let said = act("read", of!({ "n": "a" }), false).to_string();
+    for protocol in BOTH {
+        // Four pieces of eight characters, and then nothing.
+        let stalling = said.clone();
+        let server = TestModel::answering(move |_| Turn::stall_after(stalling.clone(), 4)).await;
+        let (harness, _worker) = harness(&server, protocol, "").await;
+        let run = try_start(&harness, in_mode(ExecutionMode::Simple)).await.unwrap();
+        let mut frames = crate::health::Frames::of(&harness, &run).await;
+        let whole = said.chars().take(32).collect::<String>();
+        let shown = frames.until(|frame| frame.partial_tail.as_deref() == Some(&whole)).await;
+        assert_eq!((shown.wave, shown.task, shown.fraction), (0, 0, None));
+        assert_eq!(harness.get(&run).await.waves[0].tasks[0].name, "planner.0");
+        let cancel =
+            v1::CancelRunRequest { run_id: run.clone(), request_id: "c".to_owned(), ..Default::default() };
+        harness.runs.clone().cancel_run(cancel).await.unwrap();
+        assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Cancelled);
+        is_nowhere(harness).await;
     }
 }
