@@ -6,7 +6,9 @@ use capataz_daemon::{Config, ProcessAgent};
 use capataz_hosts::commands::{Kind, OutputFormat, ShimCommand};
 use serde_json::{Value, json as of};
 
-use crate::modes::{act, answer, execution, gives, join, keeps_to, plan, plans, read, step, try_start};
+use crate::modes::{
+    act, answer, execution, gives, join, keeps_to, plan, plans, question, read, step, try_start,
+};
 use crate::support::asks::{answer_to, request_of, with_specs};
 use crate::support::{Harness, json, shim};
 
@@ -128,7 +130,7 @@ async fn what_is_no_ask_is_no_answer_of_a_planner_and_asks_nobody() {
         }
         match mode {
             ExecutionMode::Supervised => {
-                let asked = crate::modes::question(&harness, &run).await;
+                let asked = question(&harness, &run).await;
                 assert_eq!(asked.purpose(), v1::QuestionPurpose::Escalation);
                 answer(&harness, &run, "abort", None).await.unwrap();
                 harness.wait(&run).await;
@@ -239,6 +241,50 @@ async fn a_tool_that_hangs_is_ended_by_its_own_limits_and_the_planner_is_told() 
         assert_eq!(harness.get(&run).await.questions, [], "nobody is asked: the planner decides");
         gives(&mut worker, "send", of!("sent")).await;
         assert_eq!(read(Some(&output(&harness, &run).await)), "sent");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_may_be_made_once_and_hangs_is_ended_and_told_as_any_other() {
+    let harness = Harness::start().await;
+    let mut worker = join(&harness).await;
+    let limits = v1::TimeoutPolicy { timeout_ms: Some(300), grace_ms: Some(200), schedule_to_start_ms: None };
+    let run = with_tool(v1::ModeTool { timeouts: Some(limits), ..tool("send") });
+    let run = try_start(&harness, run).await.unwrap();
+    plans(&mut worker, &act("send", of!({ "to": "you" }), true)).await;
+    let called = worker.assignment().await;
+    assert_eq!(called.assignment.agent, "send");
+    let prompt = plans(&mut worker, &act("send", of!({ "to": "them" }), false)).await;
+    assert_eq!(prompt["lastResult"]["error"]["code"], "TASK_TIMEOUT", "{prompt}");
+    // What the worker says now is too late.
+    worker.complete(&called.lease, json(of!("late"))).await;
+    assert_eq!(gives(&mut worker, "send", of!("sent")).await, of!({ "to": "them" }));
+    assert_eq!(read(Some(&output(&harness, &run).await)), "sent");
+    let refused = harness.export(&run).await.into_iter().filter_map(|event| event.body);
+    assert_eq!(refused.filter(|body| matches!(body, v1::event::Body::ResultRefused(_))).count(), 1);
+}
+
+#[tokio::test]
+async fn a_planner_that_hangs_is_ended_by_the_limits_of_its_run_and_only_supervised_asks_a_person() {
+    let harness = Harness::start().await;
+    let mut worker = join(&harness).await;
+    let limits = v1::TimeoutPolicy { timeout_ms: Some(300), grace_ms: Some(200), schedule_to_start_ms: None };
+    for mode in [ExecutionMode::Simple, ExecutionMode::Planner, ExecutionMode::Supervised] {
+        let run = v1::ModeRun { mode: Some(mode.into()), timeouts: Some(limits), ..with_tool(tool("read")) };
+        let run = try_start(&harness, run).await.unwrap();
+        let asked = worker.assignment().await;
+        assert_eq!(asked.assignment.agent, "brain");
+        if mode == ExecutionMode::Supervised {
+            let asked = question(&harness, &run).await;
+            assert_eq!(asked.purpose(), v1::QuestionPurpose::Escalation);
+            answer(&harness, &run, "abort", None).await.unwrap();
+            assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Failed);
+            continue;
+        }
+        let result = harness.wait(&run).await;
+        assert_eq!(result.outcome(), v1::RunOutcome::Failed, "{mode:?}");
+        assert_eq!(result.error.unwrap().code, "TASK_TIMEOUT", "{mode:?}");
+        assert_eq!(harness.get(&run).await.questions, [], "{mode:?}");
     }
 }
 
