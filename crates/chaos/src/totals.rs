@@ -24,6 +24,9 @@ pub(crate) struct Totals {
     pub(crate) acknowledged: u64,
     pub(crate) finished: u64,
     pub(crate) removed: u64,
+    /// What executions have come to, without which the findings say less.
+    #[serde(default)]
+    pub(crate) occasions: BTreeMap<String, u64>,
     /// Findings by their kind, also those of which there are none.
     pub(crate) findings: BTreeMap<String, u64>,
     /// The two longest turns of all daemons.
@@ -86,6 +89,7 @@ impl Totals {
             acknowledged: verdict.acknowledged,
             finished: verdict.acknowledged_finished,
             removed: verdict.removed,
+            occasions: named(&verdict.occasions()),
             findings: named(&verdict.findings().map(|(name, found)| (name, found.len() as u64))),
             longest_turns_ms,
             peak_memory_kib: verdict.peak_memory_kib,
@@ -102,7 +106,11 @@ impl Totals {
         self.finished += leg.finished;
         self.removed += leg.removed;
         self.absent.extend(&leg.absent);
-        for (figures, added) in [(&mut self.faults, &leg.faults), (&mut self.findings, &leg.findings)] {
+        for (figures, added) in [
+            (&mut self.faults, &leg.faults),
+            (&mut self.occasions, &leg.occasions),
+            (&mut self.findings, &leg.findings),
+        ] {
             for (name, figure) in added {
                 *figures.entry(name.clone()).or_default() += figure;
             }
@@ -143,7 +151,7 @@ impl Totals {
 impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} legs in {} s, seed {}", self.legs, self.seconds, self.seed)?;
-        for (name, figure) in self.faults.iter().chain(&self.findings) {
+        for (name, figure) in self.faults.iter().chain(&self.occasions).chain(&self.findings) {
             writeln!(f, "  {name:<26}{figure:>8}")?;
         }
         let runs = format!("finished of {}, {} removed by retention", self.acknowledged, self.removed);

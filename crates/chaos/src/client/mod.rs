@@ -21,7 +21,7 @@ use crate::children::{Unanswered, told_on_stdin};
 use crate::commands::Command;
 use crate::journal::{Journal, now_us};
 use crate::records::{Call, ClientRecord};
-use crate::workloads::{CLIENT_LABEL, ForkAt, KEY_LABEL, Kind, Mix, Piece, RETRY, Steering};
+use crate::workloads::{APPROVE, CLIENT_LABEL, ForkAt, KEY_LABEL, Kind, Mix, Piece, REJECT, RETRY, Steering};
 use memory::{Known, remember};
 
 /// What a client is told to do.
@@ -426,27 +426,37 @@ impl Context {
         }
     }
 
-    /// What became of a task that must run at most once, nobody knows, and a plan waits for its approval; the answer is the same
-    /// whoever gives it.
+    /// What became of a task that must run at most once, nobody knows, and a plan or a call waits for its approval; the answer
+    /// is the same whoever gives it. Runs that are tasks of the run ask, too.
     async fn answer_questions(&self, piece: &Piece, run: &str, known: &Known) -> Outcome<()> {
+        let children = self.answer_questions_of(piece, run, known, &piece.key).await?;
+        for child in children {
+            self.answer_questions_of(piece, &child, known, &format!("{}/{child}", piece.key)).await?;
+        }
+        Ok(())
+    }
+
+    /// Answers what one run asks; the children of it that have not ended.
+    async fn answer_questions_of(
+        &self,
+        piece: &Piece,
+        run: &str,
+        known: &Known,
+        key: &str,
+    ) -> Outcome<Vec<String>> {
         let request = v1::GetRunRequest { run_id: run.to_owned(), ..v1::GetRunRequest::default() };
-        let Ok(response) = self.client.get_run(request).await else { return Ok(()) };
-        let questions = response.run.map(|run| run.questions).unwrap_or_default();
-        for question in questions.into_iter().filter(|question| question.answer.is_none()) {
+        let Ok(response) = self.client.get_run(request).await else { return Ok(Vec::new()) };
+        let shown = response.run.unwrap_or_default();
+        for question in shown.questions.into_iter().filter(|question| question.answer.is_none()) {
             let id = question.question_id.clone();
             let salt = id.bytes().fold(piece.index, |salt, byte| salt.wrapping_mul(31) + u64::from(byte));
-            let answer = match (question.purpose(), salt % 10) {
-                (v1::QuestionPurpose::Plan, _) => "approve",
-                (v1::QuestionPurpose::Escalation, _) => "continue",
-                (_, 0) => "succeeded",
-                (_, 1) => "failed",
-                _ => RETRY,
-            };
-            let key = format!("{}/{id}", piece.key);
+            let answer = answer_to(question.purpose(), salt);
+            let key = format!("{key}/{id}");
             let command = Command::Resolve { question_id: id, answer };
             self.command(&command, piece.index, run, key, known).await?;
         }
-        Ok(())
+        let is_open = |child: &v1::ChildView| child.status != v1::RunStatus::Finished as i32;
+        Ok(shown.children.into_iter().filter(is_open).map(|child| child.run_id).collect())
     }
 
     /// Accepts the transition that an answer has suggested for its session.
@@ -488,6 +498,19 @@ impl Context {
         let code = error.to_string();
         self.journal.write(&ClientRecord::Refused { at, key, run: None, code }).await?;
         Ok(true)
+    }
+}
+
+/// One of the options that questions of this purpose have.
+fn answer_to(purpose: v1::QuestionPurpose, salt: u64) -> &'static str {
+    match (purpose, salt % 20) {
+        (v1::QuestionPurpose::Tool, 0..3) => REJECT,
+        (v1::QuestionPurpose::Tool, 3) => "abort",
+        (v1::QuestionPurpose::Plan | v1::QuestionPurpose::Tool, _) => APPROVE,
+        (v1::QuestionPurpose::Escalation, _) => "continue",
+        (v1::QuestionPurpose::Outcome, 0..2) => "succeeded",
+        (v1::QuestionPurpose::Outcome, 2..4) => "failed",
+        _ => RETRY,
     }
 }
 

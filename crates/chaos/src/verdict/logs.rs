@@ -43,8 +43,14 @@ impl Log {
         Ok(Self { view, events })
     }
 
+    /// What the label says. A run that a tool has begun has no labels, and is named by its key.
     pub(crate) fn key(&self) -> &str {
-        self.view.labels.get(KEY_LABEL).map_or("", String::as_str)
+        let name = || match self.accepted()?.work.as_ref()? {
+            v1::run_accepted::Work::Plan(plan) => Some(&plan.name),
+            v1::run_accepted::Work::Pipeline(pipeline) => Some(&pipeline.name),
+            _ => None,
+        };
+        self.view.labels.get(KEY_LABEL).or_else(name).map_or("", String::as_str)
     }
 
     pub(super) fn client(&self) -> &str {
@@ -98,6 +104,19 @@ impl Log {
             Body::ChildNamed(named) => (named.wave, named.task) == (wave, task),
             _ => false,
         })
+    }
+
+    /// The key of the run that the call of a tool in this wave is.
+    pub(crate) fn called_child(&self, wave: u32) -> Option<&str> {
+        let called = self.bodies().find_map(|body| match body {
+            Body::ToolCalled(called) if called.wave == wave => called.tasks.as_ref(),
+            _ => None,
+        })?;
+        match called.tasks.first()?.run.as_ref()?.work.as_ref()? {
+            v1::child_run::Work::Plan(plan) => Some(&plan.name),
+            v1::child_run::Work::Pipeline(pipeline) => Some(&pipeline.name),
+            _ => None,
+        }
     }
 
     /// What it says of the run that it is forked from.

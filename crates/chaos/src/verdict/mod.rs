@@ -78,6 +78,10 @@ pub(crate) struct Verdict {
     pub(crate) removed: u64,
     /// Ends of children that their parents have heard.
     children: u64,
+    /// Calls of the tool that needs approval: approved one by one, approved with the plan that they stand in, and not approved.
+    approved: u64,
+    approved_with_plan: u64,
+    not_approved: u64,
     /// Tasks that were taken back, and runs that went on where others had ended.
     taken_back: u64,
     continued: u64,
@@ -111,6 +115,8 @@ struct Tally {
     succeeded: u64,
     /// Questions about tasks of unknown outcome.
     questions: u64,
+    /// Runs that were tasks of these, and whose ends they have heard.
+    children: u64,
     /// At the other end: by workers, by commands, by the site.
     executions: u64,
     /// Executions that the log does not explain.
@@ -131,6 +137,16 @@ pub(crate) struct Demands {
 impl Verdict {
     fn tally(&mut self, kind: Option<Kind>) -> Option<&mut Tally> {
         Some(self.kinds.entry(kind?).or_default())
+    }
+
+    /// What else has to happen for the verdict to mean anything, with how often it did.
+    pub(crate) fn occasions(&self) -> [(&'static str, u64); 3] {
+        let of_modes = self.kinds.get(&Kind::Modes).map_or(0, |tally| tally.children);
+        [
+            ("children of modes", of_modes),
+            ("calls approved", self.approved),
+            ("calls not approved", self.not_approved),
+        ]
     }
 
     /// An execution that nothing in the log explains.

@@ -8,7 +8,7 @@ use crate::workloads::Kind;
 
 /// Lines that are printed of each kind of finding.
 const SHOWN: usize = 12;
-/// Of so many runs some are forked.
+/// Of so many runs some are forked, and some executions have children and ask for approval.
 const MANY: u64 = 100;
 
 impl Verdict {
@@ -66,8 +66,12 @@ impl Verdict {
         if demands.kinds.contains(&Kind::Asks) {
             demand("asks in sessions", self.turns, 1);
         }
+        let are_many = demands.runs >= MANY;
+        for (occasion, count) in self.occasions() {
+            demand(occasion, count, u64::from(are_many && demands.kinds.contains(&Kind::Modes)));
+        }
         let are_forked = [Kind::Plans, Kind::Pipelines].iter().any(|kind| demands.kinds.contains(kind));
-        demand("forked runs", self.forked, u64::from(are_forked && demands.runs >= MANY));
+        demand("forked runs", self.forked, u64::from(are_forked && are_many));
         demand("kills of the daemon", self.kills, demands.kills);
         demand("kills with a start or command unanswered", self.kills_in_flight, demands.kills_in_flight);
         // The forgetful worker serves plans.
@@ -137,14 +141,26 @@ impl fmt::Display for Verdict {
                 &format!("  {kind}"),
                 tally.finished,
                 format!(
-                    "of {} accepted, {} succeeded; {} questions; {} executions, {} unexplained",
-                    tally.accepted, tally.succeeded, tally.questions, tally.executions, tally.unexplained
+                    "of {} accepted, {} succeeded; {} questions; {} children; {} executions, {} unexplained",
+                    tally.accepted,
+                    tally.succeeded,
+                    tally.questions,
+                    tally.children,
+                    tally.executions,
+                    tally.unexplained
                 ),
             )?;
         }
         if self.kinds.contains_key(&Kind::Scripts) {
             let note = "actions that the site saw, and whose outcome somebody was asked for";
             row("unknown outcomes", self.unknown_acts, note.to_owned())?;
+        }
+        if self.kinds.contains_key(&Kind::Modes) {
+            let note = format!(
+                "of a tool that needs it, {} approved with their plans, {} not approved",
+                self.approved_with_plan, self.not_approved
+            );
+            row("calls approved", self.approved, note)?;
         }
         row(
             "sessions",

@@ -10,13 +10,13 @@ use super::logs::Log;
 
 pub(super) fn judge(logs: &BTreeMap<String, Log>, verdict: &mut Verdict) {
     // A task that is a run is another run in each of its lives and attempts.
-    let mut runs_of_key: BTreeMap<(&str, u32, u32), Vec<&str>> = BTreeMap::new();
+    let mut runs_of_key: BTreeMap<(&str, &str, u32, u32), Vec<&str>> = BTreeMap::new();
     for (run, log) in logs {
         verdict.runs += 1;
         verdict.finished += u64::from(log.is_finished());
         let parent = log.view.parent.as_ref();
-        let life = parent.map_or((0, 0), |parent| (parent.activation, parent.attempt));
-        runs_of_key.entry((log.key(), life.0, life.1)).or_default().push(run);
+        let life = parent.map_or(("", 0, 0), |parent| (&*parent.task, parent.activation, parent.attempt));
+        runs_of_key.entry((log.key(), life.0, life.1, life.2)).or_default().push(run);
         numbers(run, log, verdict);
         ends(run, log, verdict);
         leases(run, log, verdict);
@@ -32,19 +32,36 @@ pub(super) fn judge(logs: &BTreeMap<String, Log>, verdict: &mut Verdict) {
     }
 }
 
-/// Each child is named once, is there, and was heard once, as it has ended; a parent ends after its children.
+/// Each child is named once, is there, and was heard once, as it has ended; a parent ends after its children, and a task whose
+/// child has succeeded has no other one in the same life.
 fn children(run: &str, log: &Log, logs: &BTreeMap<String, Log>, verdict: &mut Verdict) {
     let mut heard: BTreeMap<&str, Option<u32>> = BTreeMap::new();
+    // Tasks that are done, and children that were told to end: what those give back is no success.
+    let (mut done, mut told) = (BTreeSet::new(), BTreeSet::new());
     for event in &log.events {
         match &event.body {
             Some(Body::ChildNamed(named)) => {
                 let before = heard.insert(&named.run_id, Some(0));
                 let twice = before.map(|_| format!("run {run}: child {} is named twice", named.run_id));
                 verdict.doubled.extend(twice);
+                if done.contains(&(named.wave, named.task)) {
+                    let task = log.task_name(named.wave, named.task);
+                    verdict
+                        .doubled
+                        .push(format!("run {run}, task {task}: another child after one that succeeded"));
+                }
+            }
+            Some(Body::ChildCancelRequested(asked)) => _ = told.insert(asked.run_id.as_str()),
+            Some(Body::TaskRolledBack(body)) => {
+                body.taken_back.iter().for_each(|back| _ = done.remove(&(back.wave, back.task)));
             }
             Some(Body::ChildEnded(ended)) => {
                 let times = heard.entry(&ended.run_id).or_default();
                 *times = times.map(|times| times + 1);
+                let succeeded = ended.outcome == Some(v1::RunOutcome::Succeeded as i32);
+                if succeeded && !told.contains(ended.run_id.as_str()) {
+                    done.insert((ended.wave, ended.task));
+                }
                 let child = logs.get(&ended.run_id);
                 if child.is_none_or(|child| child.view.outcome != ended.outcome) {
                     verdict.wrong.push(format!("run {run}: what it heard of {} is not so", ended.run_id));
@@ -55,7 +72,12 @@ fn children(run: &str, log: &Log, logs: &BTreeMap<String, Log>, verdict: &mut Ve
     }
     for (child, times) in heard {
         match times {
-            Some(1) => verdict.children += 1,
+            Some(1) => {
+                verdict.children += 1;
+                if let Some(tally) = verdict.tally(log.kind()) {
+                    tally.children += 1;
+                }
+            }
             Some(0) if !log.is_finished() => {}
             Some(0) => verdict.lost.push(format!("run {run} has ended, and never heard of child {child}")),
             Some(times) => {
@@ -283,8 +305,9 @@ fn outputs(run: &str, log: &Log, verdict: &mut Verdict) {
     };
     for body in log.bodies() {
         let Body::TaskSettled(body) = body else { continue };
-        // Without a lease, a person has said that the task has succeeded.
-        if body.status != v1::ResultStatus::Success as i32 || body.lease.is_none() {
+        // Without a lease, a person has said that the task has succeeded, unless it is a run.
+        let has_no_answer = body.lease.is_none() && !log.names_child(body.wave, body.task);
+        if body.status != v1::ResultStatus::Success as i32 || has_no_answer {
             continue;
         }
         if !kind.workload().is_own_output(log, body) {

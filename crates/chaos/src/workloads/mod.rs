@@ -27,6 +27,11 @@ pub(crate) use scripts::{SEEN_BY_THE_SITE, act_of};
 
 /// The answer to a question by which a task of unknown outcome is done again.
 pub(crate) const RETRY: &str = "retry";
+/// The tool that is called only where a person has approved that, and the answer that does.
+pub(crate) const ASKED: &str = "chaos-asked";
+pub(crate) const APPROVE: &str = "approve";
+/// The answer by which a call of a tool is not made.
+pub(crate) const REJECT: &str = "reject";
 /// The label that all of a client's runs have.
 pub(crate) const CLIENT_LABEL: &str = "client";
 /// The label that repeats the idempotency key, so that two runs for one key would show.

@@ -1,11 +1,13 @@
 //! Queries for a planner and tools, in all three modes. The query says what is to be done; some answers of the planner are
-//! rejected until they are corrected, some calls fail at first, and one of the tools must not do anything twice.
+//! rejected until they are corrected, some calls fail at first, two of the tools must not do anything twice, and one of these
+//! is called only where a person has approved that. Some steps are runs of their own: plans and pipelines.
 
 use capataz_client::worker::{Task, TaskError, TaskOutput as Output, Worker};
+use capataz_contracts::json;
 use capataz_contracts::v1::{self, ExecutionMode};
 use serde_json::{Value, json};
 
-use super::{Draft, Occasion, Workload};
+use super::{ASKED, Draft, Occasion, Workload, pipelines, plans};
 use crate::Outcome;
 use crate::children::Programs;
 use crate::journal::Journal;
@@ -16,6 +18,9 @@ const PLANNER: &str = "chaos-planner";
 /// A tool that changes nothing, and one whose effect cannot be undone.
 const READ: &str = "chaos-read";
 const WRITE: &str = "chaos-write";
+/// The tools that are runs of their own.
+const PLAN_RUN: &str = "plan.run";
+const PIPELINE_RUN: &str = "pipeline.run";
 
 #[derive(Debug)]
 pub(super) struct Modes;
@@ -34,10 +39,11 @@ impl Workload for Modes {
             name: name.to_owned(),
             kind: kind.into(),
             undoable: name == READ,
+            needs_approval: name == ASKED,
             max_concurrency: 16,
             ..v1::Agent::default()
         };
-        let tools = [READ, WRITE].into_iter().fold(worker, |worker, name| {
+        let tools = [READ, WRITE, ASKED].into_iter().fold(worker, |worker, name| {
             let journal = journal.clone();
             worker.agent_with(agent(name, v1::AgentKind::Tool), move |task: Task| call(task, journal.clone()))
         });
@@ -47,15 +53,7 @@ impl Workload for Modes {
     }
 
     fn draft(&self, rng: &mut fastrand::Rng, occasion: &Occasion<'_>) -> Outcome<Draft> {
-        let steps: Vec<Value> = (0..rng.u64(1..4))
-            .map(|_| {
-                json!({
-                    "tool": if rng.u32(0..100) < 60 { READ } else { WRITE },
-                    "milliseconds": if rng.u32(0..100) < 10 { rng.u64(300..900) } else { rng.u64(10..200) },
-                    "fails_at_first": rng.u32(0..100) < 10,
-                })
-            })
-            .collect();
+        let steps: Vec<Value> = (0..rng.u64(1..4)).map(|place| step(rng, occasion.key, place)).collect();
         let query = json!({
             "key": occasion.key, "steps": steps, "is_bad_at_first": rng.u32(0..100) < 20,
         });
@@ -66,13 +64,18 @@ impl Workload for Modes {
             query: query.to_string(),
             mode: Some(mode.into()),
             planner: PLANNER.to_owned(),
-            tools: vec![tool(READ), tool(WRITE)],
+            tools: [READ, WRITE, ASKED, PLAN_RUN, PIPELINE_RUN].map(tool).to_vec(),
             ..v1::ModeRun::default()
         };
         Ok(Draft { request: v1::StartRunRequest::of_mode(run), has_tasks: false })
     }
 
     fn is_own_output(&self, log: &Log, settled: &v1::TaskSettled) -> bool {
+        if let Some(key) = log.called_child(settled.wave) {
+            // The call is of this run, and what it has come to is of the call.
+            let is_own = key.starts_with(&plans::child_key(log.key(), ""));
+            return is_own && plans::is_output_of_child(verdict::inline(settled), key);
+        }
         let Ok(output) = serde_json::from_slice::<Value>(verdict::inline(settled)) else { return false };
         let (task, lease) = (log.task_name(settled.wave, settled.task), settled.lease.unwrap_or_default());
         match task.starts_with("planner.") {
@@ -88,6 +91,30 @@ impl Workload for Modes {
     fn judge(&self, facts: &Facts, verdict: &mut Verdict) {
         verdict::modes::judge(facts, verdict);
     }
+}
+
+/// What the planner is to do in this place.
+fn step(rng: &mut fastrand::Rng, key: &str, place: u64) -> Value {
+    let tool = match rng.u32(0..100) {
+        0..35 => READ,
+        35..55 => WRITE,
+        55..75 => ASKED,
+        75..90 => PLAN_RUN,
+        _ => PIPELINE_RUN,
+    };
+    let of_child = plans::child_key(key, &place.to_string());
+    let parameters = match tool {
+        PLAN_RUN => json::print("capataz.v1.Plan", &plans::small(rng, &of_child)),
+        PIPELINE_RUN => json::print("capataz.v1.Pipeline", &pipelines::small(rng, &of_child)),
+        _ => json!({
+            "key": key,
+            "milliseconds": if rng.u32(0..100) < 10 { rng.u64(300..900) } else { rng.u64(10..200) },
+            "fails_at_first": rng.u32(0..100) < 10,
+        }),
+    };
+    // Whoever has approved the plan has not approved other words than its own.
+    let departs = tool == ASKED && rng.u32(0..100) < 60;
+    json!({ "tool": tool, "parameters": parameters, "departs": departs })
 }
 
 /// Whose answer it is.
@@ -114,19 +141,18 @@ async fn plan(task: Task, journal: Journal) -> Result<Output, TaskError> {
 
 fn answer(prompt: &Value, query: &Value) -> Value {
     let wanted = query["steps"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let parameters = |place: usize| {
-        let step = wanted.get(place).unwrap_or(&Value::Null);
-        json!({
-            "key": query["key"], "milliseconds": step["milliseconds"], "fails_at_first": step["fails_at_first"],
-        })
-    };
+    let parameters = |place: usize| wanted.get(place).map(|step| step["parameters"].clone());
     let tool = |place: usize| wanted.get(place).map(|step| step["tool"].clone());
     let last = wanted.len().saturating_sub(1);
     if prompt.get("validatedPlan").is_some() {
         let step = &prompt["adherenceCheck"]["planStep"];
+        let mut parameters = step["parameters"].clone();
+        if wanted.iter().any(|wanted| wanted["departs"] == true && wanted["parameters"] == parameters) {
+            parameters["departs"] = true.into();
+        }
         return json!({
             "decision": "continue", "planAdherence": 1,
-            "nextAction": { "tool": step["tool"], "parameters": step["parameters"], "justification": "" },
+            "nextAction": { "tool": step["tool"], "parameters": parameters, "justification": "" },
         });
     }
     if prompt.get("progress").is_none() {
@@ -176,4 +202,34 @@ async fn call(task: Task, journal: Journal) -> Result<Output, TaskError> {
         return Err(TaskError::new("NETWORK_ERROR", "fails as it was told to"));
     }
     Output::json(json!({ "key": input["key"], "task": task.name(), "lease": lease }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn steps_are_of_every_tool_and_a_child_has_a_key_of_its_own() -> Outcome<()> {
+        let (mut tools, mut keys) = (BTreeSet::new(), BTreeSet::new());
+        for index in 0..60 {
+            let mut rng = fastrand::Rng::with_seed(index);
+            let draft = Modes.draft(&mut rng, &Occasion { index, key: &format!("k{index}"), site: "" })?;
+            let Some(v1::start_run_request::Work::Mode(run)) = draft.request.work else {
+                return Err("it is no execution".into());
+            };
+            let query: Value = serde_json::from_str(&run.query)?;
+            for step in query["steps"].as_array().ok_or("it has no steps")? {
+                let (tool, parameters) = (step["tool"].as_str().unwrap_or_default(), &step["parameters"]);
+                assert!(run.tools.iter().any(|named| named.name == tool), "{tool}");
+                tools.insert(tool.to_owned());
+                let name = parameters["name"].as_str().unwrap_or_default().to_owned();
+                assert!(name.is_empty() || name.starts_with(&format!("k{index}/")) && keys.insert(name));
+            }
+        }
+        assert_eq!(tools.len(), 5);
+        assert!(keys.len() > 10, "{keys:?}");
+        Ok(())
+    }
 }

@@ -38,32 +38,15 @@ impl Workload for Pipelines {
     }
 
     fn draft(&self, rng: &mut fastrand::Rng, occasion: &Occasion<'_>) -> Outcome<Draft> {
-        let items = (0..rng.u64(1..4)).map(|_| {
-            json!({
-                "milliseconds": if rng.u32(0..100) < 10 { rng.u64(500..1_500) } else { rng.u64(10..300) },
-                "is_bad_at_first": rng.u32(0..100) < 30,
-            })
-        });
+        let items = (0..rng.u64(1..4)).map(|_| how(rng));
         let input = json!({ "key": occasion.key, "items": items.collect::<Vec<_>>() });
-        let phase = |name: &str, input: Value, for_each: Option<&str>| v1::Phase {
-            name: name.to_owned(),
-            agent: AGENT.to_owned(),
-            input: Some(input.to_string()),
-            for_each: for_each.map(str::to_owned),
-            output: Some(v1::OutputRule { schema: Some(SCHEMA.to_owned()), checks: Vec::new() }),
-            summary: vec!["grade".to_owned()],
-            ..v1::Phase::default()
-        };
         let of_item = json!({ "key": "${input.key}", "how": "${item}" });
         let of_all =
             json!({ "key": "${input.key}", "how": "${input.items.0}", "grades": "${phases.sort.summary}" });
         let pipeline = v1::Pipeline {
             name: "chaos".to_owned(),
-            phases: vec![phase("sort", of_item, Some("${input.items}")), phase("sum", of_all, None)],
-            input: Some(v1::Payload {
-                media_type: "application/json".to_owned(),
-                data: Some(Data::Inline(input.to_string().into())),
-            }),
+            phases: vec![phase("sort", &of_item, Some("${input.items}")), phase("sum", &of_all, None)],
+            input: Some(payload(&input)),
             ..v1::Pipeline::default()
         };
         Ok(Draft { request: v1::StartRunRequest::of_pipeline(pipeline), has_tasks: false })
@@ -79,6 +62,42 @@ impl Workload for Pipelines {
 
     fn judge(&self, facts: &Facts, verdict: &mut Verdict) {
         verdict::phases::judge(facts, verdict);
+    }
+}
+
+/// How one output is made.
+fn how(rng: &mut fastrand::Rng) -> Value {
+    json!({
+        "milliseconds": if rng.u32(0..100) < 10 { rng.u64(500..1_500) } else { rng.u64(10..300) },
+        "is_bad_at_first": rng.u32(0..100) < 30,
+    })
+}
+
+fn phase(name: &str, input: &Value, for_each: Option<&str>) -> v1::Phase {
+    v1::Phase {
+        name: name.to_owned(),
+        agent: AGENT.to_owned(),
+        input: Some(input.to_string()),
+        for_each: for_each.map(str::to_owned),
+        output: Some(v1::OutputRule { schema: Some(SCHEMA.to_owned()), checks: Vec::new() }),
+        summary: vec!["grade".to_owned()],
+        ..v1::Phase::default()
+    }
+}
+
+fn payload(input: &Value) -> v1::Payload {
+    let data = Some(Data::Inline(input.to_string().into()));
+    v1::Payload { media_type: "application/json".to_owned(), data }
+}
+
+/// A pipeline of one phase that is the child of an execution. It has its key as its name, for a tool gives no labels.
+pub(super) fn small(rng: &mut fastrand::Rng, key: &str) -> v1::Pipeline {
+    let of_all = json!({ "key": "${input.key}", "how": "${input.how}" });
+    v1::Pipeline {
+        name: key.to_owned(),
+        phases: vec![phase("one", &of_all, None)],
+        input: Some(payload(&json!({ "key": key, "how": how(rng) }))),
+        ..v1::Pipeline::default()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The verdict sees what it is there for: each test breaks one thing.
 
 mod asks;
+mod children;
 mod faults;
 mod scripts;
 mod world;
