@@ -139,11 +139,14 @@ impl Verdict {
         Some(self.kinds.entry(kind?).or_default())
     }
 
-    /// What else has to happen for the verdict to mean anything, with how often it did.
+    fn children_of_modes(&self) -> u64 {
+        self.kinds.get(&Kind::Modes).map_or(0, |tally| tally.children)
+    }
+
+    /// What executions have come to, with how often they did.
     pub(crate) fn occasions(&self) -> [(&'static str, u64); 3] {
-        let of_modes = self.kinds.get(&Kind::Modes).map_or(0, |tally| tally.children);
         [
-            ("children of modes", of_modes),
+            ("children of modes", self.children_of_modes()),
             ("calls approved", self.approved),
             ("calls not approved", self.not_approved),
         ]

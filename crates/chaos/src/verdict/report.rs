@@ -67,9 +67,9 @@ impl Verdict {
             demand("asks in sessions", self.turns, 1);
         }
         let are_many = demands.runs >= MANY;
-        for (occasion, count) in self.occasions() {
-            demand(occasion, count, u64::from(are_many && demands.kinds.contains(&Kind::Modes)));
-        }
+        let have_tools = u64::from(are_many && demands.kinds.contains(&Kind::Modes));
+        demand("children of modes", self.children_of_modes(), have_tools);
+        demand("calls approved", self.approved, have_tools);
         let are_forked = [Kind::Plans, Kind::Pipelines].iter().any(|kind| demands.kinds.contains(kind));
         demand("forked runs", self.forked, u64::from(are_forked && are_many));
         demand("kills of the daemon", self.kills, demands.kills);
