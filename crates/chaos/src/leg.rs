@@ -78,7 +78,7 @@ async fn storm_and_verdict(options: &Options, folder: &Path) -> Outcome<Judged> 
     let facts = Facts::collect(&client, folder, &names, options.kept_for(), kept).await?;
     let verdict = verdict::judge(&facts);
     let kinds = storm.mix.kinds.clone();
-    let has_browser = kinds.contains(&Kind::Scripts);
+    let (has_browser, has_plans) = (kinds.contains(&Kind::Scripts), kinds.contains(&Kind::Plans));
     let demands = Demands {
         runs: options.runs(),
         kills: options.kills(),
@@ -93,7 +93,11 @@ async fn storm_and_verdict(options: &Options, folder: &Path) -> Outcome<Judged> 
         eprintln!("  {skipped}");
     }
     let turns = turns::longest(&log_path(folder), verdict.stops)?;
-    let needs = [(Need::Browser, has_browser), (Need::Weather, storm.weather.is_some())];
+    let needs = [
+        (Need::Browser, has_browser),
+        (Need::Shims, has_browser || has_plans),
+        (Need::Weather, storm.weather.is_some()),
+    ];
     let absent = needs.into_iter().filter(|(_, is_there)| !is_there).map(|(need, _)| need).collect();
     let totals = Totals::of(&verdict, turns, began.elapsed().as_secs(), absent);
     Ok(Judged { verdict, totals, problems })

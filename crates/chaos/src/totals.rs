@@ -43,6 +43,8 @@ pub(crate) struct Totals {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Need {
     Browser,
+    /// Runs that the daemon works on in processes of its own, under shims: plans and scripts.
+    Shims,
     /// The library for the daemon's clock and its disk.
     Weather,
 }
@@ -51,6 +53,7 @@ impl Need {
     fn of(fault: &str) -> Option<Self> {
         match fault {
             "browser killed" => Some(Self::Browser),
+            "shim killed" | "daemon killed with shims" => Some(Self::Shims),
             "clock set" | "disk failed" => Some(Self::Weather),
             _ => None,
         }

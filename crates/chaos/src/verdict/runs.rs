@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use capataz_client::v1;
 use capataz_contracts::v1::event::Body;
+use serde_json::Value;
 
-use super::Verdict;
 use super::logs::Log;
+use super::{Verdict, inline};
 
 pub(super) fn judge(logs: &BTreeMap<String, Log>, verdict: &mut Verdict) {
     // A task that is a run is another run in each of its lives and attempts.
@@ -38,6 +39,7 @@ fn children(run: &str, log: &Log, logs: &BTreeMap<String, Log>, verdict: &mut Ve
     let mut heard: BTreeMap<&str, Option<u32>> = BTreeMap::new();
     // Tasks that are done, and children that were told to end: what those give back is no success.
     let (mut done, mut told) = (BTreeSet::new(), BTreeSet::new());
+    let mut newest: BTreeMap<(u32, u32), &str> = BTreeMap::new();
     for event in &log.events {
         match &event.body {
             Some(Body::ChildNamed(named)) => {
@@ -58,6 +60,7 @@ fn children(run: &str, log: &Log, logs: &BTreeMap<String, Log>, verdict: &mut Ve
             Some(Body::ChildEnded(ended)) => {
                 let times = heard.entry(&ended.run_id).or_default();
                 *times = times.map(|times| times + 1);
+                newest.insert((ended.wave, ended.task), &ended.run_id);
                 let succeeded = ended.outcome == Some(v1::RunOutcome::Succeeded as i32);
                 if succeeded && !told.contains(ended.run_id.as_str()) {
                     done.insert((ended.wave, ended.task));
@@ -65,6 +68,16 @@ fn children(run: &str, log: &Log, logs: &BTreeMap<String, Log>, verdict: &mut Ve
                 let child = logs.get(&ended.run_id);
                 if child.is_none_or(|child| child.view.outcome != ended.outcome) {
                     verdict.wrong.push(format!("run {run}: what it heard of {} is not so", ended.run_id));
+                }
+            }
+            Some(Body::TaskSettled(body)) if body.status == v1::ResultStatus::Success as i32 => {
+                let child =
+                    newest.get(&(body.wave, body.task)).and_then(|child| Some((child, logs.get(*child)?)));
+                if let Some((child, log)) = child.filter(|(_, log)| given_by(log) != told_of(inline(body))) {
+                    let key = log.key();
+                    verdict
+                        .wrong
+                        .push(format!("run {run}: what it has of {child}, key {key}, that has not given"));
                 }
             }
             _ => {}
@@ -86,6 +99,27 @@ fn children(run: &str, log: &Log, logs: &BTreeMap<String, Log>, verdict: &mut Ve
             None => verdict.wrong.push(format!("run {run} heard of {child}, which it never named")),
         }
     }
+}
+
+/// What the tasks of a run have given, by their names.
+fn given_by(log: &Log) -> BTreeMap<String, Value> {
+    let outputs = log.bodies().filter_map(|body| match body {
+        Body::TaskSettled(body) if body.status == v1::ResultStatus::Success as i32 => {
+            let output = serde_json::from_slice::<Value>(inline(body)).ok()?;
+            Some((log.task_name(body.wave, body.task).to_owned(), output))
+        }
+        _ => None,
+    });
+    outputs.filter(|(_, output)| !output.is_null()).collect()
+}
+
+/// What the parent of a run has of the outputs of its tasks, by their names.
+fn told_of(output: &[u8]) -> BTreeMap<String, Value> {
+    let output = serde_json::from_slice::<Value>(output).unwrap_or_default();
+    let tasks = output["tasks"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let outputs = tasks.iter().map(|task| (task["name"].as_str().unwrap_or_default(), &task["output"]));
+    let outputs = outputs.filter(|(_, output)| !output.is_null());
+    outputs.map(|(name, output)| (name.to_owned(), output.clone())).collect()
 }
 
 /// What a run has taken over is what the one that it continues has; and nothing of it was at work again in the same life.

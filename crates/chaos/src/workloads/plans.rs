@@ -142,11 +142,13 @@ pub(super) fn child_key(parent: &str, place: &str) -> String {
     format!("{parent}/{place}")
 }
 
-/// Whether the tasks of a child have given what was answered for its key, each in its own name.
+/// Whether the tasks of a child have given what was answered for its key, each in its own name. Of whom a person has said that
+/// it has succeeded, that has given nothing.
 pub(super) fn is_output_of_child(output: &[u8], key: &str) -> bool {
     let Ok(output) = serde_json::from_slice::<serde_json::Value>(output) else { return false };
     let is_own = |task: &serde_json::Value| {
-        task["output"]["key"] == key && task["output"]["task"] == task["name"] && task["name"].is_string()
+        let given = &task["output"];
+        given.is_null() || given["key"] == key && given["task"] == task["name"] && task["name"].is_string()
     };
     output["tasks"].as_array().is_some_and(|tasks| !tasks.is_empty() && tasks.iter().all(is_own))
 }

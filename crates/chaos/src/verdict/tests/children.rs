@@ -111,12 +111,27 @@ fn what_a_tool_has_begun_has_a_key_of_its_own_and_counts_for_its_parents_kind() 
 }
 
 #[test]
-fn an_output_of_another_child_is_wrong() {
+fn what_a_parent_has_of_its_child_is_what_the_child_has_given() {
     let child = || good_child(v1::Effect::AtLeastOnce);
-    check_family(&family(heard("k2/0"), child()), [0, 0, 0, 0, 0, 1]);
-    let mut nothing = heard(CHILD_KEY);
-    nothing[2] = settled(None, r#"{"tasks":[]}"#);
-    check_family(&family(nothing, child()), [0, 0, 0, 0, 0, 1]);
+    let with = |output: &str| {
+        let mut after = heard(CHILD_KEY);
+        after[2] = settled(None, output);
+        family(after, child())
+    };
+    // Neither that of another key, nor that of another lease, nor none.
+    check_family(&family(heard("k2/0"), child()), [0, 0, 0, 0, 0, 2]);
+    let other = output_of(CHILD_KEY, 2);
+    check_family(&with(&format!(r#"{{"tasks":[{{"name":"a","output":{other}}}]}}"#)), [0, 0, 0, 0, 0, 1]);
+    check_family(&with(r#"{"tasks":[{"name":"a"}]}"#), [0, 0, 0, 0, 0, 1]);
+    check_family(&with(r#"{"tasks":[]}"#), [0, 0, 0, 0, 0, 2]);
+    // Of which a person has said that it has succeeded, that has given nothing.
+    let mut logs = with(r#"{"tasks":[{"name":"a","output":null}]}"#);
+    for event in &mut logs.get_mut(CHILD).unwrap().events {
+        if let Some(Body::TaskSettled(body)) = &mut event.body {
+            (body.lease, body.output) = (None, None);
+        }
+    }
+    check_family(&logs, [0; 6]);
 }
 
 #[test]
