@@ -13,6 +13,7 @@ mod judged;
 mod largest;
 mod leases;
 mod ledger;
+mod mode_answers;
 mod mode_browsers;
 mod modes;
 mod pipelines;

@@ -19,7 +19,7 @@ fn tool(name: &str) -> v1::ModeTool {
     }
 }
 
-fn begin(mode: v1::ExecutionMode) -> Bench {
+pub(super) fn begin(mode: v1::ExecutionMode) -> Bench {
     begin_with(mode, |_| ())
 }
 
@@ -53,7 +53,7 @@ impl Bench {
 
     /// The prompt that is to be made.
     #[track_caller]
-    fn prompt(&self) -> Value {
+    pub(super) fn prompt(&self) -> Value {
         match self.state.open_query() {
             Some((_, Query::Prompt(asked))) => serde_json::from_str(&asked.prompt).expect("a prompt is JSON"),
             other => panic!("{other:?}"),
@@ -111,7 +111,7 @@ impl Bench {
         self.does(Input::Answered { query, answer })
     }
 
-    fn execution(&self) -> v1::ExecutionState {
+    pub(super) fn execution(&self) -> v1::ExecutionState {
         self.state.execution(true).expect("it is an execution")
     }
 
@@ -155,7 +155,7 @@ pub(super) fn act(tool: &str, goes_on: bool) -> Value {
     })
 }
 
-fn step(id: &str, tool: &str, needs: &[&str]) -> Value {
+pub(super) fn step(id: &str, tool: &str, needs: &[&str]) -> Value {
     value!({
         "id": id, "description": format!("do {id}"), "tool": tool, "parameters": { "n": id },
         "expected": { "success": true }, "dependsOn": needs,
@@ -163,7 +163,7 @@ fn step(id: &str, tool: &str, needs: &[&str]) -> Value {
 }
 
 /// `PlannerResponse` with a plan, and its first action.
-fn plans(steps: &[Value], next: u32, tool: &str) -> Value {
+pub(super) fn plans(steps: &[Value], next: u32, tool: &str) -> Value {
     value!({
         "planUpdate": { "type": "create", "steps": steps, "estimatedTime": 2.5, "checkpoints": [] },
         "nextAction": { "tool": tool, "parameters": {}, "stepIndex": next },
@@ -180,7 +180,7 @@ fn next(step: u32, tool: &str) -> Value {
 }
 
 /// `SupervisedResponse` that goes on.
-fn goes_on(tool: &str, parameters: &Value) -> Value {
+pub(super) fn goes_on(tool: &str, parameters: &Value) -> Value {
     value!({
         "decision": "continue",
         "nextAction": { "tool": tool, "parameters": parameters, "justification": "the plan says so" },
@@ -501,7 +501,7 @@ fn the_eleventh_new_plan_waits_for_a_person_before_anything_is_done() {
 }
 
 /// A plan of two steps that a person has approved.
-fn approved() -> Bench {
+pub(super) fn approved() -> Bench {
     let steps = [step("a", "read", &[]), step("b", "read", &["a"])];
     begin(Supervised).asks().says(&plans(&steps, 0, "read")).decides("approve", None)
 }

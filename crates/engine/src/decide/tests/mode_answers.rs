@@ -1,0 +1,243 @@
+//! What planners of executions may answer, and what becomes of an answer that they may not give (seed 004).
+
+use capataz_contracts::v1::payload::Data;
+use serde_json::{Value, json as value};
+
+use super::modes::{act, approved, begin, begin_with, goes_on, plans, step};
+use super::*;
+use crate::query::Verdict;
+use v1::ExecutionMode::{Planner, Simple, Supervised};
+
+/// An answer that nobody could read, as a host tells it.
+const UNREAD: &str = "expected value at line 1 column 1";
+
+/// Delays before the planner is asked again, where nobody says others. Milliseconds.
+const DELAYS: [i64; 3] = [500, 1_500, 3_000];
+
+impl Bench {
+    /// The planner gives back this, which is judged by the contract that it was told.
+    #[track_caller]
+    fn says_judged(self, answer: &Value) -> Self {
+        let violations = self.violations(answer);
+        let name = self.newest();
+        let task = self.at(&name);
+        let (lease, worker) = self.state.lease_of(task).expect("the planner is asked");
+        let output = json(&answer.to_string());
+        let judged = self.state.output_to_judge(task, lease, worker, &output).expect("it is judged");
+        let report = Report::Judged(output, Box::new(Verdict::on(judged, violations)));
+        let input = reported(task, lease, worker, report);
+        self.does(input)
+    }
+
+    /// What is wrong with this by the contract of the answer that is waited for.
+    #[track_caller]
+    fn violations(&self, answer: &Value) -> Vec<v1::SchemaViolation> {
+        let task = self.at(&self.newest());
+        let schema = self.state.assignment(task).expect("it is at work").output_schema.expect("a contract");
+        capataz_judge::judge(schema, "application/json", answer.to_string().as_bytes())
+    }
+
+    /// What the planner gives back is no JSON.
+    #[track_caller]
+    fn babbles(self) -> Self {
+        let task = self.newest();
+        let error = v1::Error { message: UNREAD.to_owned(), ..failure("INVALID_OUTPUT") };
+        self.report(&task, Report::Failed(error))
+    }
+
+    /// The planner is asked again after this time, and has what it was asked.
+    #[track_caller]
+    fn is_asked_again(self, delay: i64) -> (Self, Value) {
+        let bench = self.after(delay);
+        let task = bench.newest();
+        let bench = bench.lease(&task, "w");
+        let assignment = bench.state.assignment(bench.at(&task)).expect("it is at work");
+        let Some(Data::Inline(text)) = assignment.input.unwrap().data.clone() else { panic!() };
+        let given = serde_json::from_slice(&text).expect("a prompt is JSON");
+        (bench, given)
+    }
+
+    #[track_caller]
+    fn rejection(&self) -> Vec<(String, String)> {
+        let Body::OutputRejected(rejected) = self.newest_event("output_rejected") else { panic!() };
+        rejected.violations.into_iter().map(|violation| (violation.path, violation.rule)).collect()
+    }
+}
+
+/// The answer with one key more in the object at this place.
+fn with_more(answer: &Value, place: &str) -> Value {
+    let mut answer = answer.clone();
+    let object = answer.pointer_mut(place).and_then(Value::as_object_mut).expect("there is an object");
+    object.insert("more".to_owned(), value!(1));
+    answer
+}
+
+fn a_plan() -> Value {
+    plans(&[step("a", "read", &[])], 0, "read")
+}
+
+/// What a planner in the mode `supervised` answers where it asks.
+fn escalates() -> Value {
+    value!({
+        "decision": "escalate",
+        "escalation": { "reason": "two files", "userQuestion": "Which one?", "suggestedOptions": [] },
+        "planAdherence": 1, "reasoning": "", "confidence": 1,
+    })
+}
+
+// S004-PR-02
+#[test]
+fn an_answer_that_is_no_json_goes_back_to_the_planner_with_what_is_wrong() {
+    for (mode, key) in [(Simple, "workspace"), (Planner, "progress"), (Supervised, "progress")] {
+        let bench = begin(mode).asks().babbles().expect_kinds(&["output_rejected", "task_attempt_failed"]);
+        let (bench, given) = bench.is_asked_again(DELAYS[0]);
+        let wrong = value!({ "path": "", "rule": "syntax", "expected": "JSON", "found": UNREAD });
+        // Nothing that could be given back was read.
+        assert_eq!(given["correction"], value!({ "attempt": 1, "violations": [wrong] }), "{mode:?}");
+        assert_eq!(given["query"], "tidy up", "the prompt itself is the same");
+        assert!(given.get(key).is_some(), "{mode:?}: {given}");
+        assert_eq!(bench.count("planner_asked"), 1, "it is the same question");
+    }
+}
+
+#[test]
+fn a_planner_whose_next_answer_is_right_is_not_held_to_the_one_that_nobody_could_read() {
+    let (bench, _) = begin(Simple).asks().babbles().is_asked_again(DELAYS[0]);
+    let bench = bench.says_judged(&act("read", false)).tool_gives("1", true);
+    assert_eq!(bench.execution().error_count, 0, "an answer is no action");
+    bench.expect_outcome(v1::RunOutcome::Succeeded);
+}
+
+#[test]
+fn a_planner_that_nobody_could_read_four_times_fails_the_modes_without_a_person() {
+    for mode in [Simple, Planner] {
+        let mut bench = begin(mode).asks();
+        for delay in DELAYS {
+            bench = bench.babbles().is_asked_again(delay).0;
+        }
+        let bench = bench.babbles();
+        assert_eq!(bench.count("output_rejected"), 4, "{mode:?}");
+        assert_eq!(bench.count("tool_called"), 0, "{mode:?}");
+        let error = bench.run().error.expect("it has failed");
+        assert_eq!((&*error.code, &*error.cause.expect("a cause").code), ("RETRY_EXHAUSTED", "PARSE_ERROR"));
+        bench.expect_outcome(v1::RunOutcome::Failed);
+    }
+}
+
+#[test]
+fn a_planner_that_nobody_could_read_four_times_is_asked_about_in_the_mode_supervised() {
+    // While the plan is made, and while it is worked on.
+    for bench in [begin(Supervised).asks(), approved().asks()] {
+        let mut bench = bench;
+        for delay in DELAYS {
+            bench = bench.babbles().is_asked_again(delay).0;
+        }
+        let bench = bench.babbles();
+        assert_eq!(bench.count("output_rejected"), 4);
+        assert_eq!(bench.execution().execution_state, "paused");
+        let question = bench.run().questions.last().unwrap().clone();
+        assert_eq!(question.purpose(), v1::QuestionPurpose::Escalation);
+        assert!(question.text.starts_with("the planner has failed: "), "{}", question.text);
+        assert_eq!(question.options, ["continue", "abort"]);
+        // Whoever lets it go on has it asked anew, and without what was wrong.
+        let bench = bench.answer("continue");
+        assert!(bench.prompt().get("correction").is_none());
+        assert_eq!(bench.asks().count("output_rejected"), 4);
+    }
+}
+
+#[test]
+fn a_run_that_allows_no_correction_ends_with_the_first_answer_that_nobody_could_read() {
+    let once = v1::RetryPolicy { max_attempts: Some(1), ..v1::RetryPolicy::default() };
+    let bench = begin_with(Simple, |run| run.retry = Some(once)).asks().babbles();
+    assert_eq!(bench.count("output_rejected"), 1);
+    bench.expect_outcome(v1::RunOutcome::Failed);
+}
+
+#[test]
+fn keys_that_the_contract_does_not_know_are_refused_wherever_they_stand() {
+    let new = |bench: fn() -> Bench| bench;
+    let cases: [(_, Value, &[&str]); 5] = [
+        (new(|| begin(Simple).asks()), act("read", true), &["", "/action"]),
+        (new(|| begin(Planner).asks()), a_plan(), &["", "/planUpdate", "/planUpdate/steps/0", "/nextAction"]),
+        (
+            new(|| begin(Supervised).asks()),
+            a_plan(),
+            &["", "/planUpdate", "/planUpdate/steps/0", "/nextAction"],
+        ),
+        (new(|| approved().asks()), goes_on("read", &value!({ "n": "a" })), &["", "/nextAction"]),
+        (new(|| approved().asks()), escalates(), &["", "/escalation"]),
+    ];
+    for (begins, answer, objects) in cases {
+        assert_eq!(begins().violations(&answer), [], "as it is, it passes: {answer}");
+        for place in objects {
+            let bench = begins().says_judged(&with_more(&answer, place));
+            let bench = bench.expect_kinds(&["output_rejected", "task_attempt_failed"]);
+            let expected = (format!("{place}/more"), "additionalProperties".to_owned());
+            assert_eq!(bench.rejection(), [expected], "{answer}");
+            assert_eq!(bench.count("tool_called"), 0);
+        }
+        // What a tool is given is the tool's own.
+        if answer.pointer("/nextAction/parameters").is_some() {
+            assert_eq!(begins().violations(&with_more(&answer, "/nextAction/parameters")), []);
+        }
+    }
+}
+
+#[test]
+fn a_plan_has_fifty_steps_at_most_whoever_makes_it() {
+    let plan = |steps: usize| {
+        let steps: Vec<Value> = (0..steps).map(|n| step(&format!("s{n}"), "read", &[])).collect();
+        plans(&steps, 0, "read")
+    };
+    for mode in [Planner, Supervised] {
+        let bench = begin(mode).asks().says_judged(&plan(51));
+        let bench = bench.expect_kinds(&["output_rejected", "task_attempt_failed"]);
+        assert_eq!(bench.rejection(), [("/planUpdate/steps".to_owned(), "maxItems".to_owned())]);
+        assert_eq!(bench.execution().plan, None);
+        let (bench, _) = bench.is_asked_again(DELAYS[0]);
+        let bench = bench.says_judged(&plan(50));
+        assert_eq!(bench.execution().plan.unwrap().steps.len(), 50);
+    }
+    // A person is held to that too.
+    let bench = begin(Supervised).asks().says_judged(&a_plan());
+    let question = bench.run().questions[0].clone();
+    let schema = question.value.expect("a value goes with the edit").schema;
+    let wrong = |steps: usize| {
+        let edited = value!({ "steps": plan(steps)["planUpdate"]["steps"] });
+        capataz_judge::judge(&schema, "application/json", edited.to_string().as_bytes())
+    };
+    assert_eq!(wrong(50), []);
+    assert_eq!((&*wrong(51)[0].path, &*wrong(51)[0].rule), ("/steps", "maxItems"));
+}
+
+#[test]
+fn an_answer_larger_than_32_kib_is_rejected_for_its_size_in_every_mode() {
+    let begins: [fn() -> Bench; 4] = [
+        || begin(Simple).asks(),
+        || begin(Planner).asks(),
+        || begin(Supervised).asks(),
+        || approved().asks(),
+    ];
+    for begins in begins {
+        let bench = begins();
+        let name = bench.newest();
+        let task = bench.at(&name);
+        let (lease, worker) = bench.state.lease_of(task).expect("the planner is asked");
+        // What is larger than that comes as a blob.
+        let blob = v1::BlobRef { size: 32 * 1024 + 1, ..v1::BlobRef::default() };
+        let output = v1::Payload {
+            media_type: "application/json".to_owned(),
+            data: Some(v1::payload::Data::Blob(blob)),
+        };
+        let judged = bench.state.output_to_judge(task, lease, worker, &output).expect("it is judged");
+        let report = Report::Judged(output, Box::new(Verdict::on(judged, Vec::new())));
+        let input = reported(task, lease, worker, report);
+        let bench = bench.does(input).expect_kinds(&["output_rejected", "task_attempt_failed"]);
+        assert_eq!(bench.rejection(), [(String::new(), "size".to_owned())]);
+        let (_, given) = bench.is_asked_again(DELAYS[0]);
+        let wrong =
+            value!({ "path": "", "rule": "size", "expected": "at most 32768 bytes", "found": "more" });
+        assert_eq!(given["correction"], value!({ "attempt": 1, "violations": [wrong] }));
+    }
+}
