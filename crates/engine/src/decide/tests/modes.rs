@@ -731,6 +731,150 @@ fn a_rollback_brings_the_state_back_field_by_field_and_late_results_are_refused(
     bench.asks().says(&act("read", false)).tool_gives("1", true).expect_outcome(v1::RunOutcome::Succeeded);
 }
 
+/// What a rollback brings back, as readers see it: without what was recalled for a prompt and what is only counted.
+fn brought_back(bench: &Bench) -> v1::ExecutionState {
+    v1::ExecutionState {
+        memory_entries: 0,
+        memory_tokens: 0,
+        metrics: None,
+        escalations: 0,
+        checkpoints: Vec::new(),
+        ..bench.execution()
+    }
+}
+
+/// The ids of the checkpoints that are kept.
+fn kept(bench: &Bench) -> Vec<String> {
+    bench.execution().checkpoints.into_iter().map(|kept| kept.checkpoint_id).collect()
+}
+
+// S004-CP-04
+#[test]
+fn a_rollback_of_a_planner_brings_plan_misses_replans_and_errors_back_field_by_field() {
+    use v1::StepStatus::{Failed, Pending, Succeeded};
+    let ten: Vec<Value> = (0..10).map(|n| step(&format!("s{n}"), "read", &[])).collect();
+    let two = [step("a", "read", &[]), step("b", "read", &[])];
+    // The first plan misses with its only result, and the second one is made, with the checkpoint c1.
+    let bench = begin(Planner).asks().says(&plans(&two, 0, "read")).tool_gives("1", false);
+    let mut bench = bench.asks().says(&plans(&ten, 0, "read"));
+    for n in 1..=4 {
+        bench = bench.tool_gives("1", true).asks().says(&next(n, "read"));
+    }
+    let bench = bench.tool_fails().keeps("mine");
+    let (before, prompt) = (brought_back(&bench), bench.prompt());
+    // One result of five misses, which is 0.2; four steps of ten are done, after one of the plan before.
+    assert_eq!((before.step, before.error_count, before.replans), (6, 1, 1));
+    assert_eq!((before.deviation, before.progress), (0.2, 0.4));
+    assert_eq!(before.plan.as_ref().map(|plan| (plan.revision, plan.steps.len())), Some((2, 10)));
+    let mut stands = vec![Succeeded; 4];
+    stands.push(Failed);
+    stands.extend([Pending; 5]);
+    assert_eq!(before.steps, stands.into_iter().map(i32::from).collect::<Vec<_>>());
+    assert_eq!(before.last_result.as_ref().unwrap().error.as_ref().unwrap().code, "FILE_NOT_FOUND");
+    // Two errors more, another plan, and a call of that which is at work.
+    let bench = bench.asks().says(&next(4, "read")).tool_fails().asks().says(&next(4, "read")).tool_fails();
+    let bench = bench.asks().says(&plans(&two, 0, "read")).tool_gives("1", true);
+    let bench = bench.asks().says(&next(1, "read"));
+    let then = bench.execution();
+    assert_eq!((then.step, then.error_count, then.replans, then.deviation), (9, 0, 2, 0.0));
+    assert_eq!(
+        (then.plan.as_ref().unwrap().revision, kept(&bench)),
+        (3, vec!["c1".into(), "c2".into(), "c3".into()])
+    );
+    let bench = bench.goes_back_to("c2");
+    assert_eq!((brought_back(&bench), bench.prompt()), (before, prompt));
+    assert_eq!(kept(&bench), ["c1", "c2"], "what came after is dropped");
+    // What has missed is counted on from there: 2 of 6 is a third, and 3 of 7 is more than 0.4.
+    let bench = bench.asks().says(&next(4, "read")).tool_fails();
+    assert_eq!((bench.execution().deviation, bench.execution().error_count), (2.0 / 6.0, 2));
+    let bench = bench.asks().says(&next(5, "read")).tool_gives("1", false);
+    assert_eq!(bench.prompt()["deviationAnalysis"]["impactedSteps"], value!([4, 5]));
+    // A revision and a checkpoint have numbers that nothing had before, and the plan is another one for the second time.
+    let bench = bench.asks().says(&plans(&two, 0, "read"));
+    assert_eq!((bench.execution().plan.unwrap().revision, bench.execution().replans), (4, 2));
+    assert_eq!(kept(&bench), ["c1", "c2", "c4"]);
+}
+
+#[test]
+fn whoever_goes_back_before_a_marked_step_has_its_checkpoint_made_again() {
+    let mut plan = plans(&[step("a", "read", &[]), step("b", "read", &[])], 0, "read");
+    plan["planUpdate"]["checkpoints"] = value!([1]);
+    let bench = begin(Planner).asks().says(&plan).tool_gives("1", true).keeps("mine");
+    let bench = bench.asks().says(&next(1, "read"));
+    assert_eq!(kept(&bench), ["c1", "c2"]);
+    let at_c2 = bench.clone_run().goes_back_to("c2").asks().says(&next(1, "read"));
+    assert_eq!(kept(&at_c2), ["c1", "c2"], "it is there already");
+    let bench = bench.goes_back_to("c1").asks().says(&next(1, "read"));
+    assert_eq!(kept(&bench), ["c1", "c3"]);
+    assert_eq!(bench.execution().checkpoints[1].reason, "before step 1, as the plan says");
+}
+
+// S004-CP-04
+#[test]
+fn a_rollback_of_a_supervised_run_brings_the_approval_and_what_people_know_back_field_by_field() {
+    use v1::StepStatus::{Failed, Pending, Succeeded};
+    let steps: Vec<Value> = (0..4).map(|n| step(&format!("s{n}"), "read", &[])).collect();
+    let does = |n: u32| goes_on("read", &value!({ "n": format!("s{n}") }));
+    let bench = begin(Supervised).asks().says(&plans(&steps, 0, "read")).decides("approve", None);
+    // The first result misses, which a person lets pass; the second is an error, which is no further away.
+    let bench = bench.asks().says(&does(0)).tool_gives("1", false).answer("continue");
+    let bench = bench.asks().says(&does(1)).tool_fails().keeps("mine");
+    let (before, prompt) = (brought_back(&bench), bench.prompt());
+    assert_eq!((before.step, before.error_count, before.approved), (2, 1, true));
+    assert_eq!((before.deviation, before.progress), (1.0, 0.25));
+    assert_eq!(before.steps, [Succeeded, Failed, Pending, Pending].map(i32::from));
+    assert_eq!(prompt["escalationHistory"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        (&prompt["adherenceCheck"]["currentStep"], &prompt["adherenceCheck"]["deviation"]),
+        (&value!(1), &value!(1.0))
+    );
+    // A success, and a question of the planner which is open.
+    let bench = bench.asks().says(&does(1)).tool_gives("1", true).asks();
+    let bench = bench.says(&value!({
+        "decision": "escalate",
+        "escalation": { "reason": "two files", "userQuestion": "Which one?", "suggestedOptions": ["left"] },
+        "planAdherence": 1, "reasoning": "", "confidence": 1,
+    }));
+    let answered = bench.clone_run().answer("left");
+    let asked = bench.open();
+    let then = bench.execution();
+    assert_eq!((then.step, then.error_count, then.execution_state.as_str()), (3, 0, "paused"));
+    let open = bench.goes_back_to("c1");
+    assert_eq!(open.open(), [""; 0], "nobody is asked what belongs to what was dropped");
+    let late = open.clone_run().input(resolve(&asked[0], "left", "late"));
+    assert!(late.last.is_err());
+    for bench in [open, answered.goes_back_to("c1")] {
+        assert_eq!((brought_back(&bench), bench.prompt()), (before.clone(), prompt.clone()));
+        // What the person has let pass is known: 2 of 3 is no reason to ask, and the run goes on to its end.
+        let mut bench = bench.asks().says(&does(1)).tool_gives("1", true);
+        for n in 2..4 {
+            assert_eq!(bench.open().len(), 0);
+            bench = bench.asks().says(&does(n)).tool_gives("1", true);
+        }
+        bench.expect_outcome(v1::RunOutcome::Succeeded);
+    }
+}
+
+// S004-SU-01
+#[test]
+fn a_supervised_run_that_goes_back_behind_its_approval_asks_for_it_again() {
+    let bench = begin(Supervised).asks().says(&plans(&[step("a", "read", &[])], 0, "read")).keeps("mine");
+    let first = bench.open();
+    let bench = bench.decides("approve", None).asks();
+    let bench = bench.says(&goes_on("read", &value!({ "n": "a" })));
+    let bench = bench.goes_back_to("c1");
+    let state = bench.execution();
+    assert_eq!((state.approved, state.plan.unwrap().revision, state.step), (false, 1, 0));
+    assert_eq!(state.execution_state, "paused");
+    assert_eq!(bench.state.open_query(), None, "nothing is done without an approval");
+    let question = bench.run().questions.last().unwrap().clone();
+    assert_eq!((question.purpose(), bench.open().len()), (v1::QuestionPurpose::Plan, 1));
+    assert_ne!(bench.open(), first, "the answer to the first question is no answer to this one");
+    let bench = bench.decides("approve", None).asks();
+    let bench = bench.says(&goes_on("read", &value!({ "n": "a" }))).tool_gives("1", true);
+    bench.expect_outcome(v1::RunOutcome::Succeeded);
+}
+
 // S004-CP-01, S004-CP-03
 #[test]
 fn nobody_goes_back_behind_what_cannot_be_undone() {
@@ -760,6 +904,58 @@ fn fifty_checkpoints_are_kept_and_the_oldest_goes_first() {
     }
     let kept = bench.execution().checkpoints;
     assert_eq!((kept.len(), &*kept[0].checkpoint_id, &*kept[49].checkpoint_id), (50, "c2", "c51"));
+}
+
+#[test]
+fn checkpoints_keep_64_mib_and_the_oldest_go_first_however_few_there_are() {
+    const MIB: usize = 1024 * 1024;
+    let large = |id: &str| {
+        let mut large = step(id, "read", &[]);
+        large["description"] = value!("x".repeat(10 * MIB));
+        large
+    };
+    let mut bench = begin(Planner);
+    // The fold of the log is not compared at each step: that takes long with states of this size.
+    bench.small = false;
+    let mut bench =
+        bench.keeps("small").asks().says(&plans(&[large("a"), step("b", "read", &[])], 0, "read"));
+    let bytes_before = bench.state.bytes();
+    for number in 1..=6 {
+        bench = bench.keeps(&format!("large {number}"));
+    }
+    let reasons = |bench: &Bench| -> Vec<String> {
+        bench.execution().checkpoints.into_iter().map(|kept| kept.reason).collect()
+    };
+    // 60 MiB and a little.
+    let all = ["small", "large 1", "large 2", "large 3", "large 4", "large 5", "large 6"];
+    assert_eq!(reasons(&bench), all);
+    // 70 MiB would be too much: the first one is too small to matter, and goes before the next all the same.
+    let bench = bench.keeps("large 7");
+    assert_eq!(reasons(&bench), ["large 2", "large 3", "large 4", "large 5", "large 6", "large 7"]);
+    assert_eq!(kept(&bench), ["c3", "c4", "c5", "c6", "c7", "c8"]);
+    let held = bench.state.bytes() - bytes_before;
+    assert!((60 * MIB as u64..64 * MIB as u64).contains(&held), "{held} bytes are told of six states");
+    assert_eq!(bench.state.bytes, bench.state.counted(), "the count of bytes goes along");
+    // What is forgotten is not gone back to, and what is kept is.
+    for gone in ["c1", "c2"] {
+        let Err(Refusal::Rule(error)) = bench.clone_run().goes_back_to(gone).last else { panic!() };
+        assert_eq!(error.code, "CHECKPOINT_NOT_FOUND");
+    }
+    let bench = bench.goes_back_to("c3");
+    assert_eq!((reasons(&bench), kept(&bench)), (vec!["large 2".to_owned()], vec!["c3".to_owned()]));
+    assert_eq!(bench.state.bytes, bench.state.counted(), "the count of bytes goes along");
+}
+
+#[test]
+fn the_newest_checkpoint_is_kept_however_large_it_is() {
+    let mut large = step("a", "read", &[]);
+    large["description"] = value!("x".repeat(65 * 1024 * 1024));
+    let mut bench = begin(Planner);
+    bench.small = false;
+    let bench = bench.keeps("before").asks().says(&plans(&[large, step("b", "read", &[])], 0, "read"));
+    let bench = bench.keeps("one").keeps("two");
+    assert_eq!(kept(&bench), ["c3"]);
+    assert!(bench.goes_back_to("c3").last.is_ok());
 }
 
 #[test]
@@ -806,6 +1002,39 @@ fn a_tool_may_be_a_run_of_its_own_which_is_waited_for() {
     };
     let bench = bench.does(Input::Child { task, run_id: child, news }).seen(true);
     bench.expect_outcome(v1::RunOutcome::Succeeded);
+}
+
+#[test]
+fn a_cancelled_execution_has_the_run_that_its_tool_is_cancelled_and_ends_when_that_has_ended() {
+    let plan = value!({ "name": "p", "waves": [{ "tasks": [{ "name": "t", "agent": "x" }] }] });
+    let calls = value!({
+        "action": { "tool": "plan.run", "parameters": plan },
+        "reasoning": "", "continue": true, "confidence": 0,
+    });
+    use v1::RunOutcome::{Cancelled, Failed, Succeeded};
+    // However the child ends: what has succeeded before it heard of the cancel comes too late.
+    for outcome in [Cancelled, Succeeded, Failed] {
+        let bench = begin(Simple).asks().says(&calls);
+        let task = bench.at(&bench.newest());
+        let child = bench.state.child(task).expect("it is a run").run.to_owned();
+        let bench = bench.cancel().expect_kinds(&["run_cancel_requested", "child_cancel_requested"]);
+        assert_eq!(bench.effects().last(), Some(&Effect::Child { task }), "the word for it leaves");
+        assert!(bench.state.child(task).unwrap().cancelled.is_some());
+        // It waits for as long as the child takes.
+        let bench = bench.after(60 * MINUTE).expect_status(v1::RunStatus::Cancelling);
+        assert!(!bench.state.owes_nothing(), "the end of the child is owed");
+        assert_eq!(bench.state.open_query(), None, "nothing else is begun meanwhile");
+        let news = ChildNews::Ended {
+            outcome: Some(outcome),
+            error: (outcome == Failed).then(|| failure("NETWORK_ERROR")),
+            output: Some(json("{\"tasks\":[]}")),
+            blobs: Vec::new(),
+        };
+        let bench = bench.does(Input::Child { task, run_id: child, news });
+        assert_eq!(bench.count("tool_observed"), 0, "nobody is told what it gave back");
+        assert_eq!(bench.count("planner_asked"), 1);
+        bench.expect_outcome(Cancelled);
+    }
 }
 
 #[test]
