@@ -103,12 +103,16 @@ pub enum Fault {
     ChosenModeIgnored,
     /// What a person has had forgotten has no rows.
     ForgottenStays,
+    /// A call that a person has approved leaves for its worker before the approval is durable.
+    CallBeforeItsApprovalIsDurable,
+    /// Memory has an entry that no event tells.
+    MemoryRowWithoutItsEvent,
     /// What was resolved outside for a task is not what it is given.
     InputReadOutsideIsLost,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 74] = [
+    pub const ALL: [Fault; 76] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -182,6 +186,8 @@ impl Fault {
         Fault::CallWaitsForALostBrowser,
         Fault::ChosenModeIgnored,
         Fault::ForgottenStays,
+        Fault::CallBeforeItsApprovalIsDurable,
+        Fault::MemoryRowWithoutItsEvent,
         Fault::InputReadOutsideIsLost,
     ];
 }

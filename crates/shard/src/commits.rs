@@ -66,6 +66,14 @@ impl Shard {
             let early = std::mem::take(&mut deferred);
             self.release(batch.run, early);
         }
+        if planted::is(Fault::CallBeforeItsApprovalIsDurable)
+            && (projection::approves(&append.events) || self.outbox.approves(batch.run))
+        {
+            let is_call = |leaves: &Deferred| matches!(leaves, Deferred::Assign { .. });
+            let (early, late) = std::mem::take(&mut deferred).into_iter().partition(is_call);
+            deferred = late;
+            self.release(batch.run, early);
+        }
         let id = self.send_append(append, deferred, batch.waiting_creator);
         if let Some(slot) = self.runs.get_mut(batch.run) {
             slot.last_append = id;

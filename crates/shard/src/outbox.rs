@@ -15,6 +15,7 @@ use crate::api::Answer;
 use crate::family::Kin;
 use crate::keys::KeyTalk;
 use crate::leases::Vacated;
+use crate::projection;
 use crate::touched::Heard;
 
 /// Names an append in flight; grows by one.
@@ -293,6 +294,11 @@ impl Outbox {
     /// Whether anything of the stream is in flight.
     pub(crate) fn is_in_flight(&self, stream: RunId) -> bool {
         self.pending.iter().any(|pending| pending.run == stream)
+    }
+
+    /// Whether an approval of a call of this run is in flight.
+    pub(crate) fn approves(&self, run: RunId) -> bool {
+        self.pending.iter().any(|pending| pending.run == run && projection::approves(&pending.events))
     }
 
     /// Appends in flight.

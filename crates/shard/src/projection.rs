@@ -193,10 +193,22 @@ fn in_order(seq: u64, changes: impl IntoIterator<Item = MemoryChange>) -> Vec<Me
 
 /// What the events of an append change in memory.
 pub(crate) fn memory_of_append(run: RunId, events: &Bytes) -> Vec<MemoryRow> {
-    split(events)
+    let mut rows: Vec<MemoryRow> = split(events)
         .filter_map(|event| v1::Event::decode(event).ok())
         .flat_map(|event| memory(run, &event))
-        .collect()
+        .collect();
+    if planted::is(Fault::MemoryRowWithoutItsEvent)
+        && let Some(MemoryRow { place, change: change @ MemoryChange::Entry(_) }) = rows.last().cloned()
+    {
+        rows.push(MemoryRow { place: Place { n: place.n + 1, ..place }, change });
+    }
+    rows
+}
+
+/// Whether an event of an append approves a call.
+pub(crate) fn approves(events: &Bytes) -> bool {
+    let events = split(events).filter_map(|event| v1::Event::decode(event).ok());
+    events.into_iter().any(|event| matches!(event.body, Some(Body::ToolApproved(_))))
 }
 
 #[cfg(test)]
