@@ -85,7 +85,6 @@ fn escalates() -> Value {
     })
 }
 
-// S004-PR-02
 #[test]
 fn an_answer_that_is_no_json_goes_back_to_the_planner_with_what_is_wrong() {
     for (mode, key) in [(Simple, "workspace"), (Planner, "progress"), (Supervised, "progress")] {

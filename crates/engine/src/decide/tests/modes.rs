@@ -748,7 +748,6 @@ fn kept(bench: &Bench) -> Vec<String> {
     bench.execution().checkpoints.into_iter().map(|kept| kept.checkpoint_id).collect()
 }
 
-// S004-CP-04
 #[test]
 fn a_rollback_of_a_planner_brings_plan_misses_replans_and_errors_back_field_by_field() {
     use v1::StepStatus::{Failed, Pending, Succeeded};
@@ -809,7 +808,6 @@ fn whoever_goes_back_before_a_marked_step_has_its_checkpoint_made_again() {
     assert_eq!(bench.execution().checkpoints[1].reason, "before step 1, as the plan says");
 }
 
-// S004-CP-04
 #[test]
 fn a_rollback_of_a_supervised_run_brings_the_approval_and_what_people_know_back_field_by_field() {
     use v1::StepStatus::{Failed, Pending, Succeeded};
@@ -855,7 +853,6 @@ fn a_rollback_of_a_supervised_run_brings_the_approval_and_what_people_know_back_
     }
 }
 
-// S004-SU-01
 #[test]
 fn a_supervised_run_that_goes_back_behind_its_approval_asks_for_it_again() {
     let bench = begin(Supervised).asks().says(&plans(&[step("a", "read", &[])], 0, "read")).keeps("mine");
