@@ -180,6 +180,153 @@ fn a_mode_that_is_set_is_the_one_of_the_next_query_of_that_session() {
     assert_eq!(chosen["before"], "planner");
 }
 
+/// The lines of what is told, each with its words parted by one space.
+fn lines(output: &Output) -> Vec<String> {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+#[test]
+fn a_paused_execution_calls_nothing_whatever_is_approved_until_it_is_resumed() {
+    let example = Example::new();
+    let daemon = example.serve();
+    says(&daemon, &["mode", "run", QUERY, "--exit-on-question"], 5, "notes.append");
+    let run = document(&daemon, &["runs", "show", "latest"], 0)["run_id"].as_str().unwrap().to_owned();
+    let seq = |daemon: &Served| document(daemon, &["runs", "show", "latest"], 0)["seq"].as_u64().unwrap();
+    let stands = |daemon: &Served| {
+        let state = document(daemon, &["mode", "show", "latest"], 0)["state"].clone();
+        (state["execution_state"].as_str().unwrap().to_owned(), state["step"].as_u64().unwrap())
+    };
+    let paused = says(&daemon, &["mode", "pause", "latest"], 0, "");
+    assert_eq!(lines(&paused), [format!("[OK] Paused {run}: no new attempts; running tasks go on.")]);
+    says(&daemon, &["runs", "resolve", "latest", &question(&daemon), "approve"], 0, "");
+    assert_eq!(stands(&daemon), ("paused".to_owned(), 2), "files.list and text.count were called before");
+    says(&daemon, &["mode", "show", "latest"], 0, "paused");
+    assert_eq!(example.notes(), "");
+    // The number of the event that says so.
+    let before = seq(&daemon);
+    let resumed = document(&daemon, &["mode", "resume", "latest"], 0);
+    assert_eq!(resumed, json!({ "seq": before + 1 }));
+    says(&daemon, &["runs", "watch", "latest"], 0, "");
+    assert_eq!(stands(&daemon), ("completed".to_owned(), 3));
+    assert_eq!(example.notes().lines().count(), 1);
+    says(&daemon, &["mode", "pause", "latest"], 1, "RUN_FINISHED");
+    says(&daemon, &["mode", "resume", "latest"], 1, "RUN_FINISHED");
+
+    // The other way round: what is paused is told as JSON, and that it goes on as text.
+    says(&daemon, &["mode", "run", QUERY, "--mode", "planner", "--exit-on-question"], 5, "notes.append");
+    let (run, before) = (document(&daemon, &["runs", "show", "latest"], 0)["run_id"].clone(), seq(&daemon));
+    assert_eq!(document(&daemon, &["mode", "pause", "latest"], 0), json!({ "seq": before + 1 }));
+    assert_eq!(stands(&daemon).0, "paused");
+    let resumed = says(&daemon, &["mode", "resume", "latest"], 0, "");
+    assert_eq!(lines(&resumed), [format!("[OK] Resumed {}.", run.as_str().unwrap())]);
+    says(&daemon, &["runs", "resolve", "latest", &question(&daemon), "approve"], 0, "");
+    says(&daemon, &["runs", "watch", "latest"], 0, "");
+    assert_eq!(example.notes().lines().count(), 2);
+}
+
+#[test]
+fn the_risk_of_a_query_is_told_in_both_forms_and_languages_and_begins_nothing() {
+    let example = Example::new();
+    let daemon = example.serve();
+    // docs/risk.md. 2 steps, 0.04; "all" and "every", 0.1; 13 words, 0.0065: together 0.1465. "delete" destroys, "all" is
+    // broad, "production" is sensitive: 0.5 * 2 * (0.7 + 0.3 * 0.1465) = 0.7440, which is high. All words are known.
+    let query = "delete all tables of the production database and then deploy to every server";
+    let told = document(&daemon, &["mode", "risk", query], 0);
+    let keys: Vec<&String> = told.as_object().unwrap().keys().collect();
+    let expected = ["complexity_score", "confidence", "estimated_steps", "reasoning", "risk_level"];
+    assert_eq!(keys, expected, "no mode is recommended");
+    assert_eq!((&told["estimated_steps"], &told["risk_level"]), (&json!(2), &json!("high")));
+    assert_eq!((&told["complexity_score"], &told["confidence"]), (&json!(0.1465), &json!(0.9)));
+    let reasons = told["reasoning"].as_array().unwrap().clone();
+    assert!(reasons[0].as_str().unwrap().contains("\"delete\""), "{reasons:?}");
+    let text = lines(&says(&daemon, &["mode", "risk", query], 0, ""));
+    assert_eq!(text[..4], ["risk high", "steps 2", "complexity 0.15", "confidence 0.90"]);
+    let told: Vec<String> = reasons.iter().map(|reason| format!("- {}", reason.as_str().unwrap())).collect();
+    assert_eq!(text[4..], told, "the reasons follow, one a line");
+    let text = lines(&says(&daemon, &["mode", "risk", query, "--lang", "es"], 0, ""));
+    assert_eq!(text[..4], ["riesgo alto", "pasos 2", "complejidad 0.15", "confianza 0.90"]);
+
+    // "append" changes, 0.25, and the tool cannot be undone and needs an approval, 0.6; 6 words are a complexity of 0.003:
+    // 0.85 * (0.7 + 0.3 * 0.003) = 0.5958, which is high; without the tool, 0.25 * 0.7009 = 0.1752, which is low.
+    let query = "list the files of notes.append";
+    let told = document(&daemon, &["mode", "risk", query], 0);
+    assert_eq!((&told["risk_level"], &told["complexity_score"]), (&json!("high"), &json!(0.003)));
+    let named = |told: &Value| {
+        let reasons = told["reasoning"].as_array().unwrap();
+        reasons.iter().filter(|reason| reason.as_str().unwrap().contains("notes.append")).count()
+    };
+    assert_eq!(named(&told), 2);
+    let told = document(&daemon, &["mode", "risk", query, "--tool", "files.list"], 0);
+    assert_eq!((&told["risk_level"], named(&told)), (&json!("low"), 0));
+    says(&daemon, &["mode", "risk", query, "--tool", "files.list"], 0, "low");
+    assert_eq!(document(&daemon, &["runs", "list"], 0)["runs"], json!([]));
+    says(&daemon, &["mode", "risk", " "], 2, "query");
+}
+
+#[test]
+fn how_executions_went_is_told_by_mode_in_both_forms() {
+    let example = Example::new();
+    let daemon = example.serve();
+    let aims = |told: &Value, mode: usize| -> Vec<Value> {
+        let aims = told["modes"][mode]["aims"].as_array().unwrap();
+        aims.iter().map(|aim| json!([aim["of"], aim["bound"], aim["met"]])).collect()
+    };
+    // A count of none is left out, a rate of nothing as well.
+    let count = |of: &Value| of.as_u64().unwrap_or_default();
+    // Nothing has ended: nothing is met, and nothing is missed.
+    let told = document(&daemon, &["analytics"], 0);
+    for (place, mode) in ["simple", "planner", "supervised"].into_iter().enumerate() {
+        assert_eq!((&told["modes"][place]["mode"], count(&told["modes"][place]["runs"])), (&json!(mode), 0));
+        assert_eq!(told["modes"][place].get("success_rate"), None);
+    }
+    assert_eq!(aims(&told, 2), [json!(["success_rate", 0.95, null]), json!(["escalation_rate", 0.1, null])]);
+    says(&daemon, &["analytics"], 0, "- (<25 %)");
+
+    for mode in ["simple", "planner"] {
+        says(&daemon, &["mode", "run", QUERY, "--mode", mode, "--exit-on-question"], 5, "notes.append");
+        says(&daemon, &["runs", "resolve", "latest", &question(&daemon), "approve"], 0, "");
+        says(&daemon, &["runs", "watch", "latest"], 0, "");
+    }
+    says(&daemon, &["mode", "run", "sing", "--mode", "simple"], 1, "no rule is about this");
+    says(&daemon, &["mode", "run", QUERY, "--mode", "supervised", "--exit-on-question"], 5, "");
+    says(&daemon, &["runs", "resolve", "latest", &question(&daemon), "reject"], 0, "");
+    says(&daemon, &["runs", "watch", "latest"], 1, "");
+    let told = document(&daemon, &["analytics"], 0);
+    let figures = |mode: usize| {
+        let of = &told["modes"][mode];
+        let keys = ["runs", "succeeded", "actions", "plan_steps", "replans", "escalations"];
+        (keys.map(|key| count(&of[key])), of["success_rate"].as_f64())
+    };
+    // Of two in the mode simple one has failed before its first action; three actions each in the others that succeeded.
+    assert_eq!(figures(0), ([2, 1, 3, 0, 0, 0], Some(0.5)));
+    assert_eq!(figures(1), ([1, 1, 3, 3, 0, 0], Some(1.0)));
+    assert_eq!(figures(2), ([1, 0, 0, 0, 0, 0], Some(0.0)));
+    assert_eq!((&told["modes"][1]["replan_rate"], told["modes"][2].get("replan_rate")), (&json!(0.0), None));
+    assert_eq!(aims(&told, 1), [json!(["success_rate", 0.85, true]), json!(["replan_rate", 0.25, true])]);
+    assert_eq!(aims(&told, 2), [json!(["success_rate", 0.95, false]), json!(["escalation_rate", 0.1, null])]);
+    // A prompt before each of the three actions of two runs, one that no rule is about, one for the rejected plan.
+    assert_eq!(told["memory"]["recalls"], json!(8));
+    let text = lines(&says(&daemon, &["analytics"], 0, ""));
+    assert_eq!(text[0], "MODE RUNS SUCCESS RATE MEAN TIME REPLANS PER STEP ESCALATIONS PER STEP");
+    for (line, parts) in [
+        (1, ["simple 2 ██████████░░░░░░░░░░ 50 % (>90 %) ✗", "(<10.0 s)", "- -"]),
+        (2, ["planner 1 ████████████████████ 100 % (>85 %) ✓", "0 % (<25 %) ✓", "0 %"]),
+        (3, ["1 ░░░░░░░░░░░░░░░░░░░░ 0 % (>95 %) ✗", "- - (<10 %)", ""]),
+    ] {
+        for part in parts {
+            assert!(text[line].contains(part), "{part}: {text:#?}");
+        }
+    }
+    assert!(text.contains(&"prompts that it was asked for: 8".to_owned()), "{text:#?}");
+    says(&daemon, &["analytics", "--lang", "es"], 0, "aciertos: ");
+    // All of them were started within the hour, and none within the last millisecond.
+    let within =
+        |since: &str| count(&document(&daemon, &["analytics", "--since", since], 0)["modes"][0]["runs"]);
+    assert_eq!((within("1h"), within("1ms")), (2, 0));
+    says(&daemon, &["analytics", "--since", "soon"], 2, "soon");
+}
+
 #[test]
 fn a_query_that_no_rule_is_about_fails_with_the_words_of_the_planner() {
     let example = Example::new();
