@@ -47,7 +47,7 @@ impl Bench {
 
     /// The planner is asked again after this time, and has what it was asked.
     #[track_caller]
-    fn is_asked_again(self, delay: i64) -> (Self, Value) {
+    fn asked_again(self, delay: i64) -> (Self, Value) {
         let bench = self.after(delay);
         let task = bench.newest();
         let bench = bench.lease(&task, "w");
@@ -89,7 +89,7 @@ fn escalates() -> Value {
 fn an_answer_that_is_no_json_goes_back_to_the_planner_with_what_is_wrong() {
     for (mode, key) in [(Simple, "workspace"), (Planner, "progress"), (Supervised, "progress")] {
         let bench = begin(mode).asks().babbles().expect_kinds(&["output_rejected", "task_attempt_failed"]);
-        let (bench, given) = bench.is_asked_again(DELAYS[0]);
+        let (bench, given) = bench.asked_again(DELAYS[0]);
         let wrong = value!({ "path": "", "rule": "syntax", "expected": "JSON", "found": UNREAD });
         // Nothing that could be given back was read.
         assert_eq!(given["correction"], value!({ "attempt": 1, "violations": [wrong] }), "{mode:?}");
@@ -101,7 +101,7 @@ fn an_answer_that_is_no_json_goes_back_to_the_planner_with_what_is_wrong() {
 
 #[test]
 fn a_planner_whose_next_answer_is_right_is_not_held_to_the_one_that_nobody_could_read() {
-    let (bench, _) = begin(Simple).asks().babbles().is_asked_again(DELAYS[0]);
+    let (bench, _) = begin(Simple).asks().babbles().asked_again(DELAYS[0]);
     let bench = bench.says_judged(&act("read", false)).tool_gives("1", true);
     assert_eq!(bench.execution().error_count, 0, "an answer is no action");
     bench.expect_outcome(v1::RunOutcome::Succeeded);
@@ -112,7 +112,7 @@ fn a_planner_that_nobody_could_read_four_times_fails_the_modes_without_a_person(
     for mode in [Simple, Planner] {
         let mut bench = begin(mode).asks();
         for delay in DELAYS {
-            bench = bench.babbles().is_asked_again(delay).0;
+            bench = bench.babbles().asked_again(delay).0;
         }
         let bench = bench.babbles();
         assert_eq!(bench.count("output_rejected"), 4, "{mode:?}");
@@ -129,7 +129,7 @@ fn a_planner_that_nobody_could_read_four_times_is_asked_about_in_the_mode_superv
     for bench in [begin(Supervised).asks(), approved().asks()] {
         let mut bench = bench;
         for delay in DELAYS {
-            bench = bench.babbles().is_asked_again(delay).0;
+            bench = bench.babbles().asked_again(delay).0;
         }
         let bench = bench.babbles();
         assert_eq!(bench.count("output_rejected"), 4);
@@ -194,7 +194,7 @@ fn a_plan_has_fifty_steps_at_most_whoever_makes_it() {
         let bench = bench.expect_kinds(&["output_rejected", "task_attempt_failed"]);
         assert_eq!(bench.rejection(), [("/planUpdate/steps".to_owned(), "maxItems".to_owned())]);
         assert_eq!(bench.execution().plan, None);
-        let (bench, _) = bench.is_asked_again(DELAYS[0]);
+        let (bench, _) = bench.asked_again(DELAYS[0]);
         let bench = bench.says_judged(&plan(50));
         assert_eq!(bench.execution().plan.unwrap().steps.len(), 50);
     }
@@ -234,7 +234,7 @@ fn an_answer_larger_than_32_kib_is_rejected_for_its_size_in_every_mode() {
         let input = reported(task, lease, worker, report);
         let bench = bench.does(input).expect_kinds(&["output_rejected", "task_attempt_failed"]);
         assert_eq!(bench.rejection(), [(String::new(), "size".to_owned())]);
-        let (_, given) = bench.is_asked_again(DELAYS[0]);
+        let (_, given) = bench.asked_again(DELAYS[0]);
         let wrong =
             value!({ "path": "", "rule": "size", "expected": "at most 32768 bytes", "found": "more" });
         assert_eq!(given["correction"], value!({ "attempt": 1, "violations": [wrong] }));
