@@ -124,7 +124,7 @@ pub fn error(error: &v1::ExecutorError, paint: Paint) -> String {
         frame = frame.text(&fill(texts.at, &[&state.url]));
     }
     if let Some(cause) = &error.cause {
-        frame = frame.text(&fill(texts.cause, &[cause]));
+        frame = frame.text(&fill(texts.cause, &[&message(cause)]));
     }
     if !error.failed_conditions.is_empty() {
         let conditions = error.failed_conditions.iter().map(|failed| {
@@ -310,5 +310,16 @@ Evidence:
         let shown = error(&told, Paint::OFF);
         assert!(shown.starts_with(expected), "{shown}");
         assert!(shown.ends_with("f0f0 (redacted)"), "{shown}");
+    }
+    #[test]
+    fn the_cause_of_an_error_is_in_the_language_of_its_box() {
+        let script = fold(&story());
+        let mut told = script.error().and_then(|failed| failed.error.clone()).unwrap_or_default();
+        told.cause = Some("the browser is lost: the tab has crashed".to_owned());
+        let shown = error(&told, Paint::OFF);
+        assert!(shown.contains("|  Cause: the browser is lost: the tab has crashed "), "{shown}");
+        let shown = Language::Spanish.within(|| error(&told, Paint::OFF));
+        let of_page = "|  Causa: se perdió el navegador: la pestaña dejó de   |\n|  funcionar ";
+        assert!(shown.contains(of_page), "{shown}");
     }
 }

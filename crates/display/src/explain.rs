@@ -135,6 +135,8 @@ struct Fold {
     begun: BTreeSet<(u32, u32)>,
     /// The tasks that open questions are about.
     asked: BTreeMap<String, (u32, u32)>,
+    /// The session has given the run its turn, which is over with the run.
+    has_turn: bool,
     at: (u64, i64),
 }
 
@@ -183,12 +185,9 @@ impl Fold {
             Body::AskRouted(routed) => self.plan.waves.extend(routed.wave.clone()),
             Body::BrowserActivityStarted(started) => self.plan.waves.extend(started.wave.clone()),
             Body::PlanBegun(_) | Body::AskBegun(_) => {
+                self.has_turn = true;
                 let text = texts.turn.to_owned();
                 self.tell(Contract::Session, String::new(), "turn", Value::Null, text);
-            }
-            Body::SessionTurn(_) => {
-                let text = texts.turn_over.to_owned();
-                self.tell(Contract::Session, String::new(), "turn_over", Value::Null, text);
             }
             Body::RunForked(forked) => {
                 let numbers = json!({ "from": forked.run_id, "seq": forked.seq });
@@ -271,7 +270,14 @@ impl Fold {
                     self.tell(Contract::Lifecycle, subject, "given_up", json!({}), texts.given_up.to_owned());
                 }
             }
-            Body::RunFinished(finished) => self.finished(finished),
+            Body::RunFinished(finished) => {
+                self.finished(finished);
+                // What the session has of it is an event of the session, in a log of its own.
+                if self.has_turn {
+                    let text = texts.turn_over.to_owned();
+                    self.tell(Contract::Session, String::new(), "turn_over", Value::Null, text);
+                }
+            }
             _ => {}
         }
     }

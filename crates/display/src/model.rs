@@ -11,10 +11,8 @@ use capataz_policy::codes::{self, Code};
 
 use crate::executing::Execution;
 use crate::pipeline;
-use crate::retry::Attempt;
+use crate::retry::{Attempt, Cause};
 use crate::script::fold::ScriptRun;
-use crate::words::messages::message;
-use crate::words::words;
 
 /// The state of a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -469,10 +467,10 @@ fn max_attempts(policy: &v1::RetryPolicy) -> u32 {
     policy.max_attempts.unwrap_or(STANDARD_ATTEMPTS)
 }
 
-fn failure_of(settled: &v1::TaskSettled) -> String {
+fn failure_of(settled: &v1::TaskSettled) -> Cause {
     match settled.status() {
-        v1::ResultStatus::Timeout => words().wave_box.timeout.to_owned(),
-        v1::ResultStatus::Cancelled => words().wave_box.cancelled.to_lowercase(),
+        v1::ResultStatus::Timeout => Cause::Timeout,
+        v1::ResultStatus::Cancelled => Cause::Cancelled,
         _ => {
             let error = settled.error.as_ref();
             cause_in_short(error.and_then(|error| error.cause.as_deref()).or(error))
@@ -480,16 +478,16 @@ fn failure_of(settled: &v1::TaskSettled) -> String {
     }
 }
 
-/// The cause of a failed attempt in short, for parentheses: `timeout`, `exit code 1`, else the code.
-pub fn cause_in_short(error: Option<&v1::Error>) -> String {
-    let Some(error) = error else { return words().wave_box.error.to_owned() };
+/// The cause of a failed attempt in short: that its time was over, its exit code, else the code of its error.
+fn cause_in_short(error: Option<&v1::Error>) -> Cause {
+    let Some(error) = error else { return Cause::Unknown };
     let front = error.message.split(':').next().unwrap_or_default();
     match error.code.as_str() {
-        "TIMEOUT" | "TASK_TIMEOUT" => words().wave_box.timeout.to_owned(),
-        _ if front.starts_with("exit code ") => message(front).into_owned(),
-        "" if error.message.is_empty() => words().wave_box.error.to_owned(),
-        "" => message(&error.message).into_owned(),
-        code => code.to_owned(),
+        "TIMEOUT" | "TASK_TIMEOUT" => Cause::Timeout,
+        _ if front.starts_with("exit code ") => Cause::Said(front.to_owned()),
+        "" if error.message.is_empty() => Cause::Unknown,
+        "" => Cause::Said(error.message.clone()),
+        code => Cause::Said(code.to_owned()),
     }
 }
 

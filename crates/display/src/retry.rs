@@ -1,8 +1,11 @@
 //! The RETRY box: the attempts of one task.
 
+use std::borrow::Cow;
+
 use crate::format;
 use crate::frame::Frame;
 use crate::paint::{Paint, Tone};
+use crate::words::messages::message;
 use crate::words::{fill, words};
 
 /// One attempt, and the delay before the next attempt if there was one.
@@ -10,8 +13,33 @@ use crate::words::{fill, words};
 pub struct Attempt {
     pub number: u32,
     /// The attempt's failure; `None` if the attempt succeeded.
-    pub failure: Option<String>,
+    pub failure: Option<Cause>,
     pub delay_ms: Option<i64>,
+}
+
+/// Why an attempt failed, in short. It is kept in no language: the fold of a run may be told in several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    Timeout,
+    Cancelled,
+    /// Nothing was said of it.
+    Unknown,
+    /// A code, or a message as the log has it.
+    Said(String),
+}
+
+impl Cause {
+    /// The cause in the language in use, for parentheses: `timeout`, `exit code 1`.
+    #[must_use]
+    pub fn told(&self) -> Cow<'_, str> {
+        let texts = &words().wave_box;
+        match self {
+            Self::Timeout => Cow::Borrowed(texts.timeout),
+            Self::Cancelled => Cow::Owned(texts.cancelled.to_lowercase()),
+            Self::Unknown => Cow::Borrowed(texts.error),
+            Self::Said(text) => message(text),
+        }
+    }
 }
 
 /// The box of the attempts of `task`, which may have at most `max_attempts`.
@@ -23,7 +51,7 @@ pub fn retry(task: &str, attempts: &[Attempt], max_attempts: u32, paint: Paint) 
             frame = frame.blank();
         }
         let (verdict, tone) = match &attempt.failure {
-            Some(failure) => (format!("{} ({failure})", words().wave_box.failed), Tone::Bad),
+            Some(failure) => (format!("{} ({})", words().wave_box.failed, failure.told()), Tone::Bad),
             None => (words().wave_box.success.to_owned(), Tone::Good),
         };
         let number = attempt.number.to_string();
@@ -44,9 +72,10 @@ pub fn retry(task: &str, attempts: &[Attempt], max_attempts: u32, paint: Paint) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::words::Language;
 
     fn failed(number: u32, failure: &str, delay_ms: Option<i64>) -> Attempt {
-        Attempt { number, failure: Some(failure.to_owned()), delay_ms }
+        Attempt { number, failure: Some(Cause::Said(failure.to_owned())), delay_ms }
     }
 
     // S000-C4-21
@@ -89,5 +118,27 @@ mod tests {
 |  Attempt 2/3: SUCCESS                                |
 +------------------------------------------------------+";
         assert_eq!(retry("fetch", &attempts, 3, Paint::OFF), expected);
+    }
+    // S000-C4-21
+    #[test]
+    fn attempts_are_told_in_any_language_whatever_was_in_use_when_they_were_read() {
+        let attempts =
+            [Cause::Timeout, Cause::Cancelled, Cause::Unknown, Cause::Said("exit code 75".to_owned())];
+        let attempts = attempts.into_iter().zip(1..).map(|(cause, number)| Attempt {
+            number,
+            failure: Some(cause),
+            delay_ms: (number < 4).then_some(1_000),
+        });
+        let attempts: Vec<Attempt> = attempts.collect();
+        let shown = Language::Spanish.within(|| retry("npm test", &attempts, 4, Paint::OFF));
+        for line in [
+            "|  Intento 1/4: FALLIDO (tiempo agotado) ",
+            "|  Intento 2/4: FALLIDO (cancelado) ",
+            "|  Intento 3/4: FALLIDO (error) ",
+            "|  Intento 4/4: FALLIDO (código de salida 75) ",
+        ] {
+            assert!(shown.contains(line), "{line} in\n{shown}");
+        }
+        assert!(retry("npm test", &attempts, 4, Paint::OFF).contains("|  Attempt 1/4: FAILED (timeout) "));
     }
 }

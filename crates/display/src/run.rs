@@ -396,8 +396,8 @@ fn failure_lines(run: &v1::Run, task: &str, error: &v1::Error) -> [Vec<String>; 
 pub fn retried<'a>(tasks: impl Iterator<Item = &'a Task>) -> String {
     let of_task = |task: &Task| {
         let failed = task.attempts.iter().filter_map(|attempt| {
-            let failure = attempt.failure.as_deref()?;
-            Some(fill(words().retry.failed, &[&attempt.number.to_string(), &visible(failure)]))
+            let failure = attempt.failure.as_ref()?.told();
+            Some(fill(words().retry.failed, &[&attempt.number.to_string(), &visible(&failure)]))
         });
         let failed: Vec<String> = failed.collect();
         vec![format!("{}: {}", visible(&task.name), failed.join(", "))]

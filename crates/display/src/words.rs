@@ -933,6 +933,45 @@ mod tests {
         }
     }
 
+    /// What `doctor`, `browser doctor` and the log of a script say of a browser that somebody runs.
+    #[test]
+    fn whoever_has_scripts_attach_to_a_browser_is_told_that_the_second_layer_is_not_whole() {
+        let told = |language: Language| {
+            let words = language.words();
+            let (doctor, browser, lines) = (&words.doctor, &words.browser, &words.script_lines);
+            [
+                fill(doctor.browser_attached, &["http://127.0.0.1:9222", "156.0"]),
+                doctor.browser_attached_next.to_owned(),
+                fill(lines.opened_attached, &["Chrome/156.0"]),
+                browser.doctor_no_second_layer.to_owned(),
+            ]
+        };
+        assert_eq!(
+            told(Language::English),
+            [
+                "version 156.0 runs at http://127.0.0.1:9222, and scripts attach to it: the allowlist's second layer \
+                 is not there as a whole",
+                "without browser.attach, each script gets a browser of its own, with both layers",
+                "Chrome/156.0 is attached to, without the whole second layer of the allowlist",
+                "The allowlist's second layer is not there as a whole: the browser looks up names by itself, pages may \
+                 send datagrams (WebRTC), and the first request of a tab that a page opens is judged only by where it \
+                 connects to.",
+            ]
+        );
+        assert_eq!(
+            told(Language::Spanish),
+            [
+                "la versión 156.0 corre en http://127.0.0.1:9222, y los scripts se unen a ella: la segunda capa de la \
+                 lista de permitidos no está completa",
+                "sin browser.attach, cada script tiene un navegador propio, con las dos capas",
+                "unido a Chrome/156.0, sin toda la segunda capa de la lista de permitidos",
+                "La segunda capa de la lista de permitidos no está completa: el navegador resuelve nombres por su \
+                 cuenta, las páginas pueden enviar datagramas (WebRTC), y la primera petición de una pestaña que abre \
+                 una página se juzga solo por adónde se conecta.",
+            ]
+        );
+    }
+
     #[test]
     fn a_language_is_known_by_its_tag_or_locale() {
         let known = ["es", "es-MX", "es_ES.UTF-8", "ES", "en_GB", "C.UTF-8", "POSIX", "de_DE", ""]

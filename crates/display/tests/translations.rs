@@ -43,7 +43,10 @@ const SOURCES: &[&str] = &[
     "engine/src/machine/mode/asking.rs",
     "engine/src/machine/mode/mod.rs",
     "engine/src/machine/mode/view.rs",
+    "crew/src/crew.rs",
     "executor/src/dsl",
+    "executor/src/page.rs",
+    "executor/src/perform",
     "policy/src/aggregation/errors.rs",
     "policy/src/aggregation/policy.rs",
     "policy/src/check.rs",
@@ -71,6 +74,22 @@ const EXEMPT: &[&str] = &[
     "$v0, $v1, $v2 or $v3",
     // The beginning of one.
     "a failure without a code",
+    // Beginnings and ends of messages, each of which is a pattern as a whole.
+    "something else",
+    "the action is critical",
+    "the policy makes the action critical",
+    "the action submits something, which makes it critical",
+    "v0, and nothing would prove its effect",
+    // What was observed in place of what a condition asks for: a value of the log.
+    "a radio button",
+    // What is kept with an error for whoever looks for a defect.
+    "found by v0: v1",
+    "no element was found",
+    "input was sent",
+    "no input was sent",
+    "no action was being performed",
+    // What stands in the log in the place of evidence.
+    "no evidence could be stored: v0; the page was v1 \"v2\"",
     // Parts of questions, each of which is a pattern as a whole.
     "that it is done",
     "that it failed with v0",

@@ -7,6 +7,7 @@ use super::markup::Markup;
 use super::{Content, MOST_SNAPSHOTS, Report, SNAPSHOT};
 use capataz_display::script::describe;
 use capataz_display::words::advice::advice;
+use capataz_display::words::messages::message;
 use capataz_display::words::{fill, words};
 
 /// Maximum number of characters of an indented snapshot.
@@ -20,14 +21,14 @@ pub fn failure(page: &mut Markup, report: &Report, failed: &v1::ActionFailed) {
     page.open("h4");
     page.element("code", &error.error_code);
     page.constant(" ");
-    page.text(&error.message);
+    page.text(&message(&error.message));
     page.close("h4");
     page.open("dl");
     page.pair(texts.stage, describe::stage_name(error.stage()));
     page.pair(texts.severity, describe::severity_name(error.severity()));
     page.pair(texts.retryable, if error.retryable == Some(true) { texts.yes } else { texts.no });
     page.pair(texts.next, describe::after_failure(failed.next()));
-    page.pair(texts.cause, error.cause.as_deref().unwrap_or_default());
+    page.pair(texts.cause, &message(error.cause.as_deref().unwrap_or_default()));
     if let Some(advice) = advice(&error.error_code) {
         page.pair(texts.advice, advice);
     }
@@ -54,7 +55,7 @@ pub fn settled(page: &mut Markup, error: &v1::Error) {
     page.text(": ");
     page.element("code", &error.code);
     page.constant(" ");
-    page.text(&error.message);
+    page.text(&message(&error.message));
     page.close("h4");
     page.close("div");
 }

@@ -196,7 +196,8 @@ pub fn extras(event: &v1::Event) -> Vec<String> {
     let details = error.details.iter().flat_map(|details| describe::details(details));
     let details = details.map(|(key, value)| format!("{key}: {value}"));
     let evidence = error.evidence_refs.iter().map(|piece| format!("{} {}", piece.kind, piece.id));
-    conditions.chain(error.cause.clone()).chain(details).chain(evidence).collect()
+    let cause = error.cause.as_deref().map(|cause| message(cause).into_owned());
+    conditions.chain(cause).chain(details).chain(evidence).collect()
 }
 
 /// A number of microseconds, in the form that people read.

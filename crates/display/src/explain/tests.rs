@@ -101,6 +101,40 @@ fn the_cascade_is_told_in_spanish() {
     }
 }
 
+/// The cascade begins and ends with the session.
+// S000-IN-05
+#[test]
+fn a_plan_of_a_session_is_told_from_its_turn_to_the_end_of_it() {
+    let mut story = story();
+    story.insert(1, Body::PlanBegun(v1::PlanBegun::default()));
+    for (language, expected) in [
+        (
+            Language::English,
+            [
+                "+  0.000s  registry     the agent is known\n+  1.000s  session      its turn has come\n",
+                "+  8.000s  lifecycle    the run ended: failed\n+  8.000s  session      its turn is over",
+            ],
+        ),
+        (
+            Language::Spanish,
+            [
+                "+  0.000s  registro       el agente es conocido\n+  1.000s  sesión         llegó su turno\n",
+                "+  8.000s  ciclo de vida  la ejecución terminó: fallida\n+  8.000s  sesión         terminó su turno",
+            ],
+        ),
+    ] {
+        let [begins, ends] = expected;
+        let told = language.within(|| text(&of(story.clone()), Paint::OFF));
+        assert!(told.starts_with(begins) && told.ends_with(ends), "{told}");
+    }
+    let session: Vec<&str> = of(story)
+        .iter()
+        .filter(|decision| decision.contract == Contract::Session)
+        .map(|decision| decision.verdict)
+        .collect();
+    assert_eq!(session, ["turn", "turn_over"]);
+}
+
 #[test]
 fn a_declared_severity_is_told_as_declared_and_nothing_of_nothing() {
     let Body::TaskSettled(mut failed) = settled(0, v1::ResultStatus::Error, 1) else { panic!("an end") };

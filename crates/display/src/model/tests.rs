@@ -101,7 +101,11 @@ fn a_task_goes_through_its_attempts() {
     assert_eq!(
         attempts,
         [
-            Attempt { number: 1, failure: Some("exit code 75".to_owned()), delay_ms: Some(1_000) },
+            Attempt {
+                number: 1,
+                failure: Some(Cause::Said("exit code 75".to_owned())),
+                delay_ms: Some(1_000)
+            },
             Attempt { number: 2, failure: None, delay_ms: None },
         ]
     );

@@ -11,6 +11,12 @@ pub(super) const PATTERNS: Patterns = &[
     ("signing in has failed", "el inicio de sesión ha fallado"),
     ("the page could not be loaded", "no se pudo cargar la página"),
     ("the page could not be loaded: {0}", "no se pudo cargar la página: {0}"),
+    ("the document did not come in time", "el documento no llegó a tiempo"),
+    ("a document did not come in time", "no llegó a tiempo ningún documento"),
+    ("a document that stays did not come in time", "no llegó a tiempo un documento que se quedara"),
+    ("an answer of the page did not come in time", "la página no respondió a tiempo"),
+    ("the page to take the input did not come in time", "la página no tomó la entrada a tiempo"),
+    ("the browser to begin the drag did not come in time", "el navegador no empezó a arrastrar a tiempo"),
     ("{0} did not come in time", "{0} no llegó a tiempo"),
     (
         "the action would lead to {0}, which is not on the allowlist",
@@ -52,4 +58,124 @@ pub(super) const PATTERNS: Patterns = &[
     ("the download could not be loaded", "no se pudo cargar la descarga"),
     ("the download that was expected did not come", "la descarga esperada no llegó"),
     ("the download that the action began broke off", "la descarga que empezó la acción se interrumpió"),
+    // Causes (crates/executor/src/page.rs), with each of the values that is a text.
+    ("the element is covered by something else", "otra cosa tapa el elemento"),
+    ("the element is covered by {0}", "el elemento está tapado por {0}"),
+    (
+        "the element has moved away, and something else is where it was",
+        "el elemento se ha movido, y en su lugar hay otra cosa",
+    ),
+    (
+        "the element has moved away, and {0} is where it was",
+        "el elemento se ha movido, y en su lugar está {0}",
+    ),
+    (
+        "the element was pressed, and the rest was stopped at something else",
+        "el elemento se pulsó, y el resto se detuvo ante otra cosa",
+    ),
+    (
+        "the element was pressed, and the rest was stopped at {0}",
+        "el elemento se pulsó, y el resto se detuvo ante {0}",
+    ),
+    ("the element is no longer in the page", "el elemento ya no está en la página"),
+    ("the element cannot be acted on: disabled", "no se puede actuar sobre el elemento: deshabilitado"),
+    ("the element cannot be acted on: invalid", "no se puede actuar sobre el elemento: no es válido"),
+    (
+        "the element cannot be acted on: malformed value",
+        "no se puede actuar sobre el elemento: el valor está mal formado",
+    ),
+    ("the element cannot be acted on: moving", "no se puede actuar sobre el elemento: se mueve"),
+    ("the element cannot be acted on: no form", "no se puede actuar sobre el elemento: no tiene formulario"),
+    (
+        "the element cannot be acted on: no such option",
+        "no se puede actuar sobre el elemento: no existe esa opción",
+    ),
+    (
+        "the element cannot be acted on: not a picker",
+        "no se puede actuar sobre el elemento: no es un selector",
+    ),
+    (
+        "the element cannot be acted on: not a select",
+        "no se puede actuar sobre el elemento: no es una lista de opciones",
+    ),
+    (
+        "the element cannot be acted on: not editable",
+        "no se puede actuar sobre el elemento: no se puede editar",
+    ),
+    (
+        "the element cannot be acted on: not in view together",
+        "no se puede actuar sobre el elemento: no caben juntos en la vista",
+    ),
+    ("the element cannot be acted on: not visible", "no se puede actuar sobre el elemento: no es visible"),
+    (
+        "the element cannot be acted on: option disabled",
+        "no se puede actuar sobre el elemento: la opción está deshabilitada",
+    ),
+    (
+        "the element cannot be acted on: outside of the element",
+        "no se puede actuar sobre el elemento: queda fuera del elemento",
+    ),
+    (
+        "the element cannot be acted on: outside the viewport",
+        "no se puede actuar sobre el elemento: queda fuera de la vista",
+    ),
+    (
+        "the element cannot be acted on: still has a value",
+        "no se puede actuar sobre el elemento: todavía tiene un valor",
+    ),
+    (
+        "the element cannot be acted on: takes no focus",
+        "no se puede actuar sobre el elemento: no recibe el foco",
+    ),
+    (
+        "the element cannot be acted on: takes no pointer events",
+        "no se puede actuar sobre el elemento: no recibe eventos del puntero",
+    ),
+    (
+        "the element cannot be acted on: it does not take the input",
+        "no se puede actuar sobre el elemento: no toma la entrada",
+    ),
+    (
+        "the element cannot be acted on: it takes no characters",
+        "no se puede actuar sobre el elemento: no admite caracteres",
+    ),
+    (
+        "the element cannot be acted on: it did not take the text",
+        "no se puede actuar sobre el elemento: no tomó el texto",
+    ),
+    (
+        "the element cannot be acted on: the event did not arrive",
+        "no se puede actuar sobre el elemento: el evento no llegó",
+    ),
+    (
+        "the element cannot be acted on: it takes no files",
+        "no se puede actuar sobre el elemento: no admite archivos",
+    ),
+    (
+        "the element cannot be acted on: it takes one file",
+        "no se puede actuar sobre el elemento: admite un solo archivo",
+    ),
+    (
+        "the element cannot be acted on: it is not a table",
+        "no se puede actuar sobre el elemento: no es una tabla",
+    ),
+    ("the element cannot be acted on: {0}", "no se puede actuar sobre el elemento: {0}"),
+    ("the document did not come within {0}", "el documento no llegó en {0}"),
+    ("a document did not come within {0}", "ningún documento llegó en {0}"),
+    ("a document that stays did not come within {0}", "en {0} no llegó un documento que se quedara"),
+    ("an answer of the page did not come within {0}", "la página no respondió en {0}"),
+    ("the page to take the input did not come within {0}", "la página no tomó la entrada en {0}"),
+    ("the browser to begin the drag did not come within {0}", "el navegador no empezó a arrastrar en {0}"),
+    ("{0} did not come within {1}", "{0} no llegó en {1}"),
+    // Why a browser is lost.
+    ("the tab has crashed", "la pestaña dejó de funcionar"),
+    ("there is no tab", "no hay ninguna pestaña"),
+    ("the browser is gone", "el navegador ya no está"),
+    ("the connection to the browser was closed", "se cerró la conexión con el navegador"),
+    ("the connection to the browser broke", "se cortó la conexión con el navegador"),
+    (
+        "the browser sent a message of more than {0} bytes",
+        "el navegador envió un mensaje de más de {0} bytes",
+    ),
+    ("the browser sent something that is not a message", "el navegador envió algo que no es un mensaje"),
 ];

@@ -380,6 +380,16 @@ const PATTERNS: &[(&str, &str)] = &[
     ),
     ("no answer within {0} s", "sin respuesta en {0} s"),
     (
+        "spec {0} is served by {1}, an agent that nobody knows",
+        "al spec {0} lo sirve {1}, un agente que nadie conoce",
+    ),
+    (
+        "agent {0} of spec {1} speaks another contract: {2}",
+        "el agente {0} del spec {1} habla otro contrato: {2}",
+    ),
+    ("version {0} is not compatible with {1}", "la versión {0} no es compatible con {1}"),
+    ("\"{0}\" is not a version", "\"{0}\" no es una versión"),
+    (
         "the request breaks the contract in {0} places and was not sent",
         "la solicitud incumple el contrato en {0} puntos y no se envió",
     ),
@@ -456,6 +466,42 @@ mod tests {
                 r#"la tarea "a \"b\"" excedió su tiempo límite de 2s: lleva 3s"#,
             ),
             ("cancelled: the run was cancelled", "cancelada: la ejecución fue cancelada"),
+        ] {
+            assert_eq!(told(english), expected);
+            assert_eq!(message(english), english);
+        }
+    }
+
+    #[test]
+    fn why_no_agent_can_answer_for_a_spec_is_told_to_its_end() {
+        for (english, expected) in [
+            (
+                r#"agent "calm" of spec "emotion" speaks another contract: version 2.0.0 is not compatible with 1.x"#,
+                r#"el agente "calm" del spec "emotion" habla otro contrato: la versión 2.0.0 no es compatible con 1.x"#,
+            ),
+            (
+                r#"agent "calm" of spec "emotion" speaks another contract: "two" is not a version"#,
+                r#"el agente "calm" del spec "emotion" habla otro contrato: "two" no es una versión"#,
+            ),
+        ] {
+            assert_eq!(told(english), expected);
+        }
+    }
+
+    #[test]
+    fn the_cause_of_a_failure_in_a_browser_is_told_with_its_own_cause() {
+        for (english, expected) in [
+            ("the element is covered by something else", "otra cosa tapa el elemento"),
+            ("the element is covered by div#banner", "el elemento está tapado por div#banner"),
+            (
+                "the element cannot be acted on: outside the viewport",
+                "no se puede actuar sobre el elemento: queda fuera de la vista",
+            ),
+            ("the document did not come within 30s", "el documento no llegó en 30s"),
+            (
+                "the browser is lost: the connection to the browser broke",
+                "se perdió el navegador: se cortó la conexión con el navegador",
+            ),
         ] {
             assert_eq!(told(english), expected);
             assert_eq!(message(english), english);

@@ -444,7 +444,8 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
     ("a duration cannot be negative", "una duración no puede ser negativa"),
     ("a duration comes in whole milliseconds", "una duración viene en milisegundos enteros"),
     ("the duration is too long", "la duración es demasiado larga"),
-    ("version {0} is not compatible with {1}", "la versión {0} no es compatible con {1}"),
+    ("there is no secret `{0}`", "no existe el secreto `{0}`"),
+    ("the secret `{0}` is gone", "el secreto `{0}` ya no está"),
     ("{0} is not a semantic version such as 1.0.0: {1}", "{0} no es una versión semántica como 1.0.0: {1}"),
     // Calls (crates/daemon/src/status.rs, services; crates/engine/src/decide).
     ("{0} violations, the first: {1}", "{0} violaciones, la primera: {1}"),
