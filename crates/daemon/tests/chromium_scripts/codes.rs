@@ -516,7 +516,7 @@ async fn auth_failed_names_the_signal_that_told() {
     ];
     for (page, signals, signal) in cases {
         let ended = bench.run(&sign_in(page, signals)).await;
-        let proven = bench.expect_error(&ended, "AUTH_FAILED", ended.error().stage()).await;
+        let proven = bench.expect_error(&ended, "AUTH_FAILED", Postcondition).await;
         assert_eq!(proven.details["auth_signal"], signal, "{page}");
     }
 }

@@ -4,14 +4,15 @@
 
 use std::fs;
 
-use capataz_contracts::v1::ActionStage::{Evidence, Postcondition};
+use capataz_contracts::v1::ActionStage::{Evidence, Execution, Postcondition};
 use capataz_contracts::v1::BrowserLossReason;
 use capataz_contracts::v1::event::Body;
 
 use crate::bench::Bench;
 use crate::session::Session;
 
-/// Waits for what never comes, so that something can happen meanwhile.
+/// Opens a page that never comes, so that something can happen meanwhile: once the site was asked for it, the action is in
+/// its stage `execution`.
 const WAITS: &str = r#"
     name = "waits"
     [[actions]]
@@ -24,11 +25,9 @@ const WAITS: &str = r#"
     url = "http://{site}/button/plain"
     [[actions]]
     id = "wait"
-    kind = "wait_for"
+    kind = "navigate"
+    url = "http://{site}/navigate/never"
     timeout_ms = 120000
-    [[actions.conditions]]
-    kind = "title_equals"
-    value = "Never"
     "#;
 
 fn kill(process: u32) {
@@ -66,12 +65,11 @@ fn renderers(browser: u32) -> Vec<u32> {
 async fn browser_lost_when_the_browser_dies_in_the_midst_of_an_action() {
     let bench = Bench::start().await;
     let run_id = bench.try_start(bench.script(WAITS)).await.unwrap();
-    bench.until_begun(&run_id, 2).await;
+    bench.site.until_hits("/navigate/never", 1).await;
     let process = bench.browsers().await[0].process_id;
     kill(process);
     let ended = bench.ended(run_id).await;
-    let stage = ended.error().stage();
-    let proven = bench.expect_error(&ended, "BROWSER_LOST", stage).await;
+    let proven = bench.expect_error(&ended, "BROWSER_LOST", Execution).await;
     assert!(proven.details["reason"].is_string(), "{}", proven.details);
     assert_eq!(proven.error.action_id, "wait");
     assert_eq!(proven.error.state_before.as_ref().unwrap().title, "Button");
@@ -83,7 +81,7 @@ async fn browser_lost_when_the_browser_dies_in_the_midst_of_an_action() {
 async fn browser_lost_when_the_tab_crashes() {
     let bench = Bench::start().await;
     let run_id = bench.try_start(bench.script(WAITS)).await.unwrap();
-    bench.until_begun(&run_id, 2).await;
+    bench.site.until_hits("/navigate/never", 1).await;
     let process = bench.browsers().await[0].process_id;
     let renderers = renderers(process);
     assert!(!renderers.is_empty());
@@ -91,7 +89,7 @@ async fn browser_lost_when_the_tab_crashes() {
         kill(renderer);
     }
     let ended = bench.ended(run_id).await;
-    let proven = bench.expect_error(&ended, "BROWSER_LOST", ended.error().stage()).await;
+    let proven = bench.expect_error(&ended, "BROWSER_LOST", Execution).await;
     assert_eq!(proven.error.action_id, "wait");
     assert_eq!(proven.error.state_before.as_ref().unwrap().title, "Button");
 }
@@ -148,7 +146,7 @@ async fn browser_lost_between_two_proposals_ends_the_session_at_once() {
     let (lost, opened) = (lost.expect("the loss is an event"), opened.unwrap());
     assert_eq!((lost.worker.as_str(), lost.reason()), (&*opened.worker, BrowserLossReason::Ended));
     assert!(opened.worker.starts_with("capataz-browser-host-"), "{opened:?}");
-    let proven = bench.expect_error(&ended, "BROWSER_LOST", ended.error().stage()).await;
+    let proven = bench.expect_error(&ended, "BROWSER_LOST", Execution).await;
     assert_eq!(proven.error.action_id, "browser:close");
     assert!(proven.evidence.contains_key("dom_snapshot_partial"), "of what was seen last");
     assert_eq!(proven.error.state_before.as_ref().unwrap().title, "Plain page");

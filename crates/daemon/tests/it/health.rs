@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use capataz_contracts::v1::{self, connect_request::Frame as Say};
+use capataz_contracts::v1::{self, connect_request::Frame as Say, event::Body};
 use capataz_daemon::{Config, HealthChecks, Overrides, ProcessAgent};
 use capataz_hosts::commands::ShimCommand;
 use serde_json::json as value;
 use tonic::Streaming;
 
-use crate::support::{Harness, PATIENCE, error, json, one_wave, plan, shim};
+use crate::support::{Harness, PATIENCE, code_of, error, json, one_wave, plan, shim};
 
 /// What a subscriber of one run is told of its running work.
 pub struct Frames(Streaming<v1::SubscribeResponse>);
@@ -175,4 +175,59 @@ async fn what_a_command_has_written_is_kept_when_it_is_ended_by_force() {
         data: Some(v1::payload::Data::Inline("[1, 2,\n".into())),
     };
     assert_eq!(detail.partial_output, Some(written));
+}
+
+/// The agent's command goes on after it was told to end, for as long as it likes.
+#[tokio::test]
+async fn a_command_in_its_grace_gets_no_more_time_and_is_not_offered_any() {
+    let folder = tempfile::tempdir().unwrap();
+    let enough = folder.path().join("enough");
+    let script = format!("trap '' TERM; while ! [ -e {} ]; do sleep 0.05; done; exit 1", enough.display());
+    let harness = Harness::start_with(|config| {
+        config.shim = Some(ShimCommand { program: shim(), args: Vec::new() });
+        config.agents = vec![ProcessAgent::new("deaf", ["sh", "-c", &script])];
+    })
+    .await;
+    let run = harness
+        .start_run(plan(
+            r#"
+            name = "deaf"
+            [[tasks]]
+            name = "deaf"
+            agent = "deaf"
+            timeouts = { timeout = "500ms", grace = "10m" }
+            "#,
+        ))
+        .await;
+    let asked = async {
+        loop {
+            if let [question] = harness.get(&run).await.questions.as_slice() {
+                return question.clone();
+            }
+        }
+    };
+    let question = tokio::time::timeout(PATIENCE, asked).await.expect("it is asked in time");
+    assert_eq!(question.options, ["terminate", "retry", "abort"]);
+    let request = v1::ExtendTaskRequest {
+        run_id: run.clone(),
+        task: "deaf".to_owned(),
+        request_id: "more".to_owned(),
+        ..v1::ExtendTaskRequest::default()
+    };
+    let before = harness.export(&run).await;
+    let refused = harness.runs.clone().extend_task(request).await.unwrap_err();
+    assert_eq!(code_of(&refused), "TASK_ENDING");
+    assert_eq!(
+        refused.message(),
+        "task \"deaf\" was told to end, and its agent \"deaf\" cannot go on after that"
+    );
+    assert_eq!(harness.export(&run).await, before);
+    let is_final = before.iter().any(|event| match &event.body {
+        Some(Body::TaskLeased(leased)) => leased.cancel_is_final,
+        _ => false,
+    });
+    assert!(is_final, "the log says what the refusal goes by");
+    std::fs::write(&enough, "").unwrap();
+    let result = harness.wait(&run).await;
+    assert_eq!(result.tasks[0].status(), v1::ResultStatus::Timeout);
 }

@@ -4,12 +4,15 @@ use capataz_contracts::v1::session_service_client::SessionServiceClient;
 use capataz_contracts::v1::{self, event::Body};
 
 use capataz_display::error::Context;
+use capataz_display::explain::{self, Contract};
 use capataz_policy::lifecycle::{self, TaskState};
+use capataz_policy::session;
+use serde_json::{Value, json as value};
 use tonic_types::StatusExt;
 
 use crate::support::boxes::{LANGUAGES, RUN, boxes, check, drawn, refused};
 use crate::support::time::{MINUTE, SECOND, Time};
-use crate::support::{Harness, PATIENCE, Worker, code_of, error, json, one_wave, plan};
+use crate::support::{Harness, PATIENCE, Worker, code_of, error, json, one_wave, paths_of, plan};
 
 // S000-IN-04
 #[tokio::test]
@@ -338,8 +341,9 @@ async fn scenario_5_one_success_of_four_does_not_meet_the_quorum() {
     }
 }
 
-/// The seed's transition, INIT to COMPLETE: a result of a task that nobody was given. What is shown is the lifecycle's own
-/// refusal of it.
+/// The seed's transition, INIT to COMPLETE: a result of a task that nobody was given. Only workers give results, so that no
+/// person is refused this: the worker hears that nobody has such a task, and nothing is written, which a box could
+/// follow from. What is shown is what the lifecycle says of the state that the task has in the API.
 // S000-SC-07
 #[tokio::test]
 async fn scenario_6_a_task_that_never_was_active_is_not_completed_and_the_refusal_names_the_steps() {
@@ -365,15 +369,20 @@ async fn scenario_6_a_task_that_never_was_active_is_not_completed_and_the_refusa
     assert_eq!(state(&harness.get(&run).await), v1::TaskState::Init);
     let never = v1::LeaseRef { run_id: run.clone(), wave: 1, task: 0, ..lease.clone() };
     other.complete(&never, json(serde_json::json!(1))).await;
-    other
-        .hear_until(|frame| matches!(frame, v1::connect_response::Frame::ResultRefused(_)).then_some(()))
-        .await;
-    assert_eq!(state(&harness.get(&run).await), v1::TaskState::Init);
+    let refused = |frame: &v1::connect_response::Frame| match frame {
+        v1::connect_response::Frame::ResultRefused(refused) => Some(refused.clone()),
+        _ => None,
+    };
+    let refused = other.hear_until(refused).await;
+    assert_eq!((refused.lease.as_ref(), refused.reason()), (Some(&never), v1::RefusalReason::UnknownTask));
+    let seen = harness.get(&run).await;
+    let init = TaskState::from_proto(state(&seen) as i32).unwrap();
+    assert_eq!(init, TaskState::Init);
     assert_eq!(harness.export(&run).await, before);
     worker.complete(&lease, json(serde_json::json!(1))).await;
     harness.wait(&occupied).await;
 
-    let error = lifecycle::transition(TaskState::Init, TaskState::Complete).unwrap_err();
+    let error = lifecycle::transition(init, TaskState::Complete).unwrap_err();
     assert_eq!((error.code.as_str(), error.severity()), ("INVALID_STATE_TRANSITION", v1::Severity::High));
     let context = Context { run: Some(RUN), goes_on: true, ..Context::default() };
     for language in LANGUAGES {
@@ -461,6 +470,104 @@ async fn scenario_7_several_errors_that_stop_a_run_are_told_together() {
         let report = harness.report(&run, language.tag()).await;
         check("scenario-7", language, &boxes(&report, &run));
     }
+}
+
+/// The seed's example of all contracts together: a session whose state breaks rules, three agents of which one gives TIMEOUT at
+/// each attempt, a quorum, and the session again.
+// S000-IN-08
+#[tokio::test]
+async fn the_cascade_goes_from_a_session_that_is_repaired_through_each_contract_to_the_sessions_end() {
+    let time = Time::default();
+    let harness = Harness::start_with(|config| time.of(config)).await;
+    let agents = ["elsabro-executor", "feature-dev:code-explorer", "elsabro-verifier"];
+    let mut worker = harness.worker("w1", &agents).await;
+
+    // Contract 7: what breaks rules is refused with each of them, is repaired, and keeps what is valid.
+    let planned = value!({ "command": "plan", "completed_at": "2026-03-20T14:50:00Z", "result": "created" });
+    let broken = value!({
+        "version": "1.0.0",
+        "updated_at": "2026-03-20T15:30:00Z",
+        "context": { "project_type": "brownfield" },
+        "current_flow": { "command": "execute", "phase": "sleeping", "started_at": "2026-03-20T15:00:00Z" },
+        "history": [planned],
+    });
+    let mut sessions = SessionServiceClient::new(harness.channel.clone());
+    let import = |state: &Value, repairs: Vec<String>| v1::ImportSessionRequest {
+        session: "shop".to_owned(),
+        state: state.to_string(),
+        repairs,
+    };
+    let refused = sessions.import_session(import(&broken, Vec::new())).await.unwrap_err();
+    assert_eq!(code_of(&refused), "SESSION_VALIDATION_FAILED");
+    assert_eq!(paths_of(&refused), ["state.current_flow.phase"]);
+    let broken = session::parse(broken.to_string().as_bytes()).unwrap();
+    let failed = session::failed(&session::violations(&broken)).unwrap();
+    let (state, repairs) = session::repaired(&broken, time.now_ms());
+    let repairs = repairs.iter().map(|repair| format!("{repair:?}")).collect();
+    let repairs = session::told(&failed.code, "repaired", repairs);
+    sessions.import_session(import(&Value::Object(state), repairs)).await.unwrap();
+
+    let mut plan = v1::Plan { session: Some("shop".to_owned()), ..one_wave(&agents) };
+    // A task's name has no colon.
+    "code-explorer".clone_into(&mut plan.waves[0].tasks[1].name);
+    let run = harness.start_run(plan).await;
+    let mut assigned = worker.assignments(3).await;
+    for task in ["elsabro-executor", "code-explorer"] {
+        worker.complete(&assigned[task].lease, json(value!({ "data": task }))).await;
+    }
+    until(&harness, &run, |run| run.tasks_settled == 2).await;
+    let mut again = assigned.remove("elsabro-verifier").unwrap();
+    for number in 1..=3 {
+        assert_eq!(again.assignment.attempt, number);
+        worker.fail(&again.lease, error("TIMEOUT", "no answer")).await;
+        let is_failed = |run: &v1::Run| run.waves[0].tasks[2].retry_at_ms.is_some() || run.tasks_settled == 3;
+        until(&harness, &run, is_failed).await;
+        if number < 3 {
+            time.passes(i64::from(number) * SECOND);
+            harness.get(&run).await;
+            again = worker.assignment().await;
+        }
+    }
+    let result = harness.wait(&run).await;
+    assert_eq!(result.outcome(), v1::RunOutcome::SucceededWithFailures);
+    let failed = result.tasks[2].error.as_ref().unwrap();
+    assert_eq!((failed.code.as_str(), failed.severity()), ("RETRY_EXHAUSTED", v1::Severity::High));
+    for language in LANGUAGES {
+        let report = harness.report(&run, language.tag()).await;
+        check("cascade", language, &boxes(&report, &run));
+    }
+
+    // The contracts of the one run: how it begins, what became of the agent that failed, and how it ends.
+    use Contract::{Aggregation, Lifecycle, Registry, Retry, Session, Severity, Timeout};
+    let decisions = explain::explain(&harness.export(&run).await);
+    let mut told: Vec<Contract> = decisions.iter().map(|decision| decision.contract).collect();
+    told.dedup();
+    assert!(told.starts_with(&[Registry, Session, Lifecycle, Timeout]), "{told:?}");
+    // The last attempt; then the wave is judged, whose failure is told with its severity, and all are summed up.
+    let ends = [Retry, Severity, Lifecycle, Aggregation, Severity, Aggregation, Lifecycle, Session];
+    assert!(told.ends_with(&ends), "{told:?}");
+    let of_failed = decisions.iter().filter(|decision| decision.subject == "elsabro-verifier");
+    let retries: Vec<&str> =
+        of_failed.filter(|decision| decision.contract == Retry).map(|decision| decision.verdict).collect();
+    assert_eq!(retries, ["again", "again", "given_up"]);
+
+    // Contract 7 again: what the session has of it.
+    let request = v1::GetSessionRequest { session: "shop".to_owned() };
+    let state = sessions.get_session(request).await.unwrap().into_inner().session.unwrap().state.unwrap();
+    let state: Value = serde_json::from_str(&state).unwrap();
+    assert_eq!(session::violations(state.as_object().unwrap()), []);
+    assert_eq!(
+        (&state["version"], &state["context"]["project_type"]),
+        (&value!("1.0.0"), &value!("brownfield"))
+    );
+    assert_eq!((&state["current_flow"], &state["pending_tasks"]), (&Value::Null, &value!([])));
+    assert_eq!(state["errors"]["count"], 1);
+    let history = state["history"].as_array().unwrap();
+    assert_eq!((history.len(), &history[0]), (2, &planned));
+    assert_eq!(
+        [&history[1]["command"], &history[1]["result"], &history[1]["run_id"]],
+        ["execute", "succeeded_with_failures", &run]
+    );
 }
 
 /// Each severity as it is drawn, of a run that goes on without what has failed.
