@@ -231,7 +231,7 @@ pub(super) fn take(turn: &mut Turn<'_>, task: TaskRef, resolved: ResolvedInput) 
 /// that is inline. `None` where there are none.
 pub(crate) fn to_be_read(state: &RunState, wave: u32) -> Option<Resolving> {
     let mut resolving = Resolving { inputs: Vec::new(), outputs: BTreeMap::new() };
-    let (mut parsed, mut sizes) = (References::default(), BTreeMap::new());
+    let (mut parsed, mut sizes) = (References::default(), Sizes::default());
     for (index, task) in (0_u32..).zip(&state.plan.wave(wave)?.tasks) {
         let Some(v1::Payload { media_type, data: Some(v1::payload::Data::Inline(input)) }) = &task.input
         else {
@@ -252,30 +252,68 @@ pub(crate) fn to_be_read(state: &RunState, wave: u32) -> Option<Resolving> {
     (!resolving.inputs.is_empty()).then_some(resolving)
 }
 
+/// What outputs have within a text, as far as that was looked at.
+#[derive(Default)]
+struct Sizes {
+    known: BTreeMap<String, usize>,
+    /// Bytes that were looked at.
+    read: usize,
+}
+
+impl Sizes {
+    /// The most bytes that the task's output, or a part of it, has within a JSON text.
+    fn of(&mut self, name: &str, output: &[u8]) -> usize {
+        if let Some(known) = self.known.get(name) {
+            return *known;
+        }
+        // More than that is not read when the wave begins either.
+        if self.read > MAX_READ {
+            return output.len();
+        }
+        self.read = self.read.saturating_add(output.len());
+        let escaped = |byte: &u8| match byte {
+            b'"' | b'\\' => 2,
+            0..=0x1f => 6,
+            _ => 1,
+        };
+        let bytes = output.iter().map(escaped).sum();
+        self.known.insert(name.to_owned(), bytes);
+        bytes
+    }
+}
+
 /// The outputs that a template of so many bytes refers to, where one of them is a blob, or what becomes of it may be larger than
 /// an input that is inline.
 fn reads_much<'s>(
     state: &'s RunState,
     template: &Value,
     template_bytes: usize,
-    sizes: &mut BTreeMap<String, usize>,
+    sizes: &mut Sizes,
 ) -> Option<BTreeMap<String, &'s v1::Payload>> {
-    let (mut outputs, mut bytes, mut is_blob) = (BTreeMap::new(), template_bytes, false);
+    let (mut outputs, mut bytes, mut is_much) = (BTreeMap::new(), template_bytes, false);
     let mut open = vec![template];
     while let Some(value) = open.pop() {
         match value {
             Value::String(text) => {
                 for segment in reference::scan(text).into_iter().flatten() {
                     let reference::Segment::Ref { task, .. } = segment else { continue };
-                    if !outputs.contains_key(task) {
-                        let Some(output) = output_of(state, task) else { continue };
-                        is_blob |= matches!(output.data, Some(v1::payload::Data::Blob(_)));
+                    let known = outputs.get(task).copied();
+                    let Some(output) = known.or_else(|| output_of(state, task)) else { continue };
+                    if known.is_none() {
                         outputs.insert(task.to_owned(), output);
-                        if !sizes.contains_key(task) {
-                            sizes.insert(task.to_owned(), as_text(output));
-                        }
                     }
-                    bytes = bytes.saturating_add(sizes.get(task).copied().unwrap_or(0));
+                    match &output.data {
+                        // Nothing more is looked at than it takes to know.
+                        Some(v1::payload::Data::Inline(text)) if !is_much => {
+                            is_much = bytes.saturating_add(text.len()) > MAX_INLINE;
+                            if !is_much {
+                                bytes = bytes.saturating_add(sizes.of(task, text));
+                                is_much = bytes > MAX_INLINE;
+                            }
+                        }
+                        Some(v1::payload::Data::Blob(_)) => is_much = true,
+                        Some(v1::payload::Data::Inline(_)) | None => {}
+                    }
                 }
             }
             Value::Array(items) => open.extend(items),
@@ -283,37 +321,25 @@ fn reads_much<'s>(
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
-    (is_blob || bytes > MAX_INLINE).then_some(outputs)
+    is_much.then_some(outputs)
 }
 
-/// The most bytes that an output, or a part of it, has within a JSON text.
-fn as_text(output: &v1::Payload) -> usize {
-    let Some(v1::payload::Data::Inline(text)) = &output.data else { return 0 };
-    let escaped = |byte: &u8| match byte {
-        b'"' | b'\\' => 2,
-        0..=0x1f => 6,
-        _ => 1,
-    };
-    text.iter().map(escaped).sum()
-}
-
-/// A number for what is asked: another one where an output is another.
-pub(crate) fn number_of(wave: u32, resolving: &Resolving) -> QueryId {
+/// A number for what is asked: another one where the tasks that it is about have ended anew, or others have outputs.
+pub(crate) fn number_of(state: &RunState, wave: u32, resolving: &Resolving) -> QueryId {
     // FNV-1a: the same wherever a trace is run again.
     let mut number = 0xcbf2_9ce4_8422_2325_u64;
     let mut add = |bytes: &[u8]| {
-        for byte in bytes.iter().chain(&[0]) {
+        for byte in bytes {
             number = (number ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
     };
     add(&wave.to_le_bytes());
-    for (name, output) in &resolving.outputs {
+    for name in resolving.outputs.keys() {
+        let activity = state.plan.find(name).and_then(|task| state.activity(task));
         add(name.as_bytes());
-        match &output.data {
-            Some(v1::payload::Data::Inline(text)) => add(text),
-            Some(v1::payload::Data::Blob(blob)) => add(blob.blake3.as_bytes()),
-            None => {}
-        }
+        // No name has this byte.
+        add(&[0]);
+        add(&activity.map_or(0, |activity| activity.activation).to_le_bytes());
     }
     QueryId(number)
 }

@@ -66,7 +66,7 @@ fn payloads(values: &[Value], contents: &dyn Contents) -> Result<Vec<v1::Payload
 }
 
 /// The most bytes of one of so many inputs that stays in the event by which their phase begins.
-pub(super) fn share_of(inputs: usize) -> usize {
+fn share_of(inputs: usize) -> usize {
     (INLINE_TOTAL / inputs.max(1)).min(INLINE_MAX)
 }
 

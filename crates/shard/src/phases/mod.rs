@@ -1,5 +1,5 @@
-//! What runs want to know of payloads: verdicts on values, inputs of phases, summaries of outputs. Pure but for the contents of
-//! blobs, and alike for the shell, the simulator and tests; a thread beside the shards' computes it.
+//! What runs want to know of payloads: verdicts on values, inputs of phases and of tasks, summaries of outputs, prompts. Pure
+//! but for the contents of blobs, and alike for the shell, the simulator and tests; a thread beside the shards' computes it.
 
 mod compose;
 mod correct;

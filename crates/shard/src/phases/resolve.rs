@@ -5,24 +5,32 @@ use std::rc::Rc;
 
 use capataz_contracts::json::is_json;
 use capataz_contracts::reference::{self, Room};
+use capataz_contracts::validate::INLINE_MAX;
 use capataz_contracts::{json, v1};
 use capataz_engine::{ResolvedInput, Resolving};
 use serde_json::Value;
 
-use super::compose::share_of;
 use super::{
     Budget, Contents, Failed, INPUTS_MAX, READ_MAX, VALUES_MAX, payload_within, text_value_of, value_of,
 };
+
+/// The most bytes of all inputs that stay in the events by which their wave begins.
+const INLINE_OF_WAVE: usize = 8 * 1024 * 1024;
 
 /// One input for each that is asked for, or the reason why there is none.
 pub(super) fn inputs(resolving: &Resolving, contents: &dyn Contents) -> Result<Vec<ResolvedInput>, Failed> {
     let mut outputs =
         Outputs { resolving, contents, budget: Budget::default(), known: BTreeMap::new(), failed: None };
     let mut room = Room { bytes: INPUTS_MAX, values: VALUES_MAX };
+    let mut inline_left = INLINE_OF_WAVE;
     let mut resolved = Vec::with_capacity(resolving.inputs.len());
     for (task, template) in &resolving.inputs {
         let input = match input(template, &mut room, &mut outputs) {
-            Ok(text) => payload_within(text.as_bytes(), share_of(resolving.inputs.len()), contents).map(Some),
+            Ok(text) => {
+                let most = INLINE_MAX.min(inline_left);
+                inline_left -= if text.len() <= most { text.len() } else { 0 };
+                payload_within(text.as_bytes(), most, contents).map(Some)
+            }
             Err(Failed::Unavailable) => Err(Failed::Unavailable),
             Err(Failed::With(error)) => {
                 resolved.push(ResolvedInput { task: *task, input: None, reason: error.message });

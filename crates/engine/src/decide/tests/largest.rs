@@ -186,6 +186,27 @@ fn a_wave_whose_references_are_too_much_is_refused_in_one_turn() {
 }
 
 #[test]
+fn a_wave_that_reads_very_many_large_outputs_outside_begins_in_one_turn() {
+    let mut turns = Turns::new();
+    for item in ["text", "\"\\n\""] {
+        let twice =
+            |index: usize| format!("[\"${{tasks.s{index:x}.output}}\",\"${{tasks.s{index:x}.output}}\"]");
+        let mut bench = turns.start("", Work::Plan(waves(2_000, 2_000, twice)));
+        for task in 0..2_000 {
+            let task = TaskRef { wave: 0, task };
+            turns.complete(&format!("64 MB of outputs of {item}"), &mut bench, task, output(item));
+        }
+        let (query, Query::Resolve(asked)) = bench.state.open_query().unwrap() else { panic!() };
+        let given = |(task, _)| ResolvedInput { task, input: Some(json("1")), reason: String::new() };
+        let answer = Computed::Resolved(asked.inputs.into_iter().map(given).collect());
+        let answer = Input::Answered { query, answer: QueryAnswer::Computed(answer) };
+        turns.input("2,000 inputs were made outside", &mut bench, answer);
+        assert_eq!(bench.state.queued().count(), 2_000);
+    }
+    turns.check();
+}
+
+#[test]
 fn the_largest_ask_script_and_answer_take_one_turn_each() {
     let mut turns = Turns::new();
     let text = "palabra ".repeat(2_000);

@@ -94,15 +94,15 @@ impl Kind for PlanState {
 
     fn open_query(&self, run: &RunState) -> Option<(QueryId, Query)> {
         let (wave, resolving) = reading(run)?;
-        Some((references::number_of(wave, &resolving), Query::Resolve(Box::new(resolving))))
+        Some((references::number_of(run, wave, &resolving), Query::Resolve(Box::new(resolving))))
     }
 
     fn answered(&self, run: &RunState, answer: QueryAnswer, _: Moment) -> Result<Vec<Step>, Refusal> {
         let QueryAnswer::Computed(computed) = answer else { return Err(Refusal::Outdated) };
-        let (_, asked) = reading(run).ok_or(Refusal::Outdated)?;
         let resolved = match computed {
             Computed::Resolved(resolved) => resolved,
             Computed::Failed(error) => {
+                let (_, asked) = reading(run).ok_or(Refusal::Outdated)?;
                 let failed = |(task, _)| ResolvedInput { task, input: None, reason: error.message.clone() };
                 asked.inputs.into_iter().map(failed).collect()
             }
