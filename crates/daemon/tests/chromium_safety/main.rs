@@ -9,6 +9,8 @@ mod bad_pages;
 #[allow(dead_code, reason = "each of the binaries uses its part of it")]
 #[path = "../chromium_scripts/bench.rs"]
 mod bench;
+#[path = "../it/support/kept_log.rs"]
+mod kept_log;
 mod persons_browser;
 mod races;
 mod secrets;

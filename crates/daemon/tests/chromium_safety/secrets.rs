@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, Once, PoisonError};
 
 use capataz_contracts::json;
 use capataz_contracts::v1::{self, event::Body};
@@ -13,34 +12,7 @@ use capataz_testsite::{
 use prost::Message;
 
 use crate::bench::{Bench, Ended};
-
-/// What our crates have logged, whatever the level, since the first test of this file began.
-static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
-
-struct ToLog;
-
-impl io::Write for ToLog {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        LOG.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-fn listen_to_the_log() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        tracing_subscriber::fmt().with_env_filter("capataz=trace").with_writer(|| ToLog).init();
-        tracing::trace!(target: "capataz_test", "the log is kept");
-    });
-}
-
-fn contains(hay: &[u8], needle: &str) -> bool {
-    memchr::memmem::find(hay, needle.as_bytes()).is_some()
-}
+use crate::kept_log::{has, kept_log, listen_to_the_log};
 
 /// The daemon goes on meanwhile, and removes what it needs no more: that holds nothing any longer.
 fn every_file(folder: &Path, files: &mut Vec<PathBuf>) {
@@ -107,8 +79,7 @@ async fn search(bench: &Bench, ended: &[Ended]) -> BTreeMap<String, Vec<Vec<u8>>
         let content = found(std::fs::read(&file)).unwrap_or_default();
         hits.extend(found_in(&file.display().to_string(), &content, &traces));
     }
-    let log = LOG.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    assert!(contains(&log, "the log is kept"));
+    let log = kept_log();
     hits.extend(found_in("the log", &log, &traces));
     hits.sort();
     hits.dedup();
@@ -168,10 +139,10 @@ async fn a_script_that_fails_keeps_no_secret_whatever_the_stage() {
     // The page's own text is there, so it is the secrets that are not.
     let evidence = search(&bench, &ended).await;
     for kind in ["html_full", "dom_snapshot_partial"] {
-        let is_there = |content: &Vec<u8>| contains(content, "Password") && contains(content, "«secret»");
+        let is_there = |content: &Vec<u8>| has(content, "Password") && has(content, "«secret»");
         assert!(evidence[kind].iter().any(is_there), "{kind}");
     }
-    assert!(evidence["html_full"].iter().any(|html| contains(html, "Data attribute")));
+    assert!(evidence["html_full"].iter().any(|html| has(html, "Data attribute")));
 }
 
 #[tokio::test]

@@ -6,7 +6,16 @@ use std::time::Duration;
 
 use capataz_contracts::v1::{self, event::Body};
 
-use crate::bench::Ended;
+use crate::bench::{Bench, Ended};
+
+impl Bench {
+    /// Waits until the action of this step is in work.
+    pub async fn until_begun(&self, run_id: &str, step: u32) {
+        let action = v1::BrowserActivity::Action as i32;
+        let begins = |body: &Body| matches!(body, Body::BrowserActivityStarted(begun) if begun.activity == action && begun.step_index == Some(step));
+        self.until(run_id, begins).await;
+    }
+}
 
 impl Ended {
     /// The error with which this action failed, whether or not the script went on after it.

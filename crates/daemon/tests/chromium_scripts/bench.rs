@@ -144,14 +144,6 @@ impl Bench {
         panic!("run {run_id} has not said so");
     }
 
-    /// Waits until the action of this step is in work.
-    #[allow(dead_code, reason = "the tests of safety wait for it")]
-    pub async fn until_begun(&self, run_id: &str, step: u32) {
-        let action = v1::BrowserActivity::Action as i32;
-        let begins = |body: &Body| matches!(body, Body::BrowserActivityStarted(begun) if begun.activity == action && begun.step_index == Some(step));
-        self.until(run_id, begins).await;
-    }
-
     /// The browsers that are open.
     pub async fn browsers(&self) -> Vec<v1::OpenBrowserInfo> {
         let request = v1::ListBrowsersRequest::default();

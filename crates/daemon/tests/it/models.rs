@@ -1,8 +1,6 @@
 //! Language models as agents, against a server of both protocols that misbehaves on demand (seed 004).
 
-use std::io;
 use std::path::Path;
-use std::sync::{Mutex, Once, PoisonError};
 
 use capataz_contracts::v1::{self, ExecutionMode, event::Body};
 use capataz_daemon::Config;
@@ -12,38 +10,11 @@ use prost::Message;
 use serde_json::{Value, json as of};
 
 use crate::modes::{act, answer, execution, keeps_to, plan, step, try_start};
+use crate::support::kept_log::{has, kept_log, listen_to_the_log};
 use crate::support::{Harness, Worker, data_dir, one_wave};
 
 pub const SECRET: &str = "sk-secret-of-the-shop-1";
 pub const BOTH: [Protocol; 2] = [Protocol::OpenAi, Protocol::Anthropic];
-
-/// What our crates have logged, whatever the level, since the first test of models began.
-static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
-
-struct ToLog;
-
-impl io::Write for ToLog {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        LOG.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-fn listen_to_the_log() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        tracing_subscriber::fmt().with_env_filter("capataz=trace").with_writer(|| ToLog).init();
-        tracing::trace!(target: "capataz_test", "the log is kept");
-    });
-}
-
-fn has(bytes: &[u8], secret: &str) -> bool {
-    memchr::memmem::find(bytes, secret.as_bytes()).is_some()
-}
 
 pub fn model(name: &str, kind: &str, protocol: Protocol, base_url: &str, more: &str) -> ModelAgent {
     let protocol = match protocol {
@@ -145,9 +116,9 @@ async fn has_not(harness: Harness, secret: &str) {
     let folder = harness.stop().await;
     assert!(data_dir(&folder).exists());
     no_file_has(folder.path(), secret);
-    let log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
+    let log = kept_log();
     // The daemon's own words are there, so that it is known that they were heard.
-    assert!(has(&log, "the log is kept") && has(&log, "capataz_daemon"), "{}", String::from_utf8_lossy(&log));
+    assert!(has(&log, "capataz_daemon"), "{}", String::from_utf8_lossy(&log));
     assert!(!has(&log, secret));
 }
 

@@ -2,6 +2,7 @@
 
 pub mod asks;
 pub mod boxes;
+pub mod kept_log;
 pub mod time;
 pub mod worker;
 
