@@ -10,6 +10,7 @@
 
 mod bench;
 mod browser_tests;
+mod calibration;
 mod chaos;
 mod chromium;
 mod codegen;
@@ -64,6 +65,8 @@ enum Task {
     },
     /// Search for bytes that a decoder of outside bytes does not stand, with libFuzzer; needs a C++ compiler
     Fuzz(fuzz::Options),
+    /// Hold the router's confidences to public sets of intents, which are in this folder
+    Calibration(calibration::Options),
     /// Change the rules one place after the other, and see whether a test notices; needs cargo-mutants
     Mutants(mutants::Options),
     /// Check the dependencies between crates against xtask/layers.txt
@@ -107,6 +110,7 @@ fn main() -> ExitCode {
         Task::Chaos { arguments } => chaos::run(&arguments),
         Task::Disk { arguments } => disk::run(&arguments),
         Task::Fuzz(options) => fuzz::run(&options),
+        Task::Calibration(options) => calibration::run(&options),
         Task::Mutants(options) => mutants::run(&options),
         Task::Layers => layers::run(),
         Task::Docs => docs::run(),

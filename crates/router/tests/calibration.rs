@@ -1,13 +1,13 @@
 //! How near the confidence is to what is right, on public sets of intents.
 //!
-//! The sets are not part of the repository: their licences and their sizes are others. `CAPATAZ_INTENT_DATA` names a folder
-//! with them (CONTRIBUTING.md says which files, and their form); a test whose file is not there names itself as skipped.
+//! The sets are not part of the repository: their licences and their sizes are others. So these tests are no part of the suite,
+//! which has sets that are drawn (`model/drawn.rs`): `cargo xtask calibration FOLDER` runs them on a folder with the sets
+//! (CONTRIBUTING.md says which files, and their form). A test whose file is not there fails.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use capataz_router::eval::{self, OUT_OF_SCOPE, Options, Row};
@@ -17,26 +17,14 @@ use capataz_router::model::Parameters;
 /// of decisions that are right.
 const MOST: f64 = 0.05;
 
-/// The rows of a set; `None` where it is not on this machine.
+/// The rows of a set.
 #[expect(clippy::disallowed_methods, reason = "where the sets are is told by whoever has them")]
-fn rows(test: &str, file: &str) -> Option<Vec<Row>> {
-    let folder = std::env::var_os("CAPATAZ_INTENT_DATA").map(PathBuf::from);
-    let path = folder.map(|folder| folder.join(file)).filter(|path| path.is_file());
-    let Some(path) = path else {
-        skipped(&format!("capataz-router::calibration {test}: {file} is not in CAPATAZ_INTENT_DATA"));
-        return None;
-    };
-    Some(eval::read_tsv(&fs::read_to_string(path).unwrap()).unwrap())
-}
-
-/// Says so where `cargo xtask test` reads it.
-#[expect(clippy::disallowed_methods, reason = "where to say so is told by whoever runs the tests")]
-fn skipped(line: &str) {
-    eprintln!("SKIPPED  {line}");
-    if let Some(list) = std::env::var_os("CAPATAZ_SKIPPED") {
-        let list = fs::OpenOptions::new().create(true).append(true).open(Path::new(&list));
-        list.unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
-    }
+fn rows(file: &str) -> Vec<Row> {
+    let folder =
+        std::env::var_os("CAPATAZ_INTENT_DATA").expect("CAPATAZ_INTENT_DATA names a folder with the sets");
+    let path = Path::new(&folder).join(file);
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    eval::read_tsv(&text).unwrap()
 }
 
 fn of_split(rows: &[Row], split: &str) -> Vec<Row> {
@@ -47,8 +35,8 @@ fn of_split(rows: &[Row], split: &str) -> Vec<Row> {
 
 /// Trains on one split of the file, and measures on its validation rows.
 #[track_caller]
-fn check(test: &str, file: &str, splits: &[&str]) {
-    let Some(rows) = rows(test, file) else { return };
+fn check(file: &str, splits: &[&str]) {
+    let rows = rows(file);
     let valid = of_split(&rows, "valid");
     for split in splits {
         let train: Vec<Row> = of_split(&rows, split);
@@ -71,35 +59,41 @@ fn is_near(file: &str, split: &str, error: f64) {
 }
 
 #[test]
+#[ignore = "needs public sets: cargo xtask calibration FOLDER"]
 fn a_hundred_and_fifty_intents_with_texts_of_none() {
-    check("a_hundred_and_fifty_intents_with_texts_of_none", "clinc150_full.tsv", &["train"]);
+    check("clinc150_full.tsv", &["train"]);
 }
 
 #[test]
+#[ignore = "needs public sets: cargo xtask calibration FOLDER"]
 fn a_hundred_and_fifty_intents_of_few_examples() {
-    check("a_hundred_and_fifty_intents_of_few_examples", "fewshot_clinc150.tsv", &["train_5", "train_10"]);
+    check("fewshot_clinc150.tsv", &["train_5", "train_10"]);
 }
 
 #[test]
+#[ignore = "needs public sets: cargo xtask calibration FOLDER"]
 fn seventy_seven_intents_of_few_examples() {
-    check("seventy_seven_intents_of_few_examples", "fewshot_banking77.tsv", &["train_5", "train_10"]);
+    check("fewshot_banking77.tsv", &["train_5", "train_10"]);
 }
 
 #[test]
+#[ignore = "needs public sets: cargo xtask calibration FOLDER"]
 fn sixty_four_intents_of_few_examples() {
-    check("sixty_four_intents_of_few_examples", "fewshot_hwu64.tsv", &["train_5", "train_10"]);
+    check("fewshot_hwu64.tsv", &["train_5", "train_10"]);
 }
 
 #[test]
+#[ignore = "needs public sets: cargo xtask calibration FOLDER"]
 fn twelve_intents_in_spanish() {
-    check("twelve_intents_in_spanish", "fbtod_es.tsv", &["train"]);
+    check("fbtod_es.tsv", &["train"]);
 }
 
 /// Fifty intents with five examples each and no rows to measure on, so that each row is measured on a model that did not see
 /// it.
 #[test]
+#[ignore = "needs public sets: cargo xtask calibration FOLDER"]
 fn fifty_intents_in_spanish() {
-    let Some(rows) = rows("fifty_intents_in_spanish", "nlpjs_es.tsv") else { return };
+    let rows = rows("nlpjs_es.tsv");
     assert!(rows.iter().all(|row| row.label != OUT_OF_SCOPE));
     let report = eval::cross_validate(&rows, 5, &Parameters::default(), &|| Duration::ZERO).unwrap();
     is_near("nlpjs_es.tsv", "five folds", report.calibration_error);

@@ -3,6 +3,7 @@
 
 mod allocations;
 mod determinism;
+mod drawn;
 mod evaluation;
 mod explanations;
 mod few;
