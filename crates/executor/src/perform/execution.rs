@@ -32,8 +32,8 @@ impl<P: Page> Step<'_, P> {
                 && let Some(act) = self.act(action, &prepared)?
             {
                 self.touched = true;
-                let left = deadline.left(self.clock).unwrap_or_default();
-                acted = self.page.act(act, action.wait_until, left).await;
+                // Once it is sent, the page has as long for it as for the first one.
+                acted = self.page.act(act, action.wait_until, limit).await;
             }
             if prepared.is_done {
                 // The page has brought about by itself what was wanted.
@@ -80,7 +80,7 @@ impl<P: Page> Step<'_, P> {
     }
 
     /// Waits until the element can be clicked after a click was stopped before anything received it. False where no time
-    /// is left, or where the element is in the wanted state by now.
+    /// is left, or where the element is in the wanted state by now. A proof that holds by now blocks a critical action.
     async fn is_ready_again(
         &mut self,
         action: &Action,
@@ -100,7 +100,12 @@ impl<P: Page> Step<'_, P> {
         self.element = element;
         judged?;
         self.point(action, prepared);
-        Ok(!prepared.is_done)
+        if prepared.is_done {
+            return Ok(false);
+        }
+        // What came with the pointer, before the click, proves nothing of it.
+        self.check_proof(action).await?;
+        Ok(deadline.left(self.clock).is_some())
     }
 
     /// The act that is sent to the page; `None` for an action that only reads.
