@@ -7,6 +7,7 @@
 mod support;
 
 mod pointing;
+mod proofs;
 mod targets;
 
 use std::collections::BTreeMap;
@@ -18,8 +19,13 @@ use capataz_contracts::{json, validate};
 use capataz_executor::dsl::{Policy, materialise_action};
 use capataz_executor::evidence::{EvidenceError, EvidenceSink, Stored};
 use capataz_executor::perform::{Clock, Performer, Secrets, Task};
+use capataz_testsite::seed_002::obligation;
 use serde_json::{Value, json};
 use support::{Opened, Pixels, Server, css, open_with};
+
+fn spelled(name: &str, prefix: &str) -> String {
+    name.trim_start_matches(prefix).to_ascii_lowercase()
+}
 
 const PASSWORD: &str = "correct horse & battery";
 
@@ -113,12 +119,26 @@ impl Script {
         outcome
     }
 
-    /// The action fails with a complete error of this code; its details.
+    /// The action fails as [`Self::failed`] says.
     async fn fails(&mut self, action: Value, code: &str) -> Value {
-        let error = self.perform(action.clone()).await.error.unwrap();
+        let outcome = self.perform(action.clone()).await;
+        self.failed(&action, &outcome, code)
+    }
+
+    /// The outcome is a complete error of this code, and the evidence that it owes is kept; its details.
+    fn failed(&self, action: &Value, outcome: &BrowserOutcome, code: &str) -> Value {
+        let error = outcome.error.clone().unwrap();
         assert_eq!(error.error_code, code, "{action} {error:?}");
         let of_engine = v1::ExecutorError { run_id: "r".to_owned(), seq: 1, ..error.clone() };
         assert_eq!(validate::executor_error(&of_engine), []);
+        let rules = obligation(code).unwrap();
+        let stage = spelled(error.stage().as_str_name(), "ACTION_STAGE_");
+        assert!(rules.stages.contains(&stage.as_str()), "{action} {stage}");
+        let criticality = spelled(error.criticality().as_str_name(), "CRITICALITY_");
+        for kind in rules.evidence_of(&stage, &criticality) {
+            let kept = |piece: &v1::EvidenceRef| piece.kind == kind && self.shelf.0.contains_key(&piece.id);
+            assert!(error.evidence_refs.iter().any(kept), "{action} lacks {kind}");
+        }
         serde_json::from_str(error.details.as_deref().unwrap()).unwrap()
     }
 

@@ -1,0 +1,200 @@
+//! A proof that holds before the action proves nothing: a form whose handler does nothing is never taken for one that was sent.
+
+use capataz_contracts::v1::ActionStage;
+use serde_json::{Value, json};
+
+use super::{Script, Server};
+
+/// A form that is heard of in `log` alone: its handler does nothing.
+const IDLE: &str = r#"<!doctype html><title>Order</title><main><h1 data-testid=head data-state=open>Order 7</h1>
+<form data-testid=form><label>Mail <input name=mail value="ana@example.com"></label>
+<label><input type=checkbox checked> Agreed</label><label><input type=checkbox> Again</label>
+<button data-testid=send>Send</button></form></main><p data-testid=log></p><script>
+addEventListener("submit", (event) => event.preventDefault());
+for (const type of ["keydown", "mousedown", "click", "submit"])
+  addEventListener(type, () => { document.querySelector("[data-testid=log]").textContent += type + ";"; });
+</script>"#;
+
+async fn opened(page: &str, policy: Value) -> (Server, Script) {
+    let server = Server::with(&[("/", page)]).await;
+    let mut script = Script::start(&server, policy).await;
+    script.passes(json!({"kind": "navigate", "url": server.url("/")})).await;
+    (server, script)
+}
+
+/// What sends the form, with the events that the page would get of it.
+fn sending() -> [(Value, &'static str); 4] {
+    let button = json!({"testid": "send"});
+    [
+        (json!({"kind": "submit", "target": button}), "mousedown;click;submit;"),
+        (json!({"kind": "submit", "target": {"testid": "form"}}), "submit;"),
+        (json!({"kind": "click", "target": button}), "mousedown;click;submit;"),
+        // Enter in a field clicks the form's button.
+        (json!({"kind": "press", "target": {"label": "Mail"}, "key": "Enter"}), "keydown;click;submit;"),
+    ]
+}
+
+fn proved_by(action: &Value, proofs: Value) -> Value {
+    let mut action = action.clone();
+    action["post"] = proofs;
+    action
+}
+
+/// The page has got these events so far and no others.
+fn heard(events: &str) -> Value {
+    let condition = json!({"kind": "text_equals", "target": {"testid": "log"}, "value": events});
+    json!({"kind": "assert", "conditions": [condition]})
+}
+
+/// The action is refused before anything of it is sent, with this code and stage; the error's details.
+async fn refused(script: &mut Script, action: Value, code: &str, stage: ActionStage) -> Value {
+    let details = script.fails(action.clone(), code).await;
+    let outcome = script.outcomes.last().unwrap();
+    let error = outcome.error.as_ref().unwrap();
+    assert_eq!((error.stage(), outcome.touched), (stage, false), "{action}");
+    details
+}
+
+/// Conditions that hold on the page of the form, each strong enough to prove something where it did not hold before.
+fn holding(server: &Server) -> Vec<Value> {
+    let of_page = |kind: &str, value: &str| json!({"kind": kind, "value": value});
+    let of = |target: Value, kind: &str, value: &str| json!({"kind": kind, "target": target, "value": value});
+    let state = |kind: &str, value: &str| json!({"kind": kind, "target": {"testid": "head"}, "attribute": "data-state", "value": value});
+    let count =
+        |target: Value, count: u32| json!({"kind": "element_count_equals", "target": target, "count": count});
+    let (head, mail) = (json!({"testid": "head"}), json!({"label": "Mail"}));
+    vec![
+        of_page("url_equals", &server.url("/")),
+        of_page("url_matches", "^http://127[.]"),
+        of_page("host_equals", "127.0.0.1"),
+        of_page("host_equals", &server.entry()),
+        of_page("host_matches", "^127[.]"),
+        of_page("title_equals", "Order"),
+        of_page("title_matches", "^Ord"),
+        of(head.clone(), "text_equals", "Order 7"),
+        of(head.clone(), "text_contains", "Order"),
+        of(head, "text_matches", "[0-9]$"),
+        of(mail.clone(), "value_equals", "ana@example.com"),
+        of(mail.clone(), "value_contains", "@"),
+        of(mail, "value_matches", "[.]com$"),
+        state("attribute_equals", "open"),
+        state("attribute_matches", "^op"),
+        json!({"kind": "checked", "target": {"label": "Agreed"}}),
+        json!({"kind": "unchecked", "target": {"label": "Again"}}),
+        count(json!({"role": "main"}), 1),
+        count(json!({"testid": "error"}), 0),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_form_whose_handler_does_nothing_is_never_proved_sent_by_what_holds_before() {
+    let (server, mut script) = opened(IDLE, json!({})).await;
+    let proofs = holding(&server);
+    for (action, _) in sending() {
+        for proof in &proofs {
+            let action = proved_by(&action, json!([proof]));
+            let details =
+                refused(&mut script, action.clone(), "ACTION_CRITICAL_BLOCKED", ActionStage::Policy).await;
+            assert_eq!(details["critical_reason"], "postcondition_already_true", "{action}");
+            assert_eq!(details["postconditions"], json!([proof["kind"]]), "{action}");
+        }
+        // All of them together prove no more than one, also with a weak one that does not hold yet.
+        let weak = json!({"kind": "visible", "target": {"testid": "sent"}});
+        let all: Vec<Value> = proofs.iter().cloned().chain([weak]).collect();
+        let action = proved_by(&action, json!(all));
+        let details = refused(&mut script, action, "ACTION_CRITICAL_BLOCKED", ActionStage::Policy).await;
+        assert_eq!(details["postconditions"].as_array().unwrap().len(), proofs.len());
+    }
+    script.passes(heard("")).await;
+
+    // With a proof of what does not come the form is sent, and its handler has no effect.
+    let mut events = String::new();
+    for (action, sends) in sending() {
+        let mut action = proved_by(&action, json!([{"kind": "title_equals", "value": "Sent"}]));
+        action["timeout_ms"] = 3000.into();
+        script.fails(action, "POSTCONDITION_FAILED").await;
+        assert!(script.outcomes.last().unwrap().touched);
+        events += sends;
+        script.passes(heard(&events)).await;
+    }
+    script.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_nearly_every_page_fulfils_proves_no_form_sent() {
+    let (_server, mut script) = opened(IDLE, json!({})).await;
+    let visible = json!({"kind": "visible", "target": {"testid": "head"}});
+    let vacuous = [
+        json!({"kind": "url_matches", "value": "."}),
+        json!({"kind": "url_matches", "value": "^http"}),
+        json!({"kind": "host_matches", "value": ".+"}),
+        json!({"kind": "title_matches", "value": "^.*$"}),
+        json!({"kind": "text_contains", "value": "Order"}),
+        json!({"kind": "text_contains", "target": {"testid": "head"}, "value": " "}),
+        json!({"kind": "value_matches", "target": {"label": "Mail"}, "value": ".?"}),
+        json!({"kind": "element_count_equals", "target": {"css": "main"}, "count": 1}),
+        json!({"kind": "no_overlay"}),
+        json!({"kind": "not", "condition": {"kind": "url_equals", "value": "about:blank"}}),
+        visible,
+    ];
+    for proof in &vacuous {
+        for (action, _) in sending() {
+            let action = proved_by(&action, json!([proof]));
+            // What is critical by its kind is refused as a proposal; of the others only the page tells that they send a form.
+            if action["kind"] == "submit" {
+                let details = refused(
+                    &mut script,
+                    action.clone(),
+                    "INVALID_ACTIONSPEC",
+                    ActionStage::ProposalValidation,
+                )
+                .await;
+                assert_eq!(details["violated_rules"], json!(["U5"]), "{action}");
+            } else {
+                let details =
+                    refused(&mut script, action.clone(), "ACTION_CRITICAL_BLOCKED", ActionStage::Policy)
+                        .await;
+                assert_eq!(details["critical_reason"], "missing_strong_postcondition", "{action}");
+            }
+        }
+    }
+    script.passes(heard("")).await;
+    script.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_nothing_may_be_declared_harmless_a_normal_click_on_a_form_is_proved_as_well() {
+    let (_server, mut script) = opened(IDLE, json!({"lower_criticality": "forbid"})).await;
+    let host = json!([{"kind": "host_equals", "value": "127.0.0.1"}]);
+    for (action, _) in sending() {
+        let mut action = proved_by(&action, host.clone());
+        action["criticality"] = "normal".into();
+        let details =
+            refused(&mut script, action.clone(), "ACTION_CRITICAL_BLOCKED", ActionStage::Policy).await;
+        assert_eq!(details["critical_reason"], "postcondition_already_true", "{action}");
+    }
+    script.passes(heard("")).await;
+    script.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proof_that_comes_with_the_pointer_proves_nothing_of_a_click_that_is_tried_again() {
+    // The button slides away under the pointer, which is when the page says that the order was sent.
+    let slides = IDLE.replace(
+        "</script>",
+        r#"const send = document.querySelector("button");
+send.style = "position: absolute; left: 300px; top: 100px; width: 100px; height: 30px";
+send.addEventListener("pointerenter", () => {
+  send.style.top = "200px";
+  document.querySelector("h1").textContent = "Sent";
+}, { once: true });
+</script>"#,
+    );
+    let (_server, mut script) = opened(&slides, json!({})).await;
+    let proof = json!([{"kind": "text_equals", "target": {"testid": "head"}, "value": "Sent"}]);
+    let action = json!({"kind": "click", "target": {"testid": "send"}, "post": proof});
+    let details = refused(&mut script, action, "ACTION_CRITICAL_BLOCKED", ActionStage::Policy).await;
+    assert_eq!(details["critical_reason"], "postcondition_already_true");
+    script.passes(heard("")).await;
+    script.end().await;
+}
