@@ -6,6 +6,7 @@
 #[allow(dead_code, clippy::panic, reason = "shared with the tests of the adapter, which use all of it")]
 mod support;
 
+mod labels;
 mod pointing;
 mod proofs;
 mod targets;
