@@ -9,6 +9,7 @@ mod support;
 mod labels;
 mod pointing;
 mod proofs;
+mod restless;
 mod targets;
 
 use std::collections::BTreeMap;
