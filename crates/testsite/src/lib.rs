@@ -30,6 +30,8 @@
 //! | `/account` | `Welcome, ana.` for who is signed in, else a redirect to `/login` |
 //! | `/api/account` | `ana`, or status 401 |
 //! | `/session-lost` | fetches `/api/account`, and says `Session expired` |
+//! | `/session-lost/silent` | a click fetches `/api/account`, and says nothing where that is refused |
+//! | `/session-lost/pushed` | a click goes to `/login?from=here` by `pushState`, and loads nothing |
 //! | `/upload` | inputs `one` and `several`; lists names and sizes in `files`; posts to `/upload/received`, which shows names |
 //! | `/upload/silent` | takes a file in `one` and says nothing |
 //! | `/upload/late` | says `NAME uploaded` 300 ms after the file was chosen |

@@ -520,3 +520,34 @@ async fn auth_failed_names_the_signal_that_told() {
         assert_eq!(proven.details["auth_signal"], signal, "{page}");
     }
 }
+
+// S002-DE-23, S002-DE-24
+#[tokio::test]
+async fn auth_failed_of_a_page_of_one_document_by_its_fetch_and_by_its_move_to_the_login_page() {
+    let bench = Bench::start().await;
+    // What is declared, what it is called in the error, and where the page is then: it has loaded no other document.
+    let (by_status, by_url) = ("status_401 = true", "login_url = \"/login[?]from\"");
+    let cases = [
+        ("/sign-in/by-script", "sign-in", by_status, "status_401", "/sign-in/by-script"),
+        ("/session-lost/silent", "target", by_status, "status_401", "/session-lost/silent"),
+        ("/session-lost/pushed", "target", by_url, "login_url", "/login?from=here"),
+    ];
+    for (page, testid, signals, signal, place) in cases {
+        let rest = r#"
+            [[actions]]
+            id = "send"
+            kind = "click"
+            target = { testid = "{testid}" }
+            post = [{ kind = "text_equals", target = { testid = "status" }, value = "saved" }]
+            [policy]
+            auth_failed = { {signals} }
+            "#;
+        let script = on(page, &rest.replace("{testid}", testid).replace("{signals}", signals));
+        let proven = bench.fails("AUTH_FAILED", Postcondition, &script).await;
+        assert_eq!(proven.details["auth_signal"], signal, "{page}");
+        assert_eq!(proven.error.step_index, Some(1), "{page}");
+        assert_eq!(proven.snapshot()["url"], bench.site.url(place), "{page}");
+        assert_eq!(proven.error.state_after.unwrap().url, bench.site.url(place), "{page}");
+    }
+    assert_eq!((bench.site.hits("/login"), bench.site.hits("/account")), (0, 0));
+}

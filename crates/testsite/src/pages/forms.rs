@@ -96,6 +96,16 @@ document.querySelector("form").addEventListener("submit", event => {
         r#"<script>fetch("/api/account").then(answer => say(answer.status === 401 ? "Session expired" : "Welcome, ana."));</script>"#,
     ),
     page(
+        "/session-lost/silent",
+        "Session lost silently",
+        r#"<button data-testid="target" onclick="fetch('/api/account').then(answer => { if (answer.ok) say('saved'); })">Save</button>"#,
+    ),
+    page(
+        "/session-lost/pushed",
+        "Session lost in one document",
+        r#"<button data-testid="target" onclick="history.pushState(null, '', '/login?from=here'); this.remove(); say('Please sign in.')">Save</button>"#,
+    ),
+    page(
         "/upload",
         "Upload",
         r#"<form method="post" action="/upload/received" enctype="multipart/form-data">
