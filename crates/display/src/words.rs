@@ -1,7 +1,8 @@
-//! Every text that people read, except `--help`, in English and in Spanish.
+//! Every text that people read, in English and in Spanish.
 //!
 //! Both languages stand side by side in `texts!`, so that a text which lacks one of them does not compile. `{0}`, `{1}` …
-//! are placeholders that [`fill`] replaces; a language may use them in any order.
+//! are placeholders that [`fill`] replaces; a language may use them in any order. Texts that are English elsewhere have
+//! their Spanish here, by the English: those of the log in [`messages`], those of `--help` in [`help`].
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -116,6 +117,8 @@ pub struct Words {
     pub script_lines: ScriptLines,
     pub browser: Browser,
     pub page: Page,
+    pub usage: Usage,
+    pub wrong: Wrong,
 }
 
 /// The texts in use.
@@ -155,12 +158,12 @@ macro_rules! texts {
             pub struct $group { $(pub $name: &'static str,)* }
 
             impl $group {
-                pub(super) const ENGLISH: Self = Self { $($name: $english,)* };
-                pub(super) const SPANISH: Self = Self { $($name: $spanish,)* };
+                pub(in crate::words) const ENGLISH: Self = Self { $($name: $english,)* };
+                pub(in crate::words) const SPANISH: Self = Self { $($name: $spanish,)* };
 
                 /// Each text by its name, in both languages.
                 #[cfg(test)]
-                pub(super) fn pairs() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+                pub(in crate::words) fn pairs() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
                     [$((stringify!($name), $english, $spanish),)*].into_iter()
                 }
             }
@@ -173,6 +176,7 @@ pub mod advice;
 mod browser;
 mod doctor;
 mod explain;
+pub mod help;
 pub mod messages;
 mod modes;
 mod pipelines;
@@ -182,6 +186,7 @@ pub mod routing;
 pub use actions::{Act, ActError, Browser, Page, ScriptLines};
 pub use doctor::Doctor;
 pub use explain::{AgentStats, Analytics, Cascade, Classified, Memory, SessionViews, TimeTravel};
+pub use help::{Usage, Wrong};
 pub use modes::{Asking, Modes};
 pub use pipelines::Pipelines;
 
@@ -222,6 +227,8 @@ const ENGLISH: Words = Words {
     script_lines: ScriptLines::ENGLISH,
     browser: Browser::ENGLISH,
     page: Page::ENGLISH,
+    usage: Usage::ENGLISH,
+    wrong: Wrong::ENGLISH,
 };
 
 const SPANISH: Words = Words {
@@ -261,6 +268,8 @@ const SPANISH: Words = Words {
     script_lines: ScriptLines::SPANISH,
     browser: Browser::SPANISH,
     page: Page::SPANISH,
+    usage: Usage::SPANISH,
+    wrong: Wrong::SPANISH,
 };
 
 fn english_ordinal(number: u64) -> String {
@@ -925,6 +934,8 @@ mod tests {
             .chain(ScriptLines::pairs())
             .chain(Browser::pairs())
             .chain(Page::pairs())
+            .chain(Usage::pairs())
+            .chain(Wrong::pairs())
             .collect::<Vec<_>>();
         assert!(pairs.len() > 500, "{}", pairs.len());
         for (name, english, spanish) in pairs {
