@@ -10,7 +10,9 @@ mod commands;
 mod demo;
 mod exit;
 mod failure;
+mod help;
 mod html_report;
+mod language;
 mod output;
 mod pipeline_source;
 mod plan_source;
@@ -19,12 +21,12 @@ mod sources;
 mod state_file;
 mod watch;
 
+use std::io;
 use std::pin::Pin;
 use std::process::ExitCode;
 
 use args::{Cli, Command, RouterCommand};
 use capataz_display::words::{Language, fill, words};
-use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches};
 use exit::Exit;
@@ -46,15 +48,16 @@ fn main() -> ExitCode {
         Some(demo::agent::MODE) => return demo::agent::main(arguments),
         _ => {}
     }
-    let cli = match parsed() {
+    let cli = match parsed(Cli::command()) {
         Ok(cli) => cli,
         Err(error) => {
+            language::of_unparsed(std::env::args_os().skip(1)).choose();
             // A reader who closes the help early is not an error.
-            let _ = error.print();
+            let _ = print(&error);
             return if error.use_stderr() { Exit::Invalid } else { Exit::Ok }.into();
         }
     };
-    cli.global.lang.map(Language::from).or_else(of_locale).unwrap_or_default().choose();
+    cli.global.lang.map(Language::from).or_else(language::of_locale).unwrap_or_default().choose();
     let mut out = Output::new(cli.global.json, cli.global.color);
     let exit = execute(cli, &mut out).unwrap_or_else(|failure| {
         failure.tell(&mut out);
@@ -65,23 +68,25 @@ fn main() -> ExitCode {
 }
 
 /// The command line. `--addr` is for those who talk to a daemon: whoever starts one says `--listen`.
-fn parsed() -> Result<Cli, clap::Error> {
-    let matches = Cli::command().try_get_matches()?;
+fn parsed(mut command: clap::Command) -> Result<Cli, clap::Error> {
+    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
     let cli = Cli::from_arg_matches(&matches)?;
     let of_command = matches.subcommand().map_or(&matches, |(_, of_command)| of_command);
     let is_named = of_command.value_source("addr") == Some(ValueSource::CommandLine);
     if is_named && matches!(cli.command, Command::Serve(_)) {
-        let message = "--addr names a daemon to talk to; a daemon is told where to listen by --listen";
-        return Err(Cli::command().error(ErrorKind::ArgumentConflict, message));
+        return Err(help::conflict(&mut command, words().wrong.addr_of_serve));
     }
     Ok(cli)
 }
 
-/// The language of the locale, of which the first variable that is set decides, as POSIX has it.
-#[expect(clippy::disallowed_methods, reason = "the program reads its environment")]
-fn of_locale() -> Option<Language> {
-    let set = |name| std::env::var(name).ok().filter(|locale| !locale.is_empty());
-    Language::of_tag(&["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().find_map(set)?)
+/// Prints the help that was asked for, or what is wrong, in the language in use.
+fn print(error: &clap::Error) -> io::Result<()> {
+    let told = match Language::current() {
+        Language::English => None,
+        // The same once more, with all texts in the other language.
+        Language::Spanish => parsed(help::in_words(Cli::command())).err(),
+    };
+    told.map_or_else(|| error.print(), |told| told.apply::<help::InWords>().print())
 }
 
 fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
