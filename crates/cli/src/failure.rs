@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use capataz_client::{ClientError, FieldViolation};
 use capataz_contracts::{Violation, v1};
+use capataz_daemon::ConfigError;
 use capataz_policy::codes;
 use serde_json::{Value, json};
 
@@ -13,13 +14,15 @@ use capataz_display::error::{self, Context};
 use capataz_display::frame::visible;
 use capataz_display::paint::{Paint, Tone};
 use capataz_display::refusal::{in_words, refusal as refused};
-use capataz_display::words::messages::refusal;
+use capataz_display::words::messages::{placed_refusal, refusal};
 use capataz_display::words::{counted, fill, words};
 
 #[derive(Debug)]
 pub enum Failure {
     /// A problem of this machine or of the command line.
     Local { exit: Exit, message: String, hint: Option<String> },
+    /// A file of settings has all of these problems, each with its place.
+    Problems { problems: Vec<String> },
     /// A document breaks rules.
     Violations { subject: String, violations: Vec<Violation> },
     /// A script breaks rules.
@@ -33,6 +36,14 @@ pub enum Failure {
 impl Failure {
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::Local { exit: Exit::Invalid, message: message.into(), hint: None }
+    }
+
+    /// The daemon's configuration cannot be used.
+    pub fn of_config(error: ConfigError) -> Self {
+        match error {
+            ConfigError::Invalid(problems) => Self::Problems { problems },
+            other => Self::invalid(chain(&other)),
+        }
     }
 
     pub fn failed(message: impl Into<String>) -> Self {
@@ -58,7 +69,9 @@ impl Failure {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Local { exit, .. } => *exit,
-            Self::Violations { .. } | Self::Script { .. } | Self::State { .. } => Exit::Invalid,
+            Self::Problems { .. } | Self::Violations { .. } | Self::Script { .. } | Self::State { .. } => {
+                Exit::Invalid
+            }
             Self::Answer { error, .. } => exit_of(error),
         }
     }
@@ -78,6 +91,11 @@ impl Failure {
             Self::Script { file, violations } => return invalid_script(file, violations),
             Self::Local { message, hint: None, .. } => json!({ "message": message }),
             Self::Local { message, hint: Some(hint), .. } => json!({ "message": message, "hint": hint }),
+            Self::Problems { problems } => json!({
+                "code": "VALIDATION_ERROR",
+                "message": summary(words().errors.configuration, problems.len()),
+                "problems": problems,
+            }),
             Self::Violations { subject, violations } => json!({
                 "code": "VALIDATION_ERROR",
                 "message": summary(subject, violations.len()),
@@ -119,6 +137,11 @@ impl Failure {
                     text.push_str(&format!("\n{hint}"));
                 }
                 text
+            }
+            Self::Problems { problems } => {
+                let lines = problems.iter().map(|problem| format!("  {}", visible(&placed_refusal(problem))));
+                let summary = paint.text(Tone::Bad, &summary(words().errors.configuration, problems.len()));
+                [summary].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
             }
             Self::Violations { subject, violations } => {
                 let lines = violations.iter().map(|violation| violation_line(violation, paint));

@@ -271,6 +271,40 @@ fn a_reader_that_goes_away_is_no_failure() {
     assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
 }
 
+const WRONG: &str = "lisen = \"127.0.0.1:0\"\ndrain_timeout = \"5 parsecs\"\n[[agents]]\nname = \"a\"\n";
+
+#[test]
+fn all_that_is_wrong_with_a_configuration_is_told_a_line_each_in_both_languages() {
+    let folder = TempDir::new().expect("a folder");
+    fs::write(folder.path().join("capataz.toml"), WRONG).expect("a file");
+    let said = |arguments: &[&str]| {
+        let output = capataz(arguments).current_dir(&folder).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let text = if arguments.contains(&"--json") { output.stdout } else { output.stderr };
+        String::from_utf8(text).expect("text")
+    };
+    let english = "\
+the configuration is wrong: 3 violations
+  capataz.toml:1:1: lisen: unknown key; did you mean `listen`?
+  capataz.toml:2:17: drain_timeout: there is no such unit; use d, h, m, s or ms
+  capataz.toml:3:1: agents[0]: the key `command` is missing
+";
+    assert_eq!(said(&["serve"]), english);
+    assert_eq!(said(&["serve", "--check"]), english);
+    let spanish = "\
+la configuración es incorrecta: 3 violaciones
+  capataz.toml:1:1: lisen: clave desconocida; ¿quizá `listen`?
+  capataz.toml:2:17: drain_timeout: no hay tal unidad; use d, h, m, s o ms
+  capataz.toml:3:1: agents[0]: falta la clave `command`
+";
+    assert_eq!(said(&["--lang", "es", "serve"]), spanish);
+    let told: Value = serde_json::from_str(&said(&["serve", "--json"])).expect("JSON");
+    assert_eq!(told["error"]["code"], "VALIDATION_ERROR");
+    let problems = told["error"]["problems"].as_array().expect("problems");
+    let lines: Vec<&str> = problems.iter().filter_map(Value::as_str).collect();
+    assert_eq!(lines, english.lines().skip(1).map(str::trim_start).collect::<Vec<_>>());
+}
+
 /// A daemon on a free port, which ends with the test.
 struct Daemon {
     child: Child,

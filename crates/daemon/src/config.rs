@@ -22,14 +22,20 @@ use crate::DaemonError;
 use crate::clock::Clock;
 use crate::specs::Source;
 
+mod document;
 mod layers;
 mod profile;
+#[cfg(test)]
+mod tests;
 mod text;
 
+use document::Document;
 use layers::{Environment, Toml};
 
 /// The file that is read from the working folder if no other is named.
 const FILE: &str = "capataz.toml";
+/// Bytes of that file.
+const FILE_BYTES: u64 = 4 * 1024 * 1024;
 /// Characters of the name of an agent.
 const NAME_MAX: usize = 128;
 /// The folder of spec files if no other is named.
@@ -40,8 +46,10 @@ const SPECS: &str = "specs";
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The address and port to listen on. Only loopback addresses are allowed; port 0 takes a free port.
+    #[serde(default = "default_listen")]
     pub listen: String,
     /// Folder of the database, blobs and locks.
+    #[serde(default = "default_data_dir")]
     pub data_dir: PathBuf,
     /// Folder of the spec files; default `specs` of the working folder, where it is there.
     #[serde(default)]
@@ -143,13 +151,18 @@ pub struct RulesPlanner {
 impl RulesPlanner {
     /// # Errors
     /// All that is wrong with its file.
-    fn read(&self, folder: Option<&Path>) -> Result<Rules, Vec<String>> {
-        let file = folder.map_or_else(|| self.rules.clone(), |at| at.join(&self.rules));
+    fn read(&self, folder: &Path) -> Result<Rules, Vec<String>> {
+        let file = folder.join(&self.rules);
         let told = |problem: String| format!("{}: {problem}", file.display());
         let text = text::read(&file, RULES_BYTES).map_err(|error| vec![told(error.to_string())])?;
-        let read: RulesFile = toml::from_str(&text).map_err(|error| vec![told(error.to_string())])?;
+        let document = Document::parse(file.display().to_string(), &text)?;
+        let read: RulesFile = document.read()?;
         Rules::new(read).map_err(|problems| problems.into_iter().map(told).collect())
     }
+}
+
+fn default_listen() -> String {
+    "127.0.0.1:7411".to_owned()
 }
 
 fn default_contract_version() -> String {
@@ -298,7 +311,7 @@ pub struct Overrides {
 pub enum ConfigError {
     #[error("{}: no such file", .0.display())]
     Missing(PathBuf),
-    /// Each line names the key and where its value came from.
+    /// Each line names the file with line and column, the key, and what is wrong with it.
     #[error("{}", .0.join("\n"))]
     Invalid(Vec<String>),
 }
@@ -314,10 +327,28 @@ impl Config {
         {
             return Err(ConfigError::Missing(file.to_owned()));
         }
+        let file = file.unwrap_or(Path::new(FILE));
+        let text = match file.is_file() {
+            // Some editors begin a file with a byte order mark.
+            true => text::read(file, FILE_BYTES)
+                .map(|text| text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+                .map_err(|error| ConfigError::Invalid(vec![format!("{}: {error}", file.display())]))?,
+            false => String::new(),
+        };
+        let document = Document::parse(file.display().to_string(), &text).map_err(ConfigError::Invalid)?;
+        let (read, mut problems) = document.read_what_can_be::<Self>();
+        if !problems.is_empty() {
+            if let Some(mut config) = read {
+                config.listen = overrides.listen.unwrap_or(config.listen);
+                problems.extend(config.check().iter().map(|problem| document.placed(problem)));
+            }
+            return Err(ConfigError::Invalid(problems));
+        }
+        // What it says is read with the other layers.
         let mut figment = Figment::new()
-            .merge(Serialized::default("listen", "127.0.0.1:7411"))
+            .merge(Serialized::default("listen", default_listen()))
             .merge(Serialized::default("data_dir", default_data_dir()))
-            .merge(Toml::file(file.unwrap_or(Path::new(FILE))))
+            .merge(Toml::string(&text))
             .merge(Environment::of_this_process());
         let flags = overrides.clone();
         if let Some(listen) = overrides.listen {
@@ -335,25 +366,25 @@ impl Config {
         if config.specs_dir.is_none() && Path::new(SPECS).is_dir() {
             config.specs_dir = Some(PathBuf::from(SPECS));
         }
-        let folder_of = |key: &str| {
-            let named_by = figment.find_metadata(key).and_then(|metadata| metadata.source.as_ref());
-            Some(named_by?.file_path()?.parent()?.to_owned())
+        let of_file =
+            |key: &str| figment.find_metadata(key).is_some_and(|metadata| metadata.name.contains(Toml::NAME));
+        // A problem of a value that the file has gets its line; one of a variable or a flag has none there.
+        let placed = |problem: String| match problem.split(['.', '[', ':']).next() {
+            Some(key) if of_file(key) => document.placed(&problem),
+            _ => problem,
         };
-        let folder = folder_of("profiles");
-        let profiles: Vec<PathBuf> = config
-            .profiles
-            .iter()
-            .map(|file| folder.as_ref().map_or_else(|| file.clone(), |at| at.join(file)))
-            .collect();
-        let mut problems = profile::add(&mut config, &profiles);
+        let mut problems: Vec<String> = config.check().into_iter().map(placed).collect();
+        // What names files is in the file alone, whose folder they are relative to.
+        let folder = file.parent().unwrap_or(Path::new(""));
+        let profiles: Vec<PathBuf> = config.profiles.iter().map(|profile| folder.join(profile)).collect();
+        problems.extend(profile::add(&mut config, &profiles));
         for planner in &config.planners {
-            match planner.read(folder_of("planners").as_deref()) {
+            match planner.read(folder) {
                 Ok(rules) => drop(config.rules.insert(planner.name.clone(), Arc::new(rules))),
                 Err(found) => problems.extend(found),
             }
         }
-        config.origins = origins(&figment, &config, &flags);
-        problems.extend(config.check());
+        config.origins = origins(&figment, &config, &flags, file);
         if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
     }
 
@@ -400,7 +431,17 @@ impl Config {
         }
     }
 
-    /// All that is wrong with it.
+    /// The names of agents that it declares itself, by the key that declares them.
+    fn named(&self) -> [(&'static str, Vec<&str>); 4] {
+        [
+            ("agents", self.agents.iter().map(|agent| &*agent.name).collect()),
+            ("declared_agents", self.declared_agents.iter().map(|agent| &*agent.name).collect()),
+            ("planners", self.planners.iter().map(|planner| &*planner.name).collect()),
+            ("models", self.models.iter().map(|model| &*model.name).collect()),
+        ]
+    }
+
+    /// All that is wrong with it, each with its path.
     fn check(&self) -> Vec<String> {
         let mut problems = Vec::new();
         for (index, agent) in self.agents.iter().enumerate() {
@@ -417,24 +458,21 @@ impl Config {
             problems
                 .extend(agent.check().iter().map(|problem| format!("declared_agents[{index}].{problem}")));
         }
-        let names = self
-            .agents
-            .iter()
-            .map(|agent| &agent.name)
-            .chain(self.declared_agents.iter().map(|agent| &agent.name))
-            .chain(self.planners.iter().map(|planner| &planner.name))
-            .chain(self.models.iter().map(|model| &model.name));
+        let names = self.named().into_iter().flat_map(|(key, names)| {
+            names.into_iter().enumerate().map(move |(index, name)| (key, index, name))
+        });
         for (index, planner) in self.planners.iter().enumerate() {
             if planner.name.is_empty() || planner.name.chars().count() > NAME_MAX {
                 problems.push(format!("planners[{index}].name: 1 to {NAME_MAX} characters"));
             }
         }
         let mut seen = BTreeSet::new();
-        for name in names {
+        for (key, index, name) in names {
             if crate::built_in(name) {
-                problems.push(format!("agents: {name:?} is a built-in agent; choose another name"));
+                problems
+                    .push(format!("{key}[{index}].name: {name:?} is a built-in agent; choose another name"));
             } else if !seen.insert(name) {
-                problems.push(format!("agents: {name:?} is there twice"));
+                problems.push(format!("{key}[{index}].name: {name:?} is there twice"));
             }
         }
         problems.extend(self.health_checks.check());
@@ -478,7 +516,12 @@ fn default_data_dir() -> PathBuf {
         .join("capataz")
 }
 
-fn origins(figment: &Figment, config: &Config, flags: &Overrides) -> Vec<(String, String, String)> {
+fn origins(
+    figment: &Figment,
+    config: &Config,
+    flags: &Overrides,
+    file: &Path,
+) -> Vec<(String, String, String)> {
     let retention = &config.retention;
     let time = |time: Duration| duration::format(i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
     let names = |names: Vec<&str>| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
@@ -559,9 +602,7 @@ fn origins(figment: &Figment, config: &Config, flags: &Overrides) -> Vec<(String
             let origin = match figment.find_metadata(key) {
                 _ if flag => "flag".to_owned(),
                 Some(metadata) if metadata.name == layers::ENVIRONMENT => "environment".to_owned(),
-                Some(metadata) if metadata.name.contains(Toml::NAME) => {
-                    metadata.source.as_ref().map_or_else(|| FILE.to_owned(), ToString::to_string)
-                }
+                Some(metadata) if metadata.name.contains(Toml::NAME) => file.display().to_string(),
                 _ => "default".to_owned(),
             };
             (key.to_owned(), value, origin)

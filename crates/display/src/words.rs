@@ -382,6 +382,7 @@ texts! {
         go_on: "`{0}` to go on" / "`{0}` para continuar",
         recovery: "Ways to recover:" / "Opciones de recuperación:",
         next: "next: {0}" / "siguiente paso: {0}",
+        configuration: "the configuration is wrong" / "la configuración es incorrecta",
         unreachable: "the daemon at {0} cannot be reached" / "no se puede llegar al daemon en {0}",
         unreachable_hint: "Start one with `capataz serve`, or name another with --addr or CAPATAZ_ADDR."
             / "Inicie uno con `capataz serve`, o indique otro con --addr o CAPATAZ_ADDR.",

@@ -47,8 +47,7 @@ pub fn verify(args: VerifyArgs, out: &mut Output) -> Outcome {
 
 fn data_dir(config: Option<PathBuf>, data_dir: Option<PathBuf>) -> Result<PathBuf, Failure> {
     let overrides = Overrides { data_dir, ..Overrides::default() };
-    let config =
-        Config::load(config.as_deref(), overrides).map_err(|error| Failure::invalid(chain(&error)))?;
+    let config = Config::load(config.as_deref(), overrides).map_err(Failure::of_config)?;
     Ok(config.data_dir)
 }
 

@@ -24,8 +24,7 @@ const PROFILES: &str = "browser/profiles";
 
 pub async fn doctor(args: DoctorArgs, out: &mut Output) -> Outcome {
     let overrides = Overrides { data_dir: args.data_dir, ..Overrides::default() };
-    let config =
-        Config::load(args.config.as_deref(), overrides).map_err(|error| Failure::invalid(chain(&error)))?;
+    let config = Config::load(args.config.as_deref(), overrides).map_err(Failure::of_config)?;
     if let (Some(Ok(endpoint)), None) = (config.browser.endpoint(), &args.program) {
         return Ok(attached(endpoint, out).await);
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use capataz_client::{Client, RetryOptions};
 use capataz_contracts::v1;
 use capataz_daemon::machine::{Folder, Machine, Permission};
-use capataz_daemon::{Config, Overrides};
+use capataz_daemon::{Config, ConfigError, Overrides};
 use capataz_executor::browsers;
 use serde_json::{Value, json};
 
@@ -18,6 +18,7 @@ use crate::output::Output;
 use capataz_display::format::took;
 use capataz_display::frame::visible_block;
 use capataz_display::paint::Tone;
+use capataz_display::words::messages::placed_refusal;
 use capataz_display::words::{Doctor, fill, words};
 
 /// Free bytes below which commits will soon fail, and those below which it is time to know.
@@ -61,6 +62,17 @@ impl Finding {
     }
 }
 
+/// What is wrong with the configuration, a problem a line.
+fn said(error: &ConfigError) -> String {
+    match error {
+        ConfigError::Invalid(problems) => {
+            let problems = problems.iter().map(|problem| placed_refusal(problem).into_owned());
+            problems.collect::<Vec<_>>().join("\n")
+        }
+        other => chain(other),
+    }
+}
+
 #[expect(clippy::disallowed_methods, reason = "whether the clock is right is one of the questions")]
 pub async fn doctor(args: MachineArgs, global: &Global, out: &mut Output) -> Outcome {
     let texts = &words().doctor;
@@ -78,7 +90,7 @@ pub async fn doctor(args: MachineArgs, global: &Global, out: &mut Output) -> Out
             findings.push(browser(&config, texts).await);
         }
         Err(error) => {
-            let invalid = Finding::new("configuration", texts.configuration, Verdict::Failure, chain(&error));
+            let invalid = Finding::new("configuration", texts.configuration, Verdict::Failure, said(&error));
             findings.push(invalid.next(texts.configuration_next));
         }
     }

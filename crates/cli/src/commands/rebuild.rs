@@ -16,8 +16,7 @@ use capataz_display::words::{counted, fill, words};
 
 pub fn rebuild(args: RebuildArgs, out: &mut Output) -> Outcome {
     let overrides = Overrides { data_dir: args.data_dir, ..Overrides::default() };
-    let config =
-        Config::load(args.config.as_deref(), overrides).map_err(|error| Failure::invalid(chain(&error)))?;
+    let config = Config::load(args.config.as_deref(), overrides).map_err(Failure::of_config)?;
     let progress = progress();
     let mut tell = |told: Told<'_>| match told {
         Told::Differs(difference) => progress.suspend(|| differs(difference, out)),

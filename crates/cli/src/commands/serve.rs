@@ -24,8 +24,7 @@ pub async fn serve(args: ServeArgs, out: &mut Output) -> Outcome {
         data_dir: args.data_dir.clone(),
         specs_dir: args.specs.clone(),
     };
-    let mut config =
-        Config::load(args.config.as_deref(), overrides).map_err(|error| Failure::invalid(chain(&error)))?;
+    let mut config = Config::load(args.config.as_deref(), overrides).map_err(Failure::of_config)?;
     if args.check {
         return Ok(check(&config, out));
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::document::Document;
 use super::{Config, DeclaredAgent, text};
 
 /// Bytes of a profile.
@@ -27,14 +28,25 @@ pub(super) fn add(config: &mut Config, files: &[PathBuf]) -> Vec<String> {
     let mut problems = Vec::new();
     let mut declared: Vec<(DeclaredAgent, &Path)> = Vec::new();
     for file in files {
-        let profile = match read(file) {
-            Ok(profile) => profile,
-            Err(problem) => {
-                problems.push(problem);
+        let name = file.display().to_string();
+        let text = match text::read(file, PROFILE_BYTES) {
+            Ok(text) => text,
+            Err(error) => {
+                problems.push(format!("{name}: {error}"));
+                continue;
+            }
+        };
+        let document = Document::parse(name, &text);
+        let read = document.and_then(|document| Ok((document.read::<Profile>()?, document)));
+        let (profile, document) = match read {
+            Ok(read) => read,
+            Err(found) => {
+                problems.extend(found);
                 continue;
             }
         };
         let names = profile.agents.iter().map(|agent| &agent.name);
+        problems.extend(wrong(&profile.agents, config).map(|problem| document.placed(&problem)));
         problems.extend(twice("agents", names, file));
         problems.extend(twice("commands", &profile.commands, file));
         problems.extend(twice("resources", &profile.resources, file));
@@ -77,10 +89,19 @@ pub(super) fn add(config: &mut Config, files: &[PathBuf]) -> Vec<String> {
     problems
 }
 
-fn read(file: &Path) -> Result<Profile, String> {
-    let told = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
-    let text = text::read(file, PROFILE_BYTES).map_err(|error| told(&error))?;
-    toml::from_str(&text).map_err(|error| told(&error))
+/// What is wrong with the agents of a profile, whatever else there is, each with its path.
+fn wrong(agents: &[DeclaredAgent], config: &Config) -> impl Iterator<Item = String> {
+    agents.iter().enumerate().flat_map(|(index, agent)| {
+        let name = &*agent.name;
+        let [_, _, planners, models] = config.named();
+        let mut problems = agent.check();
+        if crate::built_in(name) {
+            problems.push(format!("name: {name:?} is a built-in agent; choose another name"));
+        } else if planners.1.contains(&name) || models.1.contains(&name) {
+            problems.push(format!("name: {name:?} is a planner or a model of the configuration"));
+        }
+        problems.into_iter().map(move |problem| format!("agents[{index}].{problem}"))
+    })
 }
 
 /// The names that a file declares more than once.
@@ -162,8 +183,8 @@ mod tests {
             "other.toml: agents: \"a\" has the category \"two\", and \"one\" in crew.toml",
             "absent.toml: No such file or directory (os error 2)",
         ];
-        assert_eq!(lines[..4], expected);
-        assert!(lines[4].starts_with("listen: "), "{problems}");
+        assert!(lines[0].starts_with("capataz.toml:1:1: listen: "), "{problems}");
+        assert_eq!(lines[1..], expected);
     }
 
     #[test]
@@ -171,6 +192,10 @@ mod tests {
         let problems =
             load("profiles = [\"crew.toml\"]", "[[agents]]\nname = \"a\"\ncommand = [\"a\"]\n", "");
         let problems = problems.unwrap_err();
-        assert!(problems.starts_with("crew.toml: ") && problems.contains("line 3"), "{problems}");
+        assert_eq!(
+            problems,
+            "crew.toml:3:1: agents[0].command: unknown key; known are name, category, kind, description, \
+             input_schema, undoable, needs_approval, contract_version"
+        );
     }
 }

@@ -26,6 +26,26 @@ pub fn refusal(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// A refusal behind its place and its key, such as `FILE:3:1: KEY: refusal`, in the language in use.
+#[must_use]
+pub fn placed_refusal(text: &str) -> Cow<'_, str> {
+    if Language::current() == Language::English {
+        return Cow::Borrowed(text);
+    }
+    // Place and key have no space; what is refused begins behind them.
+    let mut begins = vec![0];
+    let mut rest = text;
+    while let Some((part, behind)) = rest.split_once(": ").filter(|(part, _)| !part.contains(' ')) {
+        begins.push(begins.last().copied().unwrap_or_default() + part.len() + ": ".len());
+        rest = behind;
+    }
+    let found = begins.into_iter().rev().find_map(|begin| {
+        let (place, said) = text.split_at_checked(begin)?;
+        Some(format!("{place}{}", refused(said)?))
+    });
+    found.map_or(Cow::Borrowed(text), Cow::Owned)
+}
+
 fn refused(text: &str) -> Option<String> {
     spanish(text).or_else(|| {
         refusals::PATTERNS.iter().find_map(|(english, spanish)| {

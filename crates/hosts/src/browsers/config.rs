@@ -48,20 +48,20 @@ impl BrowserConfig {
     #[must_use]
     pub fn check(&self) -> Vec<String> {
         let mut problems = Vec::new();
+        let mut wrong = |key: &str, problem: String| problems.push(format!("browser.{key}: {problem}"));
         if let Some(Err(problem)) = self.endpoint() {
             let attach = self.attach.as_deref().unwrap_or_default();
-            problems.push(format!("browser.attach: {attach:?} cannot be attached to: {problem}"));
+            wrong("attach", format!("{attach:?} cannot be attached to: {problem}"));
         }
         if self.attach.is_some() && self.program.is_some() {
-            problems.push("browser.program: with browser.attach, no browser is started".to_owned());
+            wrong("program", "with browser.attach, no browser is started".to_owned());
         }
         if !(1..=MOST_OPEN).contains(&self.max_open) {
-            problems.push(format!("browser.max_open: from 1 to {MOST_OPEN}, not {}", self.max_open));
+            wrong("max_open", format!("from 1 to {MOST_OPEN}, not {}", self.max_open));
         }
         for (index, folder) in self.upload_folders.iter().enumerate() {
             if !folder.is_absolute() {
-                problems
-                    .push(format!("browser.upload_folders[{index}]: {} is not absolute", folder.display()));
+                wrong(&format!("upload_folders[{index}]"), format!("{} is not absolute", folder.display()));
             }
         }
         problems

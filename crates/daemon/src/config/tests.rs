@@ -1,0 +1,118 @@
+//! Configurations that are wrong: each problem has its line, its key, and the key that was meant.
+
+use std::fs;
+
+use super::{Config, Overrides};
+
+/// What is said of a configuration, without the folder that it is in.
+fn problems(text: &str) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("c.toml");
+    fs::write(&file, text).unwrap();
+    let error = Config::load(Some(&file), Overrides::default()).unwrap_err().to_string();
+    error.lines().map(|line| line.replace(&format!("{}/", folder.path().display()), "")).collect()
+}
+
+/// Each of these lines is wrong by itself.
+const WRONG: &[(&str, &str)] = &[
+    ("lisen = \"127.0.0.1:1\"", "c.toml:1:1: lisen: unknown key; did you mean `listen`?"),
+    ("datadir = \"d\"", "c.toml:1:1: datadir: unknown key; did you mean `data_dir`?"),
+    ("agent = []", "c.toml:1:1: agent: unknown key; did you mean `agents`?"),
+    ("listen = 7411", "c.toml:1:10: listen: here is the number `7411`; expected is a string"),
+    ("demo_page = \"yes\"", "c.toml:1:13: demo_page: here is the string \"yes\"; expected is a boolean"),
+    ("agents = 1", "c.toml:1:10: agents: here is the number `1`; expected is an array"),
+    ("agents = [\"a\"]", "c.toml:1:11: agents[0]: here is the string \"a\"; expected is a table"),
+    ("commands = [\"a\", 2]", "c.toml:1:18: commands[1]: here is the number `2`; expected is a string"),
+    ("browser = true", "c.toml:1:11: browser: here is the boolean `true`; expected is a table"),
+    ("listen = \"0.0.0.0:1\"", "c.toml:1:1: listen: 0.0.0.0:1 is not a loopback address"),
+    ("listen = \"somewhere\"", "c.toml:1:1: listen: cannot listen on somewhere"),
+    ("drain_timeout = \"soon\"", "c.toml:1:17: drain_timeout: "),
+    ("drain_timeout = 30", "c.toml:1:17: drain_timeout: here is the number `30`; expected is a string"),
+    ("drain_timeout = \"5 parsecs\"", "c.toml:1:17: drain_timeout: there is no such unit"),
+    ("profiles = [\"none.toml\"]", "none.toml: No such file or directory"),
+    ("listen = ", "c.toml:1:10: not TOML: "),
+    ("listen = \"a\"\nlisten = \"b\"", "c.toml:2:1: not TOML: "),
+    ("[[agents]]\nname = \"a\"", "c.toml:1:1: agents[0]: the key `command` is missing"),
+    (
+        "[[agents]]\nname = \"a\"\ncomand = [\"x\"]",
+        "c.toml:3:1: agents[0].comand: unknown key; did you mean `command`?",
+    ),
+    ("[[agents]]\nname = \"a\"\ncommand = []", "c.toml:3:1: agents[0].command: a command needs at least"),
+    (
+        "[[agents]]\nname = \"a\"\ncommand = [\"x\"]\nkind = \"tol\"",
+        "c.toml:4:8: agents[0].kind: unknown value `tol`; did you mean `tool`?",
+    ),
+    (
+        "[[agents]]\nname = \"a\"\ncommand = [\"x\"]\noutput = \"yaml\"",
+        "c.toml:4:10: agents[0].output: unknown value `yaml`; known are ",
+    ),
+    (
+        "[[agents]]\nname = \"a\"\ncommand = [\"x\"]\nmax_concurrency = 0",
+        "c.toml:4:1: agents[0].max_concurrency: at least 1",
+    ),
+    (
+        "[[agents]]\nname = \"a\"\ncommand = [\"x\"]\nmax_concurrency = -2",
+        "c.toml:4:19: agents[0].max_concurrency: here is the number `-2`; expected is a whole number from 0 on",
+    ),
+    (
+        "[[agents]]\nname = \"a\"\ncommand = [\"x\"]\ncwd = \"here\"",
+        "c.toml:4:1: agents[0].cwd: the working directory must be an absolute path",
+    ),
+    (
+        "[[agents]]\nname = \"a\"\ncommand = [\"x\"]\n[[agents]]\nname = \"a\"\ncommand = [\"y\"]",
+        "c.toml:5:1: agents[1].name: \"a\" is there twice",
+    ),
+    (
+        "[[agents]]\nname = \"template\"\ncommand = [\"x\"]",
+        "c.toml:2:1: agents[0].name: \"template\" is a built-in agent; choose another name",
+    ),
+    (
+        "[[agents]]\nname = \"a\"\ncommand = [\"x\", \"${secret:K}\"]",
+        "c.toml:3:17: agents[0].command[1]: everybody can read arguments",
+    ),
+    (
+        "[[declared_agents]]\nname = \"a\"\nundoable = true",
+        "c.toml:3:1: declared_agents[0].undoable: only of an agent whose kind is \"tool\"",
+    ),
+    (
+        "[[models]]\nname = \"m\"\nprotocol = \"openia\"",
+        "c.toml:3:12: models[0].protocol: unknown value `openia`; did you mean `openai`?",
+    ),
+    ("[[planners]]\nname = \"p\"\nrules = \"none.toml\"", "none.toml: No such file or directory"),
+    ("[health_checks]\ninterval = \"1ms\"", "c.toml:2:1: health_checks.interval: from 500ms to 1m"),
+    ("[health_checks]\nmised = 3", "c.toml:2:1: health_checks.mised: unknown key; did you mean `missed`?"),
+    ("[browser]\nmax_open = 0", "c.toml:2:1: browser.max_open: from 1 to "),
+    ("[browser]\nupload_folders = [\"up\"]", "c.toml:2:19: browser.upload_folders[0]: up is not absolute"),
+    (
+        "[retention]\nmax_log_bytes = \"1 GB\"",
+        "c.toml:2:17: retention.max_log_bytes: here is the string \"1 GB\"; expected is a whole number from 0 on",
+    ),
+    (
+        "[retention]\nfinished_run = \"1d\"",
+        "c.toml:2:1: retention.finished_run: unknown key; did you mean `finished_runs`?",
+    ),
+];
+
+#[test]
+fn each_wrong_line_is_told_with_its_place_and_the_key_that_was_meant() {
+    assert!(WRONG.len() >= 30);
+    for (text, expected) in WRONG {
+        let told = problems(text);
+        assert!(told.iter().any(|line| line.starts_with(expected)), "{text:?}: {told:#?}");
+    }
+}
+
+#[test]
+fn what_rules_say_of_values_is_told_beside_what_cannot_be_read() {
+    let told = problems("listen = \"0.0.0.0:1\"\ndemo_pag = true\n[health_checks]\nmissed = 1\n");
+    let beginnings = ["c.toml:2:1: demo_pag: ", "c.toml:4:1: health_checks.missed: ", "c.toml:1:1: listen: "];
+    assert_eq!(told.len(), beginnings.len(), "{told:#?}");
+    for (line, beginning) in told.iter().zip(beginnings) {
+        assert!(line.starts_with(beginning), "{line}");
+    }
+}
+
+#[test]
+fn a_file_that_is_too_large_or_none_at_all_is_not_read() {
+    assert_eq!(problems(&"#".repeat(5 * 1024 * 1024)), ["c.toml: it has more than 4194304 bytes"]);
+}
