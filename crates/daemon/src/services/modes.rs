@@ -12,7 +12,7 @@ use capataz_executor::dsl;
 use capataz_policy::mode::browser::{self, BuiltIn};
 use capataz_policy::mode::risk::{ToolFacts, assess};
 use capataz_runtime::Runtime;
-use tonic::{Request, Response, Status};
+use tonic::{Code, Request, Response, Status};
 
 use super::analytics::analytics;
 use super::reports::language_of;
@@ -63,8 +63,27 @@ async fn agents_of(
 /// default.
 ///
 /// # Errors
-/// All that is wrong with that. Names that nobody knows are found with those of every other run.
+/// All that is wrong with that, or the names that nobody knows.
 pub(super) async fn prepare(runtime: &Runtime, run: &mut v1::ModeRun) -> Result<(), Status> {
+    loop {
+        let mut prepared = run.clone();
+        let agents = fill_in(runtime, &mut prepared).await?;
+        let tools = prepared.tools.iter().map(|tool| &tool.name).filter(|name| built_in_tool(name).is_none());
+        let named: Vec<String> = tools.chain([&prepared.planner]).cloned().collect();
+        if named.iter().all(|name| agents.contains_key(name)) {
+            *run = prepared;
+            return Ok(());
+        }
+        let checked = runtime.check_agents(named, Vec::new(), Vec::new()).await;
+        if let Some(error) = checked.map_err(|declined| status::declined(&declined))?.error() {
+            return Err(status::contract(Code::NotFound, &error));
+        }
+        // It has come meanwhile: what it declares counts, such as that each call of it is approved.
+    }
+}
+
+/// The agents that were known when it was filled in.
+async fn fill_in(runtime: &Runtime, run: &mut v1::ModeRun) -> Result<BTreeMap<String, v1::Agent>, Status> {
     let named: Vec<&str> =
         run.tools.iter().map(|tool| tool.name.as_str()).chain([run.planner.as_str()]).collect();
     let kinds = [v1::AgentKind::Planner, v1::AgentKind::Tool];
@@ -90,7 +109,8 @@ pub(super) async fn prepare(runtime: &Runtime, run: &mut v1::ModeRun) -> Result<
         }
     }
     let under: Vec<Violation> = violations.into_iter().map(|violation| violation.under("mode")).collect();
-    refuse(&under)
+    refuse(&under)?;
+    Ok(agents)
 }
 
 fn choose_planner(
