@@ -7,7 +7,6 @@
 mod served;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -77,23 +76,6 @@ fn script(site: &Site, number: usize) -> v1::StartRunRequest {
     );
     let script = script_file::parse(&toml, Format::Toml).unwrap();
     v1::StartRunRequest::of_script(script)
-}
-
-/// Processes whose command line names this folder, with their command lines.
-fn processes_naming(folder: &Path) -> Vec<String> {
-    let folder = folder.display().to_string();
-    let entries = std::fs::read_dir("/proc").unwrap();
-    let commands = entries.filter_map(|entry| std::fs::read(entry.unwrap().path().join("cmdline")).ok());
-    let commands = commands.map(|command| String::from_utf8_lossy(&command).replace('\0', " "));
-    commands.filter(|command| command.contains("--user-data-dir") && command.contains(&folder)).collect()
-}
-
-async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "in time: {what}");
-        tokio::time::sleep(LOOK_AGAIN).await;
-    }
 }
 
 #[derive(Default)]
@@ -238,10 +220,5 @@ async fn whatever_is_killed_every_script_ends_and_leaves_nothing() {
     );
     assert!(tally.daemons_killed > 0 && tally.browsers_killed > 0);
     assert!(tally.ended.contains_key("Succeeded"), "{:?}", tally.ended);
-    let data = folder.path().join("data");
-    eventually("no browser is left", || processes_naming(&data).is_empty()).await;
-    eventually("no profile is left", || {
-        std::fs::read_dir(data.join("browser/profiles")).unwrap().next().is_none()
-    })
-    .await;
+    served::browsers::leave_nothing(&folder.path().join("data")).await;
 }

@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "each of the test binaries uses its part of it")]
 
+pub mod browsers;
+pub mod kills;
+
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -51,7 +54,7 @@ impl Served {
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let said: serde_json::Value = serde_json::from_str(&line).expect("the daemon says where it listens");
-        let address = said["address"].as_str().unwrap().to_owned();
+        let address = said["address"].as_str().unwrap_or_else(|| unreachable!("{said}")).to_owned();
         Self { process, address, folder: folder.to_owned(), is_followed: false }
     }
 
