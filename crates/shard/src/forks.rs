@@ -3,7 +3,7 @@
 use capataz_contracts::v1;
 use capataz_crew::protocol::{place, placed};
 use capataz_engine::RunState;
-use capataz_store::{RunId, Store};
+use capataz_store::{Extent, RunId, Store};
 
 use crate::load::{Damage, LoadError, add_to_run, page, read_until};
 
@@ -30,13 +30,10 @@ pub struct Together {
 /// # Errors
 /// The store cannot be read, or the log is damaged: it has no such event.
 pub fn decided_together(store: &dyn Store, run: RunId, at: u64) -> Result<Option<Together>, LoadError> {
-    let mut found = None;
-    let is_whole = each_row(store, run, at, |row| found = Some(row))?;
-    match found.filter(|row| row.last >= at) {
-        Some(row) => Ok(Some(row)),
-        None if is_whole => Err(LoadError::Damaged(Damage::of_nothing(run))),
-        None => Ok(None),
-    }
+    // Whether all of it is there and whole is found out where it is copied.
+    let Extent { first, last, bytes } =
+        store.extent(run, at)?.ok_or_else(|| LoadError::Damaged(Damage::of_nothing(run)))?;
+    Ok((bytes <= MAX_PAST_BYTES).then_some(Together { first, last, bytes }))
 }
 
 /// The newest event at or before `at` after which the run may be forked; `None` where there is none.
@@ -63,13 +60,12 @@ pub fn newest_fork(store: &dyn Store, run: RunId, at: u64) -> Result<Option<u64>
 }
 
 /// Calls the function with each row of the log that begins at or before event `at`, as long as a fork may have so much.
-/// Whether that was so to the end.
 fn each_row(
     store: &dyn Store,
     run: RunId,
     at: u64,
     mut function: impl FnMut(Together),
-) -> Result<bool, LoadError> {
+) -> Result<(), LoadError> {
     let (mut seq, mut bytes) = (0u64, 0u64);
     while seq < at {
         let rows = page(store, run, seq)?;
@@ -85,11 +81,11 @@ fn each_row(
             }
             bytes = bytes.saturating_add(events.len() as u64);
             if bytes > MAX_PAST_BYTES {
-                return Ok(false);
+                return Ok(());
             }
             function(Together { first: row.first_seq, last, bytes });
             seq = last;
         }
     }
-    Ok(true)
+    Ok(())
 }

@@ -18,8 +18,8 @@ use capataz_shard::{
 };
 use capataz_store::memory::Fault;
 use capataz_store::{
-    AgentRow, BlobHash, Bounds, Derived, DerivedRow, Epoch, FoundEntry, History, KeyRow, LogRow, Mark,
-    MemoryOf, MemorySearch, MemoryStore, Millis, Place, Position, Quarantine, Recall, RunId, RunQuery,
+    AgentRow, BlobHash, Bounds, Derived, DerivedRow, Epoch, Extent, FoundEntry, History, KeyRow, LogRow,
+    Mark, MemoryOf, MemorySearch, MemoryStore, Millis, Place, Position, Quarantine, Recall, RunId, RunQuery,
     RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError, Unfinished,
 };
 use uuid::Uuid;
@@ -80,6 +80,11 @@ impl Store for Watched {
             return Err(broken());
         }
         self.store.read_run(run, after, rows, bytes)
+    }
+
+    fn extent(&self, run: RunId, seq: u64) -> Result<Option<Extent>, StoreError> {
+        self.answers()?;
+        self.store.extent(run, seq)
     }
 
     fn bounds(&self, shard: ShardId) -> Result<Bounds, StoreError> {

@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 
 use crate::port::{
-    self, AgentRow, Append, AppendOutcome, BlobHash, Bounds, Derived, DerivedRow, Epoch, FoundEntry, History,
-    KeyRow, LogRow, Mark, MemoryOf, MemorySearch, Mended, Millis, Place, Position, Quarantine, Recall,
-    Removal, Retention, RunId, RunQuery, RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError, Swept,
-    Unfinished,
+    self, AgentRow, Append, AppendOutcome, BlobHash, Bounds, Derived, DerivedRow, Epoch, Extent, FoundEntry,
+    History, KeyRow, LogRow, Mark, MemoryOf, MemorySearch, Mended, Millis, Place, Position, Quarantine,
+    Recall, Removal, Retention, RunId, RunQuery, RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError,
+    Swept, Unfinished,
 };
 use state::State;
 
@@ -131,6 +131,10 @@ impl Store for MemoryStore {
         max_bytes: usize,
     ) -> Result<Vec<LogRow>, StoreError> {
         self.with(|state| state.read_run(run, after_seq, max_rows, max_bytes))
+    }
+
+    fn extent(&self, run: RunId, seq: u64) -> Result<Option<Extent>, StoreError> {
+        self.with(|state| state.extent(run, seq))
     }
 
     fn bounds(&self, shard: ShardId) -> Result<Bounds, StoreError> {

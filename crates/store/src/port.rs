@@ -322,6 +322,16 @@ pub enum StoreError {
     Closed,
 }
 
+/// Rows of a run's log from its first one on, without their events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The first and the last event of the last one of these rows.
+    pub first: u64,
+    pub last: u64,
+    /// Bytes of the events of all of them.
+    pub bytes: u64,
+}
+
 /// One row of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogRow {
@@ -477,6 +487,10 @@ pub trait Store: Send + Sync + 'static {
         max_rows: usize,
         max_bytes: usize,
     ) -> Result<Vec<LogRow>, StoreError>;
+
+    /// What the rows of a run's log are up to the one with event `seq`; `None` where no row has it. Nothing is read of their
+    /// events, so that damage to them is not found.
+    fn extent(&self, run: RunId, seq: u64) -> Result<Option<Extent>, StoreError>;
 
     /// Returns the newest position of the shard, the size of its log, and what retention has removed of it.
     fn bounds(&self, shard: ShardId) -> Result<Bounds, StoreError>;

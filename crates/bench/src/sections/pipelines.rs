@@ -217,7 +217,7 @@ async fn as_it_was(options: &Options) -> Outcome<Table> {
         Cell::new(read, Unit::Milliseconds).at_most(50.0),
         Cell::new(read_slowest, Unit::Milliseconds),
         Cell::new(at as f64, Unit::Count),
-        Cell::new(forked, Unit::Milliseconds),
+        Cell::new(forked, Unit::Milliseconds).at_most(50.0),
         Cell::new(forked_slowest, Unit::Milliseconds),
     ]);
     Ok(table)

@@ -257,6 +257,7 @@ macro_rules! conformance_suite {
             memory_that_is_written_again_replaces_what_is_there,
             memory_is_listed_newest_first_in_pages,
             a_run_begins_with_the_log_of_another,
+            a_past_is_measured_without_its_events,
             a_past_ends_with_a_whole_row_that_is_there,
             a_past_outlives_the_run_that_it_was,
             agrees_with_the_model,

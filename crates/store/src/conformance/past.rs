@@ -1,7 +1,9 @@
 //! Rules for runs that begin with the log of another one.
 
 use super::*;
-use crate::port::{Append, AppendOutcome, BlobHash, LogRow, Millis, Past, Position, Retention, Store, Swept};
+use crate::port::{
+    Append, AppendOutcome, BlobHash, Extent, LogRow, Millis, Past, Position, Retention, Store, Swept,
+};
 
 /// The first append of run `number`, which begins with the log of run `of` up to event `seq`: one event of its own.
 pub fn fork(number: u64, of: u64, seq: u64) -> Append {
@@ -36,6 +38,34 @@ pub fn a_run_begins_with_the_log_of_another<S: Subject>() {
     let rows = store.read_run(run_id(3), 0, ALL, ALL).unwrap();
     let told: Vec<(u64, bool)> = rows.iter().map(|row| (row.first_seq, row.inherited)).collect();
     assert_eq!(told, [(1, true), (3, true), (6, true), (7, false)]);
+}
+
+pub fn a_past_is_measured_without_its_events<S: Subject>() {
+    let (subject, store, mut writer) = claimed::<S>();
+    // Events 1 and 2, 3 to 5, and 6, beside another run.
+    let base = [
+        creation(1).events(vec![1; 10]),
+        creation(2).events(vec![1; 9_000]),
+        more(1, 3, 3).events(vec![2; 200]),
+        more(1, 6, 1).events(vec![3; 7_000]),
+    ];
+    accept(&mut *writer, &base);
+    let extent = |first, last, bytes| Some(Extent { first, last, bytes });
+    for (seq, expected) in [
+        (0, None),
+        (1, extent(1, 2, 10)),
+        (2, extent(1, 2, 10)),
+        (3, extent(3, 5, 210)),
+        (5, extent(3, 5, 210)),
+        (6, extent(6, 6, 7_210)),
+        (7, None),
+        (u64::MAX, None),
+    ] {
+        assert_eq!(store.extent(run_id(1), seq).unwrap(), expected, "up to event {seq}");
+    }
+    assert_eq!(store.extent(run_id(9), 1).unwrap(), None, "there is no such run");
+    subject.damage(Position(1));
+    assert_eq!(store.extent(run_id(1), 3).unwrap(), extent(3, 5, 210), "nothing is read of the events");
 }
 
 pub fn a_past_ends_with_a_whole_row_that_is_there<S: Subject>() {

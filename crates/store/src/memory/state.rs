@@ -10,7 +10,7 @@ use super::rows::Rows;
 use crate::checksum::{self, Sealed};
 use crate::page::Page;
 use crate::port::{
-    AgentRow, Append, AppendOutcome, BlobHash, Bounds, Derived, DerivedRow, Epoch, Era, History,
+    AgentRow, Append, AppendOutcome, BlobHash, Bounds, Derived, DerivedRow, Epoch, Era, Extent, History,
     IdempotencyKey, KeyChange, KeyRow, LogRow, Mark, Mended, Millis, Past, Place, Position, Quarantine,
     ROW_COST, Removal, Removals, Rest, Retention, RunId, RunQuery, RunRow, ShardId, Snapshot, Summary, Swept,
     Unfinished, Unmarked,
@@ -329,6 +329,17 @@ impl State {
             page.push(row.read(*position), row.events.len());
         }
         page.into_rows()
+    }
+
+    pub(super) fn extent(&self, run: RunId, seq: u64) -> Option<Extent> {
+        let run = self.runs.get(&run)?;
+        let shard = self.shards.get(&run.shard)?;
+        let rows: Vec<&Stored> =
+            run.rows.range(..=seq).filter_map(|(_, position)| shard.log.get(position)).collect();
+        let row = rows.last()?;
+        let last = (row.first_seq + u64::from(row.count)).saturating_sub(1);
+        let bytes = rows.iter().map(|row| row.events.len() as u64).sum();
+        (last >= seq).then_some(Extent { first: row.first_seq, last, bytes })
     }
 
     pub(super) fn read_run(

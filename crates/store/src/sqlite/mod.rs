@@ -37,7 +37,7 @@ use bytes::Bytes;
 
 use crate::folders;
 use crate::port::{
-    self, AgentRow, BlobHash, Bounds, Derived, DerivedRow, FoundEntry, History, KeyRow, LogRow, Mark,
+    self, AgentRow, BlobHash, Bounds, Derived, DerivedRow, Extent, FoundEntry, History, KeyRow, LogRow, Mark,
     MemoryOf, MemorySearch, Millis, Place, Position, Quarantine, Recall, RunId, RunQuery, RunRow, ShardId,
     ShardWriter, Snapshot, Store, StoreError, Unfinished,
 };
@@ -209,6 +209,10 @@ impl Store for SqliteStore {
         max_bytes: usize,
     ) -> Result<Vec<LogRow>, StoreError> {
         self.shared.readers.read_run(run, after_seq, max_rows, max_bytes)
+    }
+
+    fn extent(&self, run: RunId, seq: u64) -> Result<Option<Extent>, StoreError> {
+        self.shared.readers.extent(run, seq)
     }
 
     fn bounds(&self, shard: ShardId) -> Result<Bounds, StoreError> {

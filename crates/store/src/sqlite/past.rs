@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 
 use super::error::integer;
 use super::reader;
-use super::writer::{SqliteWriter, cached};
+use super::writer::{SqliteWriter, cached, inserting};
 use crate::checksum::Sealed;
 use crate::port::{Past, RunId};
 
@@ -45,10 +45,11 @@ impl SqliteWriter {
         past: Past,
         rows: &[PastRow],
     ) -> rusqlite::Result<()> {
+        let mut inserting = inserting(connection)?;
         for PastRow { first_seq, count, events } in rows {
             let (first_seq, count, position) = (*first_seq, *count, self.next_position());
-            self.insert_row(
-                connection,
+            self.insert(
+                &mut inserting,
                 &Sealed { position, run, first_seq, count, events, inherited: true },
             )?;
         }

@@ -13,7 +13,7 @@ use super::{SqliteOptions, SqliteStore, checksums, connection, keys, labels};
 use crate::checksum::{self, Sealed};
 use crate::page::Page;
 use crate::port::{
-    AgentRow, BlobHash, Bounds, Era, History, KeyRow, LogRow, Mark, Millis, Position, Quarantine,
+    AgentRow, BlobHash, Bounds, Era, Extent, History, KeyRow, LogRow, Mark, Millis, Position, Quarantine,
     QuarantineReason, Removals, Rest, RunId, RunQuery, RunRow, Snapshot, StoreError, Summary, Unfinished,
 };
 
@@ -119,6 +119,23 @@ impl Readers {
             let mut rows = with_gaps(run, after_seq, rows, last_seq);
             rows.truncate(max_rows);
             Ok(rows)
+        })
+    }
+
+    pub(super) fn extent(&self, run: RunId, seq: u64) -> Result<Option<Extent>, StoreError> {
+        self.read("measure a run's log", |connection| {
+            // A column beside `max` is that of its row, and the length of a blob is known without its bytes.
+            let mut statement = connection.prepare_cached(
+                "SELECT max(first_seq), count, sum(length(events)) FROM log WHERE run = ?1 AND first_seq <= ?2",
+            )?;
+            statement.query_row(params![run.0.as_bytes(), integer(seq)], |row| {
+                if row.get_ref(0)? == ValueRef::Null {
+                    return Ok(None);
+                }
+                let (first, count, bytes) = (unsigned(row, 0)?, unsigned(row, 1)?, unsigned(row, 2)?);
+                let last = first.saturating_add(count).saturating_sub(1);
+                Ok((last >= seq).then_some(Extent { first, last, bytes }))
+            })
         })
     }
 

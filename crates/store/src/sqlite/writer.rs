@@ -260,14 +260,18 @@ impl SqliteWriter {
 
     /// Adds a row to the end of the log.
     pub(super) fn insert_row(&mut self, connection: &Connection, row: &Sealed<'_>) -> rusqlite::Result<()> {
+        self.insert(&mut inserting(connection)?, row)
+    }
+
+    /// Adds a row to the end of the log, by a statement that adds many.
+    pub(super) fn insert(
+        &mut self,
+        inserting: &mut CachedStatement<'_>,
+        row: &Sealed<'_>,
+    ) -> rusqlite::Result<()> {
         self.position = row.position.0;
         self.appended += row.events.len() as u64;
-        cached(
-            connection,
-            "INSERT INTO log (position, run, first_seq, count, appended, events, checksum, inherited)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        )?
-        .execute(params![
+        let values = params![
             integer(row.position.0),
             row.run.0.as_bytes(),
             integer(row.first_seq),
@@ -276,8 +280,8 @@ impl SqliteWriter {
             row.events,
             checksums::column(row.checksum()),
             row.inherited.then_some(true),
-        ])
-        .map(drop)
+        ];
+        inserting.execute(values).map(drop)
     }
 
     /// The position of the next row.
@@ -435,6 +439,15 @@ pub(super) fn cached<'connection>(
     sql: &str,
 ) -> rusqlite::Result<CachedStatement<'connection>> {
     connection.prepare_cached(sql)
+}
+
+/// The statement that adds a row to the log.
+pub(super) fn inserting(connection: &Connection) -> rusqlite::Result<CachedStatement<'_>> {
+    cached(
+        connection,
+        "INSERT INTO log (position, run, first_seq, count, appended, events, checksum, inherited)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    )
 }
 
 fn take_over(connection: &Connection, shared: &Arc<Shared>) -> rusqlite::Result<SqliteWriter> {
