@@ -166,6 +166,107 @@ fn pipelines_with_a_name_are_listed_with_those_that_are_not_valid() {
     let review = json!({ "name": "review", "file": "pipelines/review.toml", "phases": 2, "valid": true });
     assert_eq!(of("review"), review);
     assert_eq!(of("broken")["valid"], false);
+    // The pipeline of seed 003 is built in.
+    let analysis = json!({ "name": "product-analysis", "file": null, "phases": 4, "valid": true });
+    assert_eq!(of("product-analysis"), analysis);
+}
+
+/// A product with a site, infrastructure and documentation, as files: 195 in four folders, and three at the top.
+fn monorepo(folder: &Path) {
+    let write = |path: String, text: &str| {
+        let file = folder.join(path);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    };
+    for (count, of, ending) in [
+        (119, "apps/app/src", "ts"),
+        (40, "apps/website/pages", "tsx"),
+        (20, "docs", "md"),
+        (15, "infra/modules", "tf"),
+    ] {
+        (0..count).for_each(|index| write(format!("{of}/f{index:03}.{ending}"), ""));
+    }
+    write("apps/app/package.json".to_owned(), r#"{"name": "@org/app"}"#);
+    for top in ["README.md", "package.json", ".gitignore"] {
+        write(top.to_owned(), "");
+    }
+}
+
+/// What the first phase of an analysis gives back for its only source.
+#[track_caller]
+fn classified(ended: &Value) -> &Value {
+    let tasks = ended["result"]["tasks"].as_array().unwrap();
+    let of = tasks.iter().find(|task| task["name"] == "surface-classification.0");
+    &of.ok_or(ended).unwrap()["output"]
+}
+
+// S003-OU-13
+#[test]
+fn a_product_is_analysed_without_a_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let daemon = Served::start(folder.path(), "");
+    let shop = folder.path().join("shop");
+    monorepo(&shop);
+    let run = |source: &Path, arguments: &[&str]| {
+        let path = format!("path={}", source.display());
+        let run = ["--addr", &daemon.url(), "run", "product-analysis", "--input", &path];
+        pipeline(folder.path(), &[&run, arguments].concat())
+    };
+    let ended = document(&check(run(&shop, &["--json"]), 0, "", ""));
+    let checkpoints = ended["result"]["pipeline"]["checkpoints"].as_array().unwrap();
+    let told: Vec<_> = checkpoints
+        .iter()
+        .map(|at| (at["phase"].as_str().unwrap(), at["status"].as_str().unwrap()))
+        .collect();
+    // The phases as the seed names them.
+    assert_eq!(
+        told,
+        [
+            ("surface-classification", "completed"),
+            ("domain-mapping", "completed"),
+            ("feature-extraction", "completed"),
+            ("narrative", "completed"),
+        ]
+    );
+    let output = classified(&ended);
+    assert_eq!(output["classification"], "product_core");
+    let buckets = json!([
+        {"surface": "product_core", "pathPrefix": "apps/app", "signalCount": 120},
+        {"surface": "marketing_surface", "pathPrefix": "apps/website", "signalCount": 40},
+        {"surface": "docs", "pathPrefix": "docs", "signalCount": 20},
+        {"surface": "infra", "pathPrefix": "infra", "signalCount": 15},
+    ]);
+    assert_eq!(output["surfaceBuckets"], buckets);
+    let summary = &checkpoints[0]["payload"];
+    let counts: Vec<_> = summary["summary"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| (row["surface"].as_str().unwrap(), row["signalCount"].as_u64().unwrap()))
+        .collect();
+    // The three files at the top count for what most of the source is.
+    assert_eq!(counts, [("docs", 20), ("infra", 15), ("marketing_surface", 40), ("product_core", 123)]);
+    assert_eq!(summary["surfaces"][0]["sourceId"], "shop");
+    // 123 of 198.
+    assert_eq!(summary["surfaces"][0]["confidence"], json!(0.6212));
+
+    let told = check(run(&shop, &[]), 0, "product-analysis: succeeded", "");
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    let rows: Vec<Vec<&str>> = told.lines().map(|line| line.split_whitespace().collect()).collect();
+    for phase in ["surface-classification", "domain-mapping", "feature-extraction", "narrative"] {
+        let row = rows.iter().find(|row| row.starts_with(&[phase, "completed"]));
+        assert!(row.is_some(), "{phase}: {told}");
+    }
+
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let ended = document(&check(run(&repository, &["--json"]), 0, "", ""));
+    let output = classified(&ended);
+    assert_eq!(output["classification"], "product_core");
+    for (prefix, surface) in [("crates", "product_core"), ("docs", "docs")] {
+        let buckets = output["surfaceBuckets"].as_array().unwrap();
+        let bucket = buckets.iter().find(|bucket| bucket["pathPrefix"] == prefix);
+        assert_eq!(bucket.map(|bucket| &bucket["surface"]), Some(&json!(surface)), "{prefix}: {output}");
+    }
 }
 
 #[tokio::test]
