@@ -335,6 +335,25 @@ fn what_no_schema_can_say_is_checked_after_the_schema() {
     let mixed =
         verdict(anything(json!({ "classification": "mixed", "notes": "" })), &Blobs::default()).unwrap();
     assert_eq!(mixed.violations.first().map(|found| found.rule.as_str()), Some("mixed"));
+    // Of the paths, one half counts for each of two surfaces.
+    let given = payload(&json!({ "paths": ["src/main.rs", "docs/a.md"] }));
+    let of = |output: Value| {
+        let rule = Rule {
+            checks: vec![v1::OutputCheck::SourceContext as i32],
+            input: Some(given.clone()),
+            attempt: 2,
+        };
+        let schemas = vec!["true".to_owned()];
+        let judged = Judgement { schemas, rule: Some(rule), ..judgement(payload(&output), None, &[]) };
+        verdict(judged, &Blobs::default()).unwrap()
+    };
+    let plain = of(json!({ "classification": "docs", "notes": "" }));
+    let found: Vec<(&str, &str)> =
+        plain.violations.iter().map(|found| (found.path.as_str(), found.rule.as_str())).collect();
+    assert_eq!(found, [("/surfaceBuckets", "BUCKETS_REQUIRED")]);
+    let buckets = json!([{ "surface": "docs", "pathPrefix": "docs" }]);
+    let told_apart = of(json!({ "classification": "docs", "notes": "", "surfaceBuckets": buckets }));
+    assert_eq!(told_apart.violations, []);
     let concrete =
         verdict(anything(json!({ "classification": "docs", "notes": "" })), &Blobs::default()).unwrap();
     assert_eq!(concrete.violations, []);

@@ -373,6 +373,42 @@ async fn an_output_of_2_mib_breaks_the_rule_of_its_size() {
 }
 
 #[tokio::test]
+async fn a_source_of_several_surfaces_is_asked_for_its_buckets() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["classifier"]).await;
+    let toml = r#"
+        name = "sources"
+        [[phases]]
+        name = "classify"
+        agent = "classifier"
+        output.checks = ["source_context"]
+        retry = { delays_ms = [0] }
+    "#;
+    let source = of!({ "sourceId": "shop", "paths": ["src/main.rs", "docs/guide.md"] });
+    let run = start(&harness, given(toml, source.clone())).await;
+    let first = worker.assignment().await;
+    let plain = of!({ "classification": "docs", "notes": "a guide" });
+    worker.complete(&first.lease, json(plain.clone())).await;
+    let second = worker.assignment().await;
+    assert_eq!(second.assignment.attempt, 2);
+    let input = value(&harness, second.assignment.input.as_ref()).await;
+    assert_eq!((&input["sourceId"], &input["paths"]), (&source["sourceId"], &source["paths"]));
+    assert_eq!(input["correction"]["output"], plain);
+    let violations = input["correction"]["violations"].as_array().unwrap();
+    let told: Vec<_> = violations.iter().map(|found| (&found["path"], &found["rule"])).collect();
+    assert_eq!(told, [(&of!("/surfaceBuckets"), &of!("BUCKETS_REQUIRED"))]);
+    let buckets = of!([
+        { "surface": "docs", "pathPrefix": "docs" },
+        { "surface": "product_core", "pathPrefix": "src" },
+    ]);
+    let told_apart = of!({ "classification": "docs", "notes": "a guide", "surfaceBuckets": buckets });
+    worker.complete(&second.lease, json(told_apart.clone())).await;
+    let result = harness.wait(&run).await;
+    assert_eq!(result.outcome(), v1::RunOutcome::Succeeded);
+    assert_eq!(result.tasks[0].output, Some(json(told_apart)));
+}
+
+#[tokio::test]
 async fn a_phase_without_items_is_completed_at_once() {
     let harness = Harness::start().await;
     let mut worker = harness.worker("w1", &["classifier", "teller"]).await;
