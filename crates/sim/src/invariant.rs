@@ -70,7 +70,7 @@ invariants! {
     NothingBegunWhileDraining: "A daemon that drains creates no run, gives no lease and no ask its turn, and sends no assignment.";
     SweepsAreAllowed: "Retention removes whole runs that have finished long enough ago, and sessions that nobody uses.";
     YoungIsKept: "Retention removes only what is as old as it has to be by the time that has really passed, whatever the clock on the wall says.";
-    ForksAreTheirBase: "A fork begins with the events of the run that it was forked from, byte for byte, and none of that run's leases or children lives on in it.";
+    ForksAreTheirBase: "A fork begins with the events of the run that it was forked from, byte for byte, and none of that run's leases, children or browsers lives on in it.";
     ChildrenAreNamed: "A run that is a task is created after its parent's log has named it, for that attempt, and once.";
     ChildrenHeardOnce: "A parent hears the end of each child once, as it was, and ends after that.";
     InputsAreResolved: "A task is given its input with what its references read in their places, however much that is.";

@@ -1,7 +1,9 @@
 //! Sessions to which actions are proposed one by one.
 
 use capataz_contracts::v1;
+use capataz_contracts::v1::event::Body;
 use capataz_contracts::v1::propose_response::Outcome;
+use tonic_types::StatusExt;
 
 use crate::bench::Bench;
 use crate::session::Session;
@@ -170,5 +172,36 @@ async fn a_data_folder_that_is_named_from_here_has_browsers_too() {
     .await;
     let session = Session::open(&bench, "").await;
     session.succeeds("kind = \"navigate\"\nurl = \"http://{site}/\"").await;
+    session.close().await;
+}
+
+#[tokio::test]
+async fn a_script_is_not_forked_once_its_browser_was_open_and_the_event_before_is_named() {
+    let bench = Bench::start().await;
+    let session = Session::open(&bench, "").await;
+    session.succeeds("kind = \"navigate\"\nurl = \"http://{site}/plain\"").await;
+    let log = bench.export(&session.run_id).await;
+    let opened = log.iter().position(|event| matches!(event.body, Some(Body::BrowserOpened(_)))).unwrap();
+    // What the host said of its opening was decided at once; the decision before it gave the opening to the host.
+    let leased = log[..opened].iter().rfind(|event| matches!(event.body, Some(Body::TaskLeased(_))));
+    let leased = leased.unwrap().seq;
+    let fork = |at_seq: Option<u64>| {
+        let run_id = session.run_id.clone();
+        let mut runs = bench.runs.clone();
+        async move { runs.fork_run(v1::ForkRunRequest { run_id, at_seq, ..Default::default() }).await }
+    };
+    let refused = fork(Some(log.last().unwrap().seq)).await.unwrap_err();
+    let info = refused.get_error_details().error_info().cloned().unwrap();
+    assert_eq!(info.reason, "FORK_NOT_POSSIBLE", "{refused:?}");
+    assert_eq!(info.metadata.get("seq_before"), Some(&leased.to_string()), "{info:?}");
+    assert!(refused.message().contains("in its browser alone"), "{}", refused.message());
+    // There it may be, and has a browser of its own.
+    let forked = fork(Some(leased)).await.unwrap().into_inner();
+    bench.until(&forked.run_id, |body| matches!(body, Body::BrowserOpened(opened) if !opened.restored)).await;
+    let mut runs: Vec<_> = bench.browsers().await.into_iter().map(|browser| browser.run_id).collect();
+    let mut both = [session.run_id.clone(), forked.run_id];
+    runs.sort();
+    both.sort();
+    assert_eq!(runs, both);
     session.close().await;
 }

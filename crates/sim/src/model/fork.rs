@@ -6,7 +6,7 @@ use capataz_store::{LogRow, RunId};
 use prost::Message;
 
 use super::log::{RunModel, Step};
-use super::script::Kind;
+use super::script::{Browser, Kind};
 use super::{Model, severity};
 use crate::invariant::{Invariant, Violation};
 use crate::plans::KEY_LABEL;
@@ -84,9 +84,15 @@ impl RunModel {
     pub(super) fn is_forked(&mut self, forked: v1::RunForked) -> Result<(), Violation> {
         let steps = || self.waves.last().into_iter().flat_map(|wave| &wave.tasks).map(|task| task.step);
         let has_child = steps().any(|step| matches!(step, Step::Child | Step::Heard { .. }));
+        let in_browser = match &self.kind {
+            Kind::Script(script) => script.has_a_browser(),
+            Kind::Mode(mode) => mode.browser.browser != Browser::None,
+            Kind::Plan { .. } | Kind::Ask(_) | Kind::Pipeline(_) => false,
+        };
         let placed = self.finished.is_none() && forked.seq + 1 == self.seq();
-        Invariant::ForksAreTheirBase
-            .check(placed && !has_child, || self.at(format!("{forked:?}, a child: {has_child}")))?;
+        Invariant::ForksAreTheirBase.check(placed && !has_child && !in_browser, || {
+            self.at(format!("{forked:?}, a child: {has_child}, in a browser: {in_browser}"))
+        })?;
         self.is_fork = true;
         self.inherited_token = self.leases.keys().copied().max().unwrap_or_default();
         self.team = u8::from(forked.labels.get("team").is_some_and(|team| team == "red"));

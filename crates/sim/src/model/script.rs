@@ -102,6 +102,11 @@ impl ScriptModel {
         Self { script, ..Self::default() }
     }
 
+    /// Its browser was opened, whatever has become of it.
+    pub(super) fn has_a_browser(&self) -> bool {
+        self.browser != Browser::None || self.works.iter().any(|work| work.activity != BrowserActivity::Open)
+    }
+
     fn policy(&self) -> v1::ScriptPolicy {
         self.script.policy.clone().unwrap_or_default()
     }

@@ -2,6 +2,7 @@
 //! and opened again.
 
 use super::*;
+use crate::NotForked;
 
 const IDLE: i64 = 5 * MINUTE;
 
@@ -360,5 +361,33 @@ fn a_snapshot_holds_a_browser_that_was_put_away_or_is_about_to_be() {
         let bytes = state.snapshot().unwrap();
         state.loaded();
         assert_eq!(RunState::from_snapshot(&bytes).unwrap(), state);
+    }
+}
+
+/// What a script has done is in its browser: before that is open there is nothing of it anywhere.
+#[test]
+fn a_script_is_forked_until_its_browser_is_open_and_never_after() {
+    let waits = || Scripted::start(script(&["click send"], v1::ScriptPolicy::default()));
+    // A browser that is being opened is opened once more for the fork, and not taken from the other run.
+    for before in [waits(), waits().lease(), waits().loses_its_host()] {
+        assert_eq!(before.bench.state.not_forked(), None);
+        let fork = Scripted { bench: before.bench.forks_later(SECOND) };
+        let fork = fork.expect_asked(v1::BrowserActivity::Open, "");
+        let fork = fork.opens().expect_asked(Action, "send").acts(Ends("/sent"));
+        fork.says(v1::BrowserOutcome::default()).expect_ended(v1::RunOutcome::Succeeded);
+    }
+    let opened = || waits().opens_to_keep();
+    let closing = || opened().acts(Ends("/sent")).expect_asked(Close, "");
+    for after in [
+        opened(),
+        opened().lease(),
+        opened().acts(Ends("/sent")),
+        closing().lease(),
+        opened().paused().after(IDLE).expect_put_away(),
+        opened().loses_browser(v1::BrowserLossReason::Ended),
+    ] {
+        assert_eq!(after.bench.state.not_forked(), Some(NotForked::InBrowser));
+        let refused = start(SEED, after.bench.forked(None), Wall(START));
+        assert!(matches!(refused, Err(Refusal::Outdated)), "{refused:?}");
     }
 }
