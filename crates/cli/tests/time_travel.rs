@@ -8,7 +8,8 @@ mod served;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use capataz_contracts::v1;
+use capataz_contracts::pipeline_file;
+use capataz_contracts::v1::{self, event::Body};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -106,6 +107,48 @@ async fn a_fork_does_what_comes_after_the_event_and_nothing_of_what_came_before(
     assert!(message.contains("FORK_NOT_POSSIBLE"), "{message}");
     assert_eq!(lines("deploy.txt"), 2);
     daemon.killed();
+}
+
+const READ_AND_TELL: &str = r#"
+name = "p"
+input = { kind = "log" }
+
+[[phases]]
+name = "read"
+agent = "build"
+
+[[phases]]
+name = "tell"
+agent = "deploy"
+"#;
+
+/// The agents give back what they are given, and keep it.
+#[tokio::test]
+async fn a_pipeline_is_forked_with_another_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let daemon = Served::start(folder.path(), &agents_that_append(folder.path()));
+    let client = daemon.client().await;
+    let toml = pipeline_file::Format::Toml;
+    let read = pipeline_file::parse_bytes(READ_AND_TELL.as_bytes(), toml, &mut |file| Err(file.to_owned()));
+    let request = v1::StartRunRequest::of_pipeline(read.unwrap());
+    let base = client.execute_run(request, None).await.unwrap().run_id;
+    let mut log = client.export_run(&base).await.unwrap();
+    // The first phase is completed there.
+    let seq = loop {
+        let event = log.next().await.expect("the event is there").unwrap();
+        if matches!(event.body, Some(Body::PhaseCompleted(_))) {
+            break event.seq.to_string();
+        }
+    };
+    let forked = runs(&daemon, &["fork", &base, "--at", &seq, "--input", "kind=other"]);
+    assert_eq!(forked.status.code(), Some(0), "{}", text(&forked.stderr));
+    let told = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    assert_eq!(told("build.txt"), r#"{"kind":"log"}"#, "what was read is not read again");
+    let each = ["log", "other"]
+        .map(|kind| json!({ "input": { "kind": kind }, "phases": { "read": {} } }).to_string());
+    assert_eq!(told("deploy.txt"), each.concat());
+    let refused = runs(&daemon, &["fork", &base, "--at", &seq, "--input", "kind:={"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Pipelines over a real socket: what is judged, corrected, blocked, mended, rolled back, and what of it a restart keeps.
 
 mod bad_input;
+mod forks;
 mod judged;
 mod people;
 mod products;
