@@ -322,6 +322,110 @@ async fn a_blocked_pipeline_says_what_can_be_done_and_goes_on_with_another_agent
     let then = document(&check(with(&["checkpoints", "latest", "--at", &at, "--json"]), 0, "", ""));
     assert_eq!((&then["checkpoints"][0]["status"], &then["seq"]), (&json!("blocked"), &json!(blocked)));
     check(with(&["rollback", "latest", "tell"]), 1, "", "RUN_FINISHED");
+
+    // What the checkpoints were then, and what they are.
+    check(with(&["diff", "latest", "latest"]), 0, "", "");
+    let then = format!("latest@{blocked}");
+    let shown =
+        check(with(&["diff", &then, "latest"]), 1, "status\n  - \"blocked\"\n  + \"completed\"\n", "");
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(!shown.contains("_at_ms"), "when it came about is not compared: {shown}");
+    let differences = document(&check(with(&["diff", &then, "latest", "--json"]), 1, "", ""));
+    let changed = differences["differences"].as_array().unwrap().iter();
+    let statuses: Vec<_> = changed.filter(|at| at["path"].as_str().unwrap().ends_with("status")).collect();
+    assert_eq!(
+        statuses,
+        [
+            &json!({ "path": "[0].status", "before": "blocked", "after": "completed" }),
+            &json!({ "path": "[1].status", "before": "pending", "after": "completed" }),
+        ]
+    );
+    // Those of the product, with the run above them.
+    let listed = check(with(&["checkpoints", "--product", "shop"]), 0, &run, "");
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let rows: Vec<Vec<&str>> = listed.lines().map(|line| line.split_whitespace().take(2).collect()).collect();
+    assert_eq!(
+        rows,
+        [vec![&*run], vec!["PHASE", "STATUS"], vec!["read", "completed"], vec!["tell", "completed"]]
+    );
+    let listed = document(&check(with(&["checkpoints", "--product", "shop", "--json"]), 0, "", ""));
+    let of: Vec<_> = listed["checkpoints"].as_array().unwrap().iter().map(|at| &at["run_id"]).collect();
+    assert_eq!(of, [&json!(run), &json!(run)]);
+    check(with(&["checkpoints", "--product", "mill"]), 0, "No checkpoints.", "");
+}
+
+#[tokio::test]
+async fn a_blocked_pipeline_goes_on_with_another_input() {
+    let folder = folder();
+    let daemon = Served::start(folder.path(), AGENTS);
+    let with =
+        |arguments: &[&str]| pipeline(folder.path(), &[&["--addr", &daemon.url()], arguments].concat());
+    // What is read is what is given.
+    std::fs::write(folder.path().join("pipelines/review.toml"), REVIEW.replace("reader", "teller")).unwrap();
+    let started = with(&["run", "review", "--input", "title:=7", "--exit-on-question"]);
+    check(started, 5, "", "capataz pipeline resume ");
+    let resumed = with(&["resume", "latest", "--input", r#"{"title": "the sea"}"#, "--json"]);
+    assert!(document(&check(resumed, 0, "", ""))["seq"].is_u64());
+    let client = daemon.client().await;
+    let run = client.list_runs(v1::ListRunsRequest::default()).await.unwrap().runs.remove(0).run_id;
+    let result = client.wait_run(&run, Some(PATIENCE)).await.unwrap().unwrap();
+    assert_eq!(result.outcome(), v1::RunOutcome::Succeeded);
+    let shown = document(&check(with(&["checkpoints", "latest", "--json"]), 0, "", ""));
+    assert_eq!(shown["checkpoints"][0]["payload"], json!({ "title": "the sea" }));
+}
+
+/// The second phase is at work when the run goes back: it begins anew, and the first one is not done again.
+#[tokio::test]
+async fn a_pipeline_at_work_goes_back_to_its_checkpoint() {
+    let folder = folder();
+    let daemon = Served::start(folder.path(), AGENTS);
+    let with =
+        |arguments: &[&str]| pipeline(folder.path(), &[&["--addr", &daemon.url()], arguments].concat());
+    let (started, mut begun) = tokio::sync::mpsc::channel(8);
+    let (finish, finished) = tokio::sync::watch::channel(false);
+    let slow = move |_: Task| {
+        let (started, mut finished) = (started.clone(), finished.clone());
+        async move {
+            let _ = started.send(()).await;
+            let _ = finished.wait_for(|finished| *finished).await;
+            TaskOutput::json(json!({ "told": true }))
+        }
+    };
+    let worker = Worker::new(daemon.url()).id("w1").slots(2).agent("slow", slow);
+    let worker = tokio::spawn(worker.run_until(std::future::pending::<()>()));
+    let review = REVIEW.replace("\"reader\"", "\"careful\"").replace("\"teller\"", "\"slow\"");
+    std::fs::write(folder.path().join("pipelines/review.toml"), review).unwrap();
+    // The daemon does not know the agent until the worker has said hello.
+    while with(&["run", "review", "--detach"]).output().unwrap().status.code() != Some(0) {
+        tokio::task::yield_now().await;
+    }
+    begun.recv().await.unwrap();
+    let statuses = || {
+        let shown = document(&check(with(&["checkpoints", "latest", "--json"]), 0, "", ""));
+        let of = |place: usize| shown["checkpoints"][place]["status"].as_str().unwrap().to_owned();
+        (of(0), of(1), shown["checkpoints"][0].clone())
+    };
+    let (read, tell, before) = statuses();
+    assert_eq!((&*read, &*tell), ("completed", "in_progress"));
+
+    check(with(&["rollback", "latest"]), 0, "goes on from its checkpoint.", "");
+    begun.recv().await.unwrap();
+    let (read, tell, after) = statuses();
+    assert_eq!((&*read, &*tell), ("completed", "in_progress"));
+    assert_eq!(after, before, "field by field");
+    let back = document(&check(with(&["rollback", "latest", "tell", "--json"]), 0, "", ""));
+    assert!(back["seq"].is_u64(), "{back}");
+    begun.recv().await.unwrap();
+    finish.send_replace(true);
+    let client = daemon.client().await;
+    let run = client.list_runs(v1::ListRunsRequest::default()).await.unwrap().runs.remove(0).run_id;
+    let result = client.wait_run(&run, Some(PATIENCE)).await.unwrap().unwrap();
+    assert_eq!(result.outcome(), v1::RunOutcome::Succeeded);
+    // It was told three times, and read once.
+    let names: Vec<&str> = result.tasks.iter().map(|task| task.name.as_str()).collect();
+    assert_eq!(names, ["read", "tell", "tell.again-2", "tell.again-3"]);
+    assert!(begun.try_recv().is_err());
+    worker.abort();
 }
 
 #[tokio::test]
