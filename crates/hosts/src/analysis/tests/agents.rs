@@ -108,6 +108,33 @@ fn files_are_buckets_where_a_surface_has_no_folder_and_counts_that_mislead_are_l
     );
 }
 
+// S003-OU-07
+#[test]
+fn what_a_product_context_leaves_out_is_an_empty_text_or_list() {
+    let minimal = json!({"version": 1, "createdAt": 0});
+    let written_out = json!({
+        "version": 1, "createdAt": 0, "name": "", "summary": "", "audience": "", "technologies": [], "sources": [],
+        "surfaces": [], "domains": [], "openQuestions": [],
+    });
+    let surfaces =
+        json!({"surfaces": [], "summary": [{"surface": "docs", "signalCount": 3, "samplePaths": []}]});
+    let extracted = |context: &Value| {
+        output(FEATURE_EXTRACTION, &json!({"sources": [shop()], "productContext": context}))
+    };
+    let map = extracted(&minimal);
+    let told = |context: &Value| {
+        output(NARRATIVE, &json!({"surfaces": surfaces, "featureMap": map, "productContext": context}))
+    };
+    assert_eq!(map, extracted(&written_out));
+    assert_eq!(told(&minimal), told(&written_out));
+    // A context that says something is heard.
+    let mut named = minimal.clone();
+    named["name"] = json!("Till");
+    named["domains"] = json!([{"id": "till", "name": "The till", "surface": "product_core"}]);
+    assert_ne!(extracted(&named), map);
+    assert_ne!(told(&named), told(&minimal));
+}
+
 #[test]
 fn a_product_context_has_the_domains_and_what_the_summary_says() {
     let surfaces = json!({
