@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use capataz_contracts::v1::{self, CheckpointStatus, payload::Data};
+use capataz_contracts::v1::{self, CheckpointStatus, event::Body, payload::Data};
 use capataz_daemon::ProcessAgent;
 use capataz_hosts::commands::ShimCommand;
 use serde_json::{Value, json as of};
@@ -448,4 +448,37 @@ async fn a_command_that_prints_no_json_is_tried_again_with_its_correction() {
     worker.assignment().await;
     let given = stdin(harness.folder.path());
     assert_eq!(given[1]["correction"]["violations"][0]["rule"], "syntax", "{given:?}");
+}
+
+/// A person lets the phase go on from two places, which have seen the same.
+#[tokio::test]
+async fn of_two_clients_that_resume_at_once_one_is_refused() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["classifier", "careful", "teller"]).await;
+    let (run, question) = half_blocked(&harness, &mut worker).await;
+    let if_seq = Some(harness.get(&run).await.seq);
+    let resume = |request_id: &str| {
+        let retry = answer(&run, &question, "retry", Some(of!({ "agent": "careful" })));
+        let request = v1::ResolveRequest { request_id: request_id.to_owned(), if_seq, ..retry };
+        let mut runs = harness.runs.clone();
+        async move { runs.resolve(request).await.map(|told| told.into_inner().seq) }
+    };
+    let (one, other) = tokio::join!(resume("one"), resume("other"));
+    let refused = match (one, other) {
+        (Ok(_), Err(refused)) | (Err(refused), Ok(_)) => code_of(&refused),
+        both => panic!("one of them: {both:?}"),
+    };
+    assert!(["SEQ_MISMATCH", "QUESTION_ANSWERED"].contains(&&*refused), "{refused}");
+    let log = harness.export(&run).await;
+    let changed = log.iter().filter(|event| matches!(event.body, Some(Body::PhaseChanged(_))));
+    assert_eq!(changed.count(), 1);
+    // It is worked on once, and by the agent that was named.
+    let again = worker.assignment().await;
+    assert_eq!(
+        (again.assignment.task_name.as_str(), again.assignment.agent.as_str()),
+        ("classify.1.again-2", "careful")
+    );
+    worker.complete(&again.lease, json(of!({ "surface": "infra" }))).await;
+    let tell = worker.assignment().await;
+    assert_eq!(tell.assignment.task_name, "tell");
 }

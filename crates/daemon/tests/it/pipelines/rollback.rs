@@ -89,6 +89,39 @@ async fn of_two_clients_that_go_back_at_once_one_is_refused() {
     assert_eq!(worker.assignment().await.assignment.task_name, "tell.again-2");
 }
 
+/// One client lets the blocked phase go on, another one goes back; both have seen the same.
+#[tokio::test]
+async fn of_a_client_that_resumes_and_one_that_goes_back_one_is_refused() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["reader", "teller"]).await;
+    let (run, held) = telling(&harness, &mut worker).await;
+    worker.fail(&held.lease, error("LOGIC_ERROR", "cannot tell")).await;
+    let question = blocked(&harness, &run).await;
+    let if_seq = Some(harness.get(&run).await.seq);
+    let back = v1::RollbackPipelineRequest { if_seq, ..back_to(&run, "tell", "back") };
+    let retry = v1::ResolveRequest { if_seq, ..answer(&run, &question, "retry", None) };
+    let mut runs = harness.runs.clone();
+    let (resumed, back) = tokio::join!(runs.resolve(retry), roll_back(&harness, back));
+    let refused = match (&resumed, &back) {
+        (Ok(_), Err(refused)) | (Err(refused), Ok(_)) => code_of(refused),
+        both => panic!("one of them: {both:?}"),
+    };
+    assert!(["SEQ_MISMATCH", "QUESTION_ANSWERED"].contains(&&*refused), "{refused}");
+    let log = harness.export(&run).await;
+    let count = |wanted: fn(&Body) -> bool| {
+        log.iter().filter(|event| event.body.as_ref().is_some_and(wanted)).count()
+    };
+    let happened = (
+        count(|body| matches!(body, Body::PhaseChanged(_))),
+        count(|body| matches!(body, Body::PipelineRolledBack(_))),
+    );
+    assert_eq!(happened, if resumed.is_ok() { (1, 0) } else { (0, 1) });
+    let again = worker.assignment().await;
+    assert_eq!(again.assignment.task_name, "tell.again-2");
+    worker.complete(&again.lease, json(of!(1))).await;
+    assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
+}
+
 // S003-CP-05
 #[tokio::test]
 async fn a_run_goes_back_over_several_phases_and_no_further_than_to_a_completed_one() {
