@@ -405,6 +405,40 @@ fn a_failure_of_the_agent_goes_by_its_code_but_for_those_of_schemas() {
 }
 
 #[test]
+fn a_phase_whose_time_is_over_is_blocked_with_the_attempts_that_it_has_had() {
+    let bench = begin_with("a b", |pipeline| {
+        let timeouts = v1::TimeoutPolicy { timeout_ms: Some(10 * SECOND), ..Default::default() };
+        pipeline.phases[1].timeouts = Some(timeouts);
+    });
+    let mut bench = bench.passes("a").given(&["1"]);
+    for delay in [500, 1_500] {
+        bench = bench.lease("b", "w").gives("b", "7", &["type"]).after(delay).tick();
+    }
+    // The time is that of all attempts together: 8 of 10 seconds are left for the third one.
+    let bench = bench.lease("b", "w").after(8 * SECOND - 1).expect_unsettled("b");
+    let bench = bench.after(1).expect_kinds(&["task_cancel_requested"]);
+    assert_eq!(bench.statuses(), [Completed, InProgress]);
+    let bench = bench.after(10 * SECOND).expect_timed_out("b");
+    assert_eq!(bench.statuses(), [Completed, Blocked]);
+    let open = bench.run().questions.into_iter().find(|question| question.answer.is_none()).unwrap();
+    assert_eq!(open.purpose(), v1::QuestionPurpose::Phase);
+    let error = open.error.unwrap();
+    assert_eq!((&*error.code, &*error.cause.unwrap().code), ("PHASE_BLOCKED", "TASK_TIMEOUT"));
+    let payload = bench.checkpoints()[1].payload.clone().unwrap();
+    let Some(v1::payload::Data::Inline(text)) = payload.data else { panic!() };
+    let told: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    let failed = &told["failed"][0];
+    assert_eq!((&failed["attempts"], &failed["code"]), (&3.into(), &"TASK_TIMEOUT".into()));
+    let before = failed["failed"].as_array().unwrap();
+    let before: Vec<_> = before.iter().map(|at| (at["attempt"].as_u64(), at["waitedMs"].as_u64())).collect();
+    assert_eq!(before, [(Some(1), Some(0)), (Some(2), Some(500))]);
+    // Whoever lets it go on has all of the time again.
+    let bench = bench.answers("retry", None).given(&["1"]).lease("b.again-2", "w");
+    let bench = bench.after(10 * SECOND - 1).gives("b.again-2", "{\"n\":2}", &[]);
+    bench.sums_up("{\"n\":2}").expect_outcome(v1::RunOutcome::Succeeded);
+}
+
+#[test]
 fn nothing_begins_while_the_run_is_paused() {
     let bench = begin("a b").given(&["1"]).lease("a", "w").pause().gives("a", "{}", &[]);
     let bench = bench.sums_up("{}");
