@@ -2,7 +2,7 @@
 
 mod modes;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use capataz_contracts::v1::{self, payload::Data};
@@ -19,6 +19,8 @@ use super::{Contents, Unavailable, Unread, compute, verdict};
 struct Blobs {
     kept: RefCell<BTreeMap<String, Vec<u8>>>,
     is_away: bool,
+    /// How many of them were read.
+    reads: Cell<usize>,
 }
 
 impl Blobs {
@@ -36,7 +38,10 @@ impl Contents for Blobs {
         let kept = self.kept.borrow();
         let contents = kept.get(&blob.blake3).ok_or(Unread::Missing)?;
         match contents.len() <= most {
-            true => Ok(contents.clone()),
+            true => {
+                self.reads.set(self.reads.get() + 1);
+                Ok(contents.clone())
+            }
             false => Err(Unread::TooLarge { size: contents.len() as u64 }),
         }
     }
@@ -368,6 +373,10 @@ fn outputs_that_cannot_be_judged_are_violations_of_their_own() {
         found.first().map(|violation| violation.rule.clone()).unwrap()
     };
     assert_eq!(rule_of(large), "size");
+    assert_eq!(blobs.reads.get(), 0, "what is too large is not read");
+    let fits = blobs.blob(&[b"{\"grade\":\"z\"}", &*vec![b' '; 1024 * 1024 - 13]].concat());
+    assert_eq!(rule_of(fits), "enum");
+    assert_eq!(blobs.reads.get(), 1);
     assert_eq!(rule_of(text("{\"grade\":")), "syntax");
     assert_eq!(rule_of(text("{\"grade\":NaN}")), "syntax");
     assert_eq!(rule_of(text("{\"grade\":\"a\",\"grade\":\"a\"}")), "syntax");

@@ -356,12 +356,14 @@ async fn inputs_and_outputs_beyond_32_kib_are_blobs_on_their_way() {
 }
 
 #[tokio::test]
-async fn an_output_of_2_mib_breaks_the_rule_of_its_size() {
+async fn an_output_of_50_mib_breaks_the_rule_of_its_size() {
     let harness = Harness::start().await;
     let mut worker = harness.worker("w1", &["reader", "teller"]).await;
     let run = start(&harness, given(REVIEW, of!({ "path": "src" }))).await;
     let read = worker.assignment().await;
-    let output = of!({ "title": "t".repeat(2 * 1024 * 1024) }).to_string();
+    // 12 bytes are around the title.
+    let output = of!({ "title": "t".repeat(50 * 1024 * 1024 - 12) }).to_string();
+    assert_eq!(output.len(), 50 * 1024 * 1024);
     worker.complete(&read.lease, put(&harness, output.into_bytes()).await).await;
     let again = worker.assignment().await;
     let input = value(&harness, again.assignment.input.as_ref()).await;
@@ -370,6 +372,7 @@ async fn an_output_of_2_mib_breaks_the_rule_of_its_size() {
     assert_eq!(input["correction"].get("output"), None, "it is not given back");
     let rejected = rejections(&harness, &run).await;
     assert_eq!((rejected.len(), rejected[0].violations[0].rule.as_str()), (1, "size"));
+    assert_eq!(rejected[0].violations[0].found, "52428800 bytes");
 }
 
 #[tokio::test]
