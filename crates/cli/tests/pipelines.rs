@@ -200,6 +200,25 @@ fn classified(ended: &Value) -> &Value {
     &of.ok_or(ended).unwrap()["output"]
 }
 
+#[test]
+fn the_example_with_a_model_is_valid_and_has_the_phases_of_the_analysis() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let example = "examples/pipelines/told-by-a-model.toml";
+    check(pipeline(&root, &["lint", example]), 0, "is a valid pipeline: 4 phases", "");
+    let read = |file: &str| std::fs::read_to_string(root.join(file)).unwrap().parse::<toml::Table>().unwrap();
+    let (mut shipped, told) = (read("pipelines/product-analysis.toml"), read(example));
+    // Another agent, and the way to the schemas.
+    let phases = shipped["phases"].as_array_mut().unwrap();
+    phases[3]["agent"] = "narrator".into();
+    for phase in phases {
+        let schema = phase["output"]["schema"].as_str().unwrap().to_owned();
+        phase["output"]["schema"] = format!("../{schema}").into();
+    }
+    assert_eq!(told["phases"], shipped["phases"]);
+    let models = read("examples/pipelines/capataz.toml");
+    assert_eq!(models["models"][0]["name"].as_str(), Some("narrator"));
+}
+
 // S003-OU-13
 #[test]
 fn a_product_is_analysed_without_a_model() {

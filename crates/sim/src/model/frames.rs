@@ -32,8 +32,9 @@ impl Model {
                     .is_some_and(|(_, lease)| (is_late || lease.end.is_none()) && lease.worker == worker)
             })),
             Frame::Assignment(assignment) => {
-                told(self.lease(assignment.lease.as_ref()).is_some_and(|(_, lease)| {
+                told(self.lease(assignment.lease.as_ref()).is_some_and(|(run, lease)| {
                     lease.worker == worker
+                        && run.is_schema_of_a_phase(&assignment.output_schema)
                         && lease.deadlines.contains(&assignment.deadline_ms)
                         && (lease.activation, lease.attempt) == (assignment.activation, assignment.attempt)
                 }))

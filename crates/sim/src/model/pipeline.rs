@@ -168,6 +168,14 @@ impl RunModel {
         Ok(())
     }
 
+    /// Whether a worker may be told this schema, where the run is a pipeline: it is that of a phase.
+    pub(super) fn is_schema_of_a_phase(&self, told: &str) -> bool {
+        let Kind::Pipeline(pipeline) = &self.kind else { return true };
+        let of = |phase: &v1::Phase| phase.output.as_ref().and_then(|rule| rule.schema.clone());
+        // Whatever is JSON passes a phase without one.
+        pipeline.pipeline.phases.iter().any(|phase| of(phase).as_deref().unwrap_or("true") == told)
+    }
+
     pub fn is_pipeline(&self) -> bool {
         matches!(self.kind, Kind::Pipeline(_))
     }

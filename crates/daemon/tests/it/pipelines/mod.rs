@@ -3,6 +3,7 @@
 mod bad_input;
 mod forks;
 mod judged;
+mod models;
 mod people;
 mod products;
 mod restarts;

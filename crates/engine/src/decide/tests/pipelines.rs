@@ -218,6 +218,18 @@ fn what_is_judged_is_the_schema_of_the_phase_and_that_of_the_worker() {
 }
 
 #[test]
+fn a_worker_is_told_the_schema_of_the_phase() {
+    let told = |bench: &Bench, task: &str| {
+        bench.state.assignment(bench.at(task)).unwrap().output_schema.unwrap().to_owned()
+    };
+    let bench = begin_with("a b", |pipeline| pipeline.phases[1].output = None).given(&["1"]).lease("a", "w");
+    assert_eq!(told(&bench, "a"), SCHEMA);
+    // Where a phase has no schema, its output has to be JSON.
+    let bench = bench.gives("a", "{}", &[]).sums_up("{}").given(&["1"]).lease("b", "w");
+    assert_eq!(told(&bench, "b"), "true");
+}
+
+#[test]
 fn an_output_counts_as_its_schema_has_it() {
     let bench = begin("a").given(&["1"]).lease("a", "w");
     let Input::Report { task, lease, worker, report: Report::Judged(output, mut verdict), log, usage } =

@@ -286,6 +286,11 @@ impl Kind for PipelineState {
         wanted.into_iter().chain(declared).collect()
     }
 
+    /// The schema of the phase; without one, the output has to be JSON all the same.
+    fn contract_of(&self, task: TaskRef) -> Option<&str> {
+        Some(self.rule_of(task).and_then(|rule| rule.schema.as_deref()).unwrap_or("true"))
+    }
+
     fn checks_of(&self, task: TaskRef) -> Option<Vec<v1::OutputCheck>> {
         Some(self.rule_of(task).map(|rule| rule.checks().collect()).unwrap_or_default())
     }
