@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
 use capataz_client::Client;
+use capataz_contracts::v1::RunKind;
+use capataz_shard::replay::replay;
+use capataz_store::{RunQuery, SqliteOptions, SqliteStore, Store};
 
 /// A daemon that ends with the test.
 pub struct Served {
@@ -54,7 +57,7 @@ impl Served {
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let said: serde_json::Value = serde_json::from_str(&line).expect("the daemon says where it listens");
-        let address = said["address"].as_str().unwrap_or_else(|| unreachable!("{said}")).to_owned();
+        let address = said["address"].as_str().ok_or(&said).unwrap().to_owned();
         Self { process, address, folder: folder.to_owned(), is_followed: false }
     }
 
@@ -123,6 +126,7 @@ impl Drop for Served {
         let _ = self.process.wait();
         if !self.is_followed && !std::thread::panicking() {
             rows_follow_from_their_logs(&self.folder);
+            every_run_is_replayed(&self.folder);
         }
     }
 }
@@ -140,4 +144,17 @@ fn rows_follow_from_their_logs(folder: &Path) {
     let checked = rebuild(folder, &["--check"]);
     let said = String::from_utf8_lossy(&checked.stdout);
     assert!(checked.status.success(), "{said}{}", String::from_utf8_lossy(&checked.stderr));
+}
+
+/// What `capataz runs replay` says of each run that the test has made: its events say what is stored of it, snapshots too.
+fn every_run_is_replayed(folder: &Path) {
+    let store = SqliteStore::open_as_it_is(&folder.join("data"), SqliteOptions::default()).unwrap();
+    let except_kind = Some(RunKind::Session as i32);
+    let query = RunQuery { except_kind, limit: u32::MAX, ..RunQuery::default() };
+    for row in store.list_runs(&query).unwrap().into_iter().filter(|row| row.quarantine.is_none()) {
+        // What a test has damaged, it has looked at itself.
+        let Ok(replayed) = replay(&store, row.run) else { continue };
+        let differences = replayed.unwrap().differences;
+        assert!(differences.is_empty(), "{}: {differences:#?}", row.run);
+    }
 }
