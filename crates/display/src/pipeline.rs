@@ -3,7 +3,7 @@
 use capataz_contracts::v1::{self, CheckpointStatus, event::Body, payload::Data};
 
 use crate::format::utc;
-use crate::frame::{truncated, visible};
+use crate::frame::{truncated, visible, width};
 use crate::paint::{Paint, Tone};
 use crate::table::Table;
 use crate::words::messages::message;
@@ -64,17 +64,40 @@ pub(crate) fn apply(phases: &mut [Phase], body: &Body, at_ms: i64) {
     }
 }
 
+/// Where the phases stand, in one line of at most so many columns: `read completed, tell blocked, check pending`. Completed
+/// ones are left out from the beginning where there is no room for all.
+pub fn standing(phases: &[Phase], columns: usize) -> String {
+    let told =
+        |phase: &Phase| format!("{} {}", visible(&phase.checkpoint.phase), status(&phase.checkpoint).0);
+    let mut line = phases.iter().map(told).collect::<Vec<_>>().join(", ");
+    let completed =
+        phases.iter().take_while(|phase| phase.checkpoint.status() == CheckpointStatus::Completed);
+    for left_out in 1..=completed.count().min(phases.len().saturating_sub(1)) {
+        if width(&line) <= columns {
+            break;
+        }
+        let rest: Vec<String> = phases.iter().skip(left_out).map(told).collect();
+        line = format!("…, {}", rest.join(", "));
+    }
+    truncated(&line, columns)
+}
+
+fn status(checkpoint: &v1::Checkpoint) -> (&'static str, Tone) {
+    let texts = &words().pipelines;
+    match checkpoint.status() {
+        CheckpointStatus::Unspecified | CheckpointStatus::Pending => (texts.pending, Tone::Faint),
+        CheckpointStatus::InProgress => (texts.in_progress, Tone::Plain),
+        CheckpointStatus::Completed => (texts.completed_status, Tone::Good),
+        CheckpointStatus::Blocked => (texts.blocked_status, Tone::Bad),
+    }
+}
+
 /// A table of checkpoints.
 pub fn checkpoints<'c>(checkpoints: impl IntoIterator<Item = &'c v1::Checkpoint>, paint: Paint) -> String {
     let texts = &words().pipelines;
     let mut table = Table::new(texts.head);
     for checkpoint in checkpoints {
-        let (status, tone) = match checkpoint.status() {
-            CheckpointStatus::Unspecified | CheckpointStatus::Pending => (texts.pending, Tone::Faint),
-            CheckpointStatus::InProgress => (texts.in_progress, Tone::Plain),
-            CheckpointStatus::Completed => (texts.completed_status, Tone::Good),
-            CheckpointStatus::Blocked => (texts.blocked_status, Tone::Bad),
-        };
+        let (status, tone) = status(checkpoint);
         let told = match &checkpoint.error_message {
             Some(why) => message(why).into_owned(),
             None => match checkpoint.payload.as_ref().and_then(|payload| payload.data.as_ref()) {
@@ -141,6 +164,17 @@ mod tests {
         assert_eq!(shown(&story()), expected);
         let spanish = Language::Spanish.within(|| shown(&story()));
         assert_eq!(spanish[2], "tell bloqueada 2026-03-21 09:00:03Z la fase \"tell\" está bloqueada: no");
+    }
+
+    #[test]
+    fn where_the_phases_stand_is_one_line_that_ends_with_those_to_come() {
+        let of = |columns: usize| standing(&story(), columns);
+        assert_eq!(of(80), "read completed, tell blocked, check pending");
+        assert_eq!(of(42), "…, tell blocked, check pending");
+        assert_eq!(of(20), "…, tell blocked, ch…");
+        let spanish = Language::Spanish.within(|| of(80));
+        assert_eq!(spanish, "read completa, tell bloqueada, check pendiente");
+        assert_eq!(standing(&[], 80), "");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use capataz_display::format::{clock, share, took};
 use capataz_display::frame::{padded, truncated, truncated_front, visible, width};
 use capataz_display::model::{Phase, Run, Step, Task, Wave};
 use capataz_display::paint::{Paint, Tone};
+use capataz_display::pipeline;
 use capataz_display::run::how_to_answer;
 use capataz_display::script::describe;
 use capataz_display::script::fold::ScriptRun;
@@ -23,13 +24,19 @@ pub struct Line {
 
 /// The running tasks of `run`, in at most `rows` lines of at most `columns` columns.
 pub fn screen(run: &Run, run_id: &str, now_ms: i64, rows: usize, columns: usize, paint: Paint) -> Vec<Line> {
-    let Some(wave) = run.wave.and_then(|index| run.waves.get(index)) else { return Vec::new() };
     if run.is_finished() {
         return Vec::new();
     }
     // The spinner needs these columns.
     let room_for_tails = columns.saturating_sub(3 + TAIL_INDENT.len());
     let columns = columns.saturating_sub(3).max(20);
+    let phases = (!run.phases.is_empty()).then(|| still(pipeline::standing(&run.phases, columns)));
+    let Some(wave) = run.wave.and_then(|index| run.waves.get(index)) else {
+        // A phase is blocked before it begins where its input cannot be made.
+        let notes = phases.iter().flat_map(|_| notes(run, run_id, columns, paint)).map(still);
+        let notes: Vec<Line> = notes.collect();
+        return phases.into_iter().chain(notes).take(rows.max(1)).collect();
+    };
     if let Some(script) = &run.script {
         let notes = notes(run, run_id, columns, paint).into_iter().map(still);
         let mut lines: Vec<Line> = notes.chain([activity_line(script, now_ms, columns)]).collect();
@@ -40,6 +47,7 @@ pub fn screen(run: &Run, run_id: &str, now_ms: i64, rows: usize, columns: usize,
         Some(execution) => vec![still(paint.text(Tone::Strong, &truncated(&execution.heading(), columns)))],
         None => vec![still(header(run, wave, columns, paint))],
     };
+    head.extend(phases);
     head.extend(notes(run, run_id, columns, paint).into_iter().map(still));
     if let Some(execution) = &run.execution {
         // One call is at work at a time.
@@ -504,6 +512,69 @@ mod tests {
                 "1 queued",
             ],
         );
+    }
+
+    #[test]
+    fn a_pipeline_shows_where_each_of_its_phases_stands() {
+        let phase = |name: &str| v1::Phase { name: name.to_owned(), ..v1::Phase::default() };
+        let work = v1::Pipeline {
+            name: "review".to_owned(),
+            phases: ["read", "tell", "check"].map(phase).into(),
+            ..v1::Pipeline::default()
+        };
+        let accepted = v1::RunAccepted {
+            work: Some(v1::run_accepted::Work::Pipeline(work)),
+            ..v1::RunAccepted::default()
+        };
+        let begins = |phase: u32, name: &str| {
+            let task =
+                v1::Task { name: name.to_owned(), agent: format!("agent-{name}"), ..v1::Task::default() };
+            let tasks = v1::Wave { name: Some(name.to_owned()), tasks: vec![task], ..v1::Wave::default() };
+            let tasks = Some(tasks);
+            Body::PhaseStarted(v1::PhaseStarted { phase, wave: phase, tasks, ..v1::PhaseStarted::default() })
+        };
+        let completed = Body::PhaseCompleted(v1::PhaseCompleted { phase: 0, summary: None });
+        let Body::TaskLeased(mut second) = leased(0, 1) else { panic!("a lease") };
+        second.wave = 1;
+        let at_work = [
+            Body::RunAccepted(Box::new(accepted.clone())),
+            begins(0, "read"),
+            leased(0, 1),
+            settled(0, v1::ResultStatus::Success, 1),
+            completed,
+            begins(1, "tell"),
+            Body::TaskLeased(second),
+        ];
+        let shown = |run: &Run, rows: usize| {
+            let lines = screen(run, "0199", 10_500, rows, 80, Paint::OFF);
+            lines.into_iter().map(|line| line.text).collect::<Vec<_>>()
+        };
+        let lines = shown(&fold(at_work.clone()), 20);
+        assert_eq!(lines[1], "read completed, tell in progress, check pending");
+        assert!(lines[2].starts_with("tell  agent-tell  attempt 1/"), "{lines:?}");
+        let blocked = |phase: u32| {
+            let asked = v1::Question {
+                question_id: "q1".to_owned(),
+                options: vec!["retry".to_owned(), "abort".to_owned()],
+                purpose: v1::QuestionPurpose::Phase.into(),
+                ..v1::Question::default()
+            };
+            let asked = v1::QuestionAsked { question: Some(asked), ..v1::QuestionAsked::default() };
+            [
+                Body::PhaseBlocked(v1::PhaseBlocked { phase, ..v1::PhaseBlocked::default() }),
+                Body::QuestionAsked(Box::new(asked)),
+            ]
+        };
+        let note = "capataz pipeline resume 0199";
+        let lines = shown(&fold(at_work.into_iter().chain(blocked(1))), 20);
+        assert_eq!(lines[1], "read completed, tell blocked, check pending");
+        assert!(lines[2].contains(note), "{lines:?}");
+        // No wave has begun where the input of the first phase cannot be made.
+        let first = fold([Body::RunAccepted(Box::new(accepted))].into_iter().chain(blocked(0)));
+        let lines = shown(&first, 20);
+        assert_eq!((lines.len(), &*lines[0]), (2, "read blocked, tell pending, check pending"));
+        assert!(lines[1].contains(note), "{lines:?}");
+        assert_eq!(shown(&first, 1).len(), 1);
     }
 
     #[test]
