@@ -11,7 +11,7 @@ use capataz_engine::{BROWSER_AGENT, BUILT_IN_TOOLS, Input, built_in_tool, materi
 use capataz_executor::dsl;
 use capataz_policy::mode::browser::{self, BuiltIn};
 use capataz_policy::mode::risk::{ToolFacts, assess};
-use capataz_runtime::Runtime;
+use capataz_runtime::{Busy, Runtime};
 use tonic::{Code, Request, Response, Status};
 
 use super::analytics::analytics;
@@ -22,6 +22,8 @@ use crate::status;
 
 /// Agents that are asked for at a time.
 const PAGE: u32 = 500;
+/// How often a start is prepared at most while agents that it names come and go.
+const MOST_TRIES: u32 = 8;
 /// Tools that an assessment looks for where none are named.
 const RISK_TOOLS_MAX: usize = 200;
 /// Bytes of why a user makes a checkpoint.
@@ -65,7 +67,7 @@ async fn agents_of(
 /// # Errors
 /// All that is wrong with that, or the names that nobody knows.
 pub(super) async fn prepare(runtime: &Runtime, run: &mut v1::ModeRun) -> Result<(), Status> {
-    loop {
+    for _ in 0..MOST_TRIES {
         let mut prepared = run.clone();
         let agents = fill_in(runtime, &mut prepared).await?;
         let tools = prepared.tools.iter().map(|tool| &tool.name).filter(|name| built_in_tool(name).is_none());
@@ -80,6 +82,7 @@ pub(super) async fn prepare(runtime: &Runtime, run: &mut v1::ModeRun) -> Result<
         }
         // It has come meanwhile: what it declares counts, such as that each call of it is approved.
     }
+    Err(status::busy(Busy::Overloaded))
 }
 
 /// The agents that were known when it was filled in.
