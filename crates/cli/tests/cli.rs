@@ -501,8 +501,19 @@ fn a_box_offers_what_can_be_done_and_the_command_that_does_it() {
     let command = command_in(&refused, "[c] ");
     let arguments: Vec<&str> = command.split_whitespace().skip(1).collect();
     daemon.check(&arguments, 0, "[OK] one was taken back and begins anew (activation 2)", "");
-    let question = json(&daemon.check(&["runs", "show", "latest", "--json"], 0, "", ""));
-    let question = question["questions"][0]["question_id"].as_str().unwrap_or_default().to_owned();
+    let open = || {
+        let run = json(&daemon.check(&["runs", "show", "latest", "--json"], 0, "", ""));
+        let questions = run["questions"].as_array().cloned().unwrap_or_default();
+        let open = questions.into_iter().find(|question| question["answer"].is_null());
+        open.map(|question| (question["question_id"].as_str().unwrap_or_default().to_owned(), question))
+    };
+    let (question, asked) = open().expect("a question");
+    // A new try is called `retry`, whatever the contract calls it, and one command is there to be copied.
+    assert_eq!(asked["options"], serde_json::json!(["fix_manual", "skip", "abort"]));
+    assert!(shown.contains("retry`, or with") && !shown.contains("fix_manual"), "{shown}");
+    daemon.check(&["runs", "resolve", "latest", &question, "retry"], 0, "[OK]", "");
+    daemon.check(&["runs", "watch", "latest", "--exit-on-question"], 5, "", "");
+    let (question, _) = open().expect("a question about the new try");
     daemon.check(&["runs", "resolve", "latest", &question, "skip"], 0, "[OK]", "");
     daemon.check(&["runs", "watch", "latest"], 0, "", "");
     let ended = daemon.check(&["runs", "show", "latest"], 0, "NON_RETRYABLE_ERROR", "");

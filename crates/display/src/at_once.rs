@@ -206,7 +206,7 @@ mod tests {
         let question = asked(v1::QuestionPurpose::Failure);
         let found = told(before().into_iter().chain([failure(), question])).expect("a box");
         assert_eq!(found.failed, Some((0, 1)));
-        assert!(found.text.contains("`capataz runs resolve 0199 q1 skip|abort`"), "{}", found.text);
+        assert!(found.text.contains("`capataz runs resolve 0199 q1 skip`, or with"), "{}", found.text);
         // Nobody is asked about what ends the run.
         let critical = failed(1, "STATE_CORRUPTED", v1::Severity::Critical);
         assert!(told(before().into_iter().chain([critical])).is_some());

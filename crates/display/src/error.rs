@@ -227,9 +227,9 @@ pub fn ways(error: &v1::Error, context: &Context<'_>, texts: fn(&str) -> Option<
     }
     match (context.run, context.question) {
         (Some(run), Some(question)) if !answers.is_empty() => {
-            let command =
-                format!("capataz runs resolve {run} {} {}", question.question_id, answers.join("|"));
-            ways.push(("-> ".to_owned(), format!("`{command}`")));
+            let (first, others) = to_copy(answers);
+            let command = format!("capataz runs resolve {run} {} {first}", question.question_id);
+            ways.push(("-> ".to_owned(), format!("`{command}`{others}")));
         }
         (Some(run), _) if context.goes_on && error.options.iter().any(|option| option == "abort") => {
             ways.push((mark("abort"), fill(words().options.abort_with, &[run])));
@@ -237,6 +237,33 @@ pub fn ways(error: &v1::Error, context: &Context<'_>, texts: fn(&str) -> Option<
         _ => {}
     }
     ways
+}
+
+/// Answers that are all a new try: names of the seed for what people are told as one.
+const TRIES: [&str; 3] = [RETRY, "retry_manual", "fix_manual"];
+pub const RETRY: &str = "retry";
+
+/// The name of an answer for people: whatever tries again is `retry`.
+fn name_of(answer: &str) -> &str {
+    if TRIES.contains(&answer) { RETRY } else { answer }
+}
+
+/// The answer among these that somebody means who says so.
+#[must_use]
+pub fn meant<'o>(options: &'o [String], answer: &str) -> Option<&'o str> {
+    let named = options.iter().find(|option| *option == answer);
+    named.or_else(|| options.iter().find(|option| name_of(option) == answer)).map(String::as_str)
+}
+
+/// The first of these answers, for a command that can be copied, and a text that names the others.
+#[must_use]
+pub fn to_copy(options: &[String]) -> (String, String) {
+    let mut names = options.iter().map(|option| visible(name_of(option)));
+    let first = names.next().unwrap_or_default();
+    let others: Vec<String> = names.collect();
+    let text =
+        if others.is_empty() { String::new() } else { fill(words().errors.or_with, &[&others.join(", ")]) };
+    (first, text)
 }
 
 /// Adds the options under their title.
@@ -333,7 +360,8 @@ mod tests {
 |  [d] Investigate with `capataz runs logs 0199`       |
 |  [s] Skip (not recommended)                          |
 |  [a] Abort                                           |
-|  -> `capataz runs resolve 0199 q1 skip|abort`        |
+|  -> `capataz runs resolve 0199 q1 skip`, or with     |
+|     abort                                            |
 +======================================================+",
         );
         // Without a question, only what a command does is offered; a run that has ended cannot be aborted.

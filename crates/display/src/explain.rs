@@ -255,7 +255,7 @@ impl Fold {
                     v1::QuestionPurpose::Failure => Contract::Severity,
                     _ => Contract::Lifecycle,
                 };
-                let text = fill(texts.asked, &[&question.question_id, &question.options.join("|")]);
+                let text = fill(texts.asked, &[&question.question_id, &question.options.join(", ")]);
                 let numbers = json!({ "question_id": question.question_id, "options": question.options });
                 self.tell(contract, question.task.unwrap_or_default(), "asked", numbers, text);
             }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use capataz_contracts::v1;
 use capataz_policy::{codes, retry};
 
-use crate::error::{self, Context, advice, one_line, severity, with_cause};
+use crate::error::{self, Context, advice, one_line, severity, to_copy, with_cause};
 use crate::format;
 use crate::frame::{truncated, visible};
 use crate::model::Task;
@@ -266,8 +266,8 @@ pub fn how_to_answer(run_id: &str, question: &v1::Question) -> String {
     if question.purpose() == v1::QuestionPurpose::Plan {
         return fill(words().modes.approve_with, &[run_id, &id]);
     }
-    let answers = visible(&question.options.join("|"));
-    fill(words().watch.answer_with, &[run_id, &id, &answers])
+    let (first, others) = to_copy(&question.options);
+    fill(words().watch.answer_with, &[run_id, &id, &first, &others])
 }
 
 /// The calls of an execution, in their order: each is a wave of one task.

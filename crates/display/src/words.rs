@@ -382,6 +382,7 @@ texts! {
         go_on: "`{0}` to go on" / "`{0}` para continuar",
         recovery: "Ways to recover:" / "Opciones de recuperación:",
         next: "next: {0}" / "siguiente paso: {0}",
+        or_with: ", or with {0}" / ", o con {0}",
         configuration: "the configuration is wrong" / "la configuración es incorrecta",
         unreachable: "the daemon at {0} cannot be reached" / "no se puede llegar al daemon en {0}",
         unreachable_hint: "Start one with `capataz serve`, or name another with --addr or CAPATAZ_ADDR."
@@ -479,8 +480,8 @@ texts! {
         wave_decided: "decided early: {0}" / "decidida antes del final: {0}",
         wave_finished: "wave {0} finished: {1}" / "la ola {0} terminó: {1}",
         question: "question {0}: {1}" / "pregunta {0}: {1}",
-        answer_with: "answer with `capataz runs resolve {0} {1} {2}`"
-            / "responder con `capataz runs resolve {0} {1} {2}`",
+        answer_with: "answer with `capataz runs resolve {0} {1} {2}`{3}"
+            / "responder con `capataz runs resolve {0} {1} {2}`{3}",
         answer_typed: "its value has to pass the JSON Schema that `capataz runs show {0} --json` shows"
             / "su valor debe cumplir el JSON Schema que muestra `capataz runs show {0} --json`",
         answered: "question {0} answered: {1}" / "pregunta {0} respondida: {1}",

@@ -102,10 +102,11 @@ pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> O
         RunsCommand::Resolve(ResolveArgs { run, question, answer, value, revision, mutation }) => {
             let answer = answer.unwrap_or_default();
             let run_id = fetch::run_id(daemon, &run).await?;
+            let meant = meant_by(daemon, &run_id, &question, &answer).await?;
             let request = v1::ResolveRequest {
                 run_id: run_id.clone(),
                 question_id: question.clone(),
-                answer: answer.clone(),
+                answer: meant,
                 request_id: mutation.request_id,
                 if_seq: mutation.if_seq,
                 value: value.as_deref().map(value_of).transpose()?,
@@ -162,4 +163,18 @@ fn value_of(text: &str) -> Result<v1::Payload, Failure> {
         .map_err(|error| Failure::invalid(fill(words().contract.cannot_read, &[name, &error.to_string()])))?;
     let is_json = std::path::Path::new(name).extension().is_some_and(|extension| extension == "json");
     Ok(payload(if is_json { "application/json" } else { "text/plain" }, content))
+}
+
+/// The answer that a person means who says so: `retry` is any of the names for trying again.
+async fn meant_by(daemon: &Daemon, run_id: &str, question_id: &str, answer: &str) -> Result<String, Failure> {
+    if answer != error::RETRY {
+        return Ok(answer.to_owned());
+    }
+    let request = v1::GetRunRequest { run_id: run_id.to_owned(), ..v1::GetRunRequest::default() };
+    let found = daemon.client.get_run(request).await.map_err(|error| daemon.failure(error).about(run_id))?;
+    let questions = found.run.unwrap_or_default().questions;
+    let asked = questions.iter().find(|question| question.question_id == question_id);
+    let meant = asked.and_then(|question| error::meant(&question.options, answer));
+    // What the daemon says of an answer that there is not, it says itself.
+    Ok(meant.unwrap_or(answer).to_owned())
 }

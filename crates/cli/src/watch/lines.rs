@@ -612,7 +612,7 @@ mod tests {
         let shown = log([accepted(&["a"]), asked], Detail::Results);
         assert!(
             shown.ends_with(
-                "question q1: Did it happen?; answer with `capataz runs resolve 0199 q1 retry|skip`"
+                "question q1: Did it happen?; answer with `capataz runs resolve 0199 q1 retry`, or with skip"
             ),
             "{shown}"
         );

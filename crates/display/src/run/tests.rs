@@ -76,7 +76,7 @@ fn the_page_shows_tasks_questions_and_errors() {
         "Run      0199\nName     nightly\nStatus   failed\nTasks    1 of 1 settled\nStarted  1970-01-01 00:00:00Z\n",
         "Wave 1 of 1: wave-1 (quorum)\n",
         "a     agent-of-a  FAILED  1/3      1s    BUILD_FAILED: broke\n",
-        "question q1: Go on?\n  answer with `capataz runs resolve 0199 q1 retry|abort`\nquestion q2",
+        "question q1: Go on?\n  answer with `capataz runs resolve 0199 q1 retry`, or with abort\nquestion q2",
         "0199 q2 succeeded`\n  its value has to pass the JSON Schema that `capataz runs show 0199 --json` shows",
         "|  ERROR: BUILD_FAILED ",
     ] {

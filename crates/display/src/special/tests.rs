@@ -181,8 +181,8 @@ fn a_timeout() {
 |  [t] Stop and use the partial output                 |
 |  [r] Retry from the start                            |
 |  [a] Abort the whole operation                       |
-|  -> `capataz runs resolve 0199 q1                    |
-|     extend|terminate|retry|abort`                    |
+|  -> `capataz runs resolve 0199 q1 extend`, or with   |
+|     terminate, retry, abort                          |
 +======================================================+",
     );
     let unasked = error(&shown, &Context::default(), Paint::OFF).unwrap_or_default();
@@ -282,8 +282,8 @@ fn exhausted_retries() {
 |  [r] Retry after the fix                             |
 |  [s] Skip this task                                  |
 |  [a] Abort                                           |
-|  -> `capataz runs resolve 0199 q1                    |
-|     retry_manual|skip|abort`                         |
+|  -> `capataz runs resolve 0199 q1 retry`, or with    |
+|     skip, abort                                      |
 +======================================================+",
     );
 }

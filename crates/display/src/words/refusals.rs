@@ -150,8 +150,8 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
         "el nombre de un secreto consta de letras ASCII, cifras, `_`, `-` y `.`",
     ),
     (
-        "write ${secret:NAME}, and put the key where secrets are: it is not written here",
-        "escriba ${secret:NAME} y ponga la clave donde están los secretos: aquí no se escribe",
+        "write {0}, and put the key where secrets are: it is not written here",
+        "escriba {0} y ponga la clave donde están los secretos: aquí no se escribe",
     ),
     ("what a million tokens cost: from 0 to {0}", "lo que cuesta un millón de tokens: de 0 a {0}"),
     ("three upper-case letters, such as USD", "tres letras mayúsculas, como USD"),
