@@ -29,7 +29,7 @@ mod profile;
 mod tests;
 mod text;
 
-use document::Document;
+use document::{Document, MOST};
 use layers::{Environment, Toml};
 
 /// The file that is read from the working folder if no other is named.
@@ -338,9 +338,13 @@ impl Config {
         let document = Document::parse(file.display().to_string(), &text).map_err(ConfigError::Invalid)?;
         let (read, mut problems) = document.read_what_can_be::<Self>();
         if !problems.is_empty() {
-            if let Some(mut config) = read {
-                config.listen = overrides.listen.unwrap_or(config.listen);
-                problems.extend(config.check().iter().map(|problem| document.placed(problem)));
+            if let Some(config) = read {
+                let variables = Figment::from(Environment::of_this_process());
+                let is_above = overrides.listen.is_some() || variables.contains("listen");
+                // What stands above the file is judged once the file can be read.
+                let mut found = config.check();
+                found.retain(|problem| !is_above || !problem.starts_with("listen:"));
+                problems.extend(told(found, |problem| document.placed(&problem)));
             }
             return Err(ConfigError::Invalid(problems));
         }
@@ -366,14 +370,15 @@ impl Config {
         if config.specs_dir.is_none() && Path::new(SPECS).is_dir() {
             config.specs_dir = Some(PathBuf::from(SPECS));
         }
-        let of_file =
-            |key: &str| figment.find_metadata(key).is_some_and(|metadata| metadata.name.contains(Toml::NAME));
-        // A problem of a value that the file has gets its line; one of a variable or a flag has none there.
-        let placed = |problem: String| match problem.split(['.', '[', ':']).next() {
-            Some(key) if of_file(key) => document.placed(&problem),
-            _ => problem,
+        let is_of_file = |key: &&str| {
+            figment.find_metadata(key).is_some_and(|metadata| metadata.name.contains(Toml::NAME))
         };
-        let mut problems: Vec<String> = config.check().into_iter().map(placed).collect();
+        let of_file: BTreeSet<&str> = document.keys().filter(is_of_file).collect();
+        // A problem of a value that the file has gets its line; one of a variable or a flag has none there.
+        let mut problems = told(config.check(), |problem| match problem.split(['.', '[', ':']).next() {
+            Some(key) if of_file.contains(key) => document.placed(&problem),
+            _ => problem,
+        });
         // What names files is in the file alone, whose folder they are relative to.
         let folder = file.parent().unwrap_or(Path::new(""));
         let profiles: Vec<PathBuf> = config.profiles.iter().map(|profile| folder.join(profile)).collect();
@@ -495,6 +500,13 @@ impl Config {
             Err(DaemonError::NotLoopback { address: self.listen.clone() })
         }
     }
+}
+
+/// The first of these problems, and how many more there are.
+fn told(problems: Vec<String>, placed: impl Fn(String) -> String) -> Vec<String> {
+    let more = problems.len().saturating_sub(MOST);
+    let told = problems.into_iter().take(MOST).map(placed);
+    told.chain((more > 0).then(|| format!("{more} more problems"))).collect()
 }
 
 /// What is wrong with the schema of an agent's inputs.

@@ -12,7 +12,7 @@ use capataz_contracts::v1;
 use capataz_engine::RunState;
 use capataz_runtime::{Busy, Reads};
 use capataz_shard::LoadError;
-use capataz_shard::forks::{Together, decided_together, newest_fork};
+use capataz_shard::forks::{Together, decided_together, newest_fork, whole_until};
 use capataz_shard::journal::{go_on, load, load_at, load_within};
 use capataz_shard::replay::replay;
 use capataz_store::{RunId, Store};
@@ -183,6 +183,15 @@ impl Folds {
     pub(crate) async fn decided_together(&self, run: RunId, at: u64) -> Result<Option<Together>, Unread> {
         let store = Arc::clone(&self.store);
         Ok(self.reads.answer(move || decided_together(&*store, run, at)).await??)
+    }
+
+    /// Reads all of the run up to event `at`.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub(crate) async fn whole_until(&self, run: RunId, at: u64) -> Result<(), Unread> {
+        let store = Arc::clone(&self.store);
+        Ok(self.reads.answer(move || whole_until(&*store, run, at)).await??)
     }
 
     /// The newest event at or before `at` after which the run may be forked. As [`Self::replay`], for one run at a time.

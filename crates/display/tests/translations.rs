@@ -138,12 +138,10 @@ const EXEMPT: &[&str] = &[
     "path string",
     "string \"",
     "struct ",
-    "the boolean `",
-    "the number `",
-    "the string \"",
     "unknown field `",
     "unknown variant `",
     "v0:v1:v2: not TOML: v3",
+    "wanted exactly",
     // Where a value of the configuration came from.
     "environment variables",
     // A defect of the daemon, for its log.

@@ -30,10 +30,19 @@ pub struct Together {
 /// # Errors
 /// The store cannot be read, or the log is damaged: it has no such event.
 pub fn decided_together(store: &dyn Store, run: RunId, at: u64) -> Result<Option<Together>, LoadError> {
-    // Whether all of it is there and whole is found out where it is copied.
+    // Whether all of it is there and whole, `whole_until` finds out.
     let Extent { first, last, bytes } =
         store.extent(run, at)?.ok_or_else(|| LoadError::Damaged(Damage::of_nothing(run)))?;
     Ok((bytes <= MAX_PAST_BYTES).then_some(Together { first, last, bytes }))
+}
+
+/// Reads all of the run's log up to event `at`: what is damaged is found here, by a reader, and not where it is copied, in a
+/// commit of others too.
+///
+/// # Errors
+/// The store cannot be read, or the log is damaged.
+pub fn whole_until(store: &dyn Store, run: RunId, at: u64) -> Result<(), LoadError> {
+    each_row(store, run, at, |_| ())
 }
 
 /// The newest event at or before `at` after which the run may be forked; `None` where there is none.

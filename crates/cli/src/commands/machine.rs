@@ -16,7 +16,7 @@ use crate::exit::Exit;
 use crate::failure::chain;
 use crate::output::Output;
 use capataz_display::format::took;
-use capataz_display::frame::visible_block;
+use capataz_display::frame::{visible, visible_block};
 use capataz_display::paint::Tone;
 use capataz_display::words::messages::placed_refusal;
 use capataz_display::words::{Doctor, fill, words};
@@ -66,7 +66,7 @@ impl Finding {
 fn said(error: &ConfigError) -> String {
     match error {
         ConfigError::Invalid(problems) => {
-            let problems = problems.iter().map(|problem| placed_refusal(problem).into_owned());
+            let problems = problems.iter().map(|problem| visible(&placed_refusal(problem)));
             problems.collect::<Vec<_>>().join("\n")
         }
         other => chain(other),

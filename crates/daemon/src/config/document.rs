@@ -3,7 +3,6 @@
 //! Whoever reads a value with `serde` hears of its first error alone. So what an error is about is taken out of the document,
 //! and the rest is read again, until nothing is wrong with it.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
 use serde::de::DeserializeOwned;
@@ -11,7 +10,9 @@ use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue, Deserializer};
 
 /// Problems of one file that are told.
-const MOST: usize = 50;
+pub(super) const MOST: usize = 50;
+/// Bytes that are read again at most for the problems behind the first one.
+const MOST_READ: usize = 32 * 1024 * 1024;
 /// Bytes of a key for which a known one is looked for.
 const LONGEST_KEY: usize = 64;
 
@@ -66,7 +67,9 @@ impl<'t> Document<'t> {
         let mut problems: Vec<(usize, String)> = Vec::new();
         let mut removed: Vec<Vec<Step>> = Vec::new();
         let mut value = None;
-        loop {
+        // Each problem is taken out and all of the rest is read again, twice where its key has to be there.
+        let rounds = (MOST_READ / self.text.len().max(1)).clamp(2, 3 * MOST);
+        for _ in 0..rounds {
             let error = match T::deserialize(Deserializer::from(rest.clone())) {
                 Ok(read) => {
                     value = Some(read);
@@ -79,10 +82,14 @@ impl<'t> Document<'t> {
             // Items have the places of the whole document, from which nothing was taken.
             let path = way(self.table.get_ref(), &span, is_of_a_table);
             // That a key is missing is no news where it was taken out.
-            let is_news = missing(message).is_none_or(|key| {
-                let path = path.iter().cloned().chain([Step::Key(key.to_owned())]);
-                !removed.contains(&path.collect())
-            });
+            // Nor is it that an enumeration has no variant.
+            let is_emptied = message.starts_with("wanted exactly")
+                && removed.iter().any(|gone| gone.len() > path.len() && gone.starts_with(&path));
+            let is_news = !is_emptied
+                && missing(message).is_none_or(|key| {
+                    let path = path.iter().cloned().chain([Step::Key(key.to_owned())]);
+                    !removed.contains(&path.collect())
+                });
             if is_news {
                 let (line, column) = place(self.text, span.start);
                 let key = shown(&path);
@@ -100,6 +107,11 @@ impl<'t> Document<'t> {
         problems.sort();
         let keeps_places = !removed.iter().any(|path| matches!(path.last(), Some(Step::Item(_))));
         (value.filter(|_| keeps_places), problems.into_iter().map(|(_, problem)| problem).collect())
+    }
+
+    /// Its keys.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.table.get_ref().keys().map(|key| key.get_ref().as_ref())
     }
 
     /// A problem of a value that was read, which begins with its path: with the place of what there is of the path.
@@ -242,10 +254,11 @@ fn in_words(message: &str) -> String {
             None => format!("unknown key; known are {}", known.join(", ")),
         };
     }
+    // What a value is, nobody is told: it may be a secret in the wrong place.
     if let Some((value, known)) = of_known(message, "unknown variant `") {
         return match nearest(value, &known) {
-            Some(meant) => format!("unknown value `{value}`; did you mean `{meant}`?"),
-            None => format!("unknown value `{value}`; known are {}", known.join(", ")),
+            Some(meant) => format!("unknown value; did you mean `{meant}`?"),
+            None => format!("unknown value; known are {}", known.join(", ")),
         };
     }
     for beginning in ["invalid type: ", "invalid value: "] {
@@ -276,30 +289,21 @@ fn nearest<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
     (distance * 2 < known.len()).then_some(known)
 }
 
-/// A type of Rust as one of TOML.
-fn of_toml(what: &str) -> Cow<'_, str> {
-    let word = match what {
+/// A type of Rust as one of TOML, without the value.
+fn of_toml(what: &str) -> &str {
+    match what {
         "u8" | "u16" | "u32" | "u64" | "usize" | "u128" => "a whole number from 0 on",
         "i8" | "i16" | "i32" | "i64" | "isize" | "i128" => "a whole number",
         "f32" | "f64" => "a number",
         "sequence" | "a sequence" => "an array",
         "map" | "a map" => "a table",
         "path string" => "a string",
-        "a boolean" | "a string" => what,
         _ if what.starts_with("struct ") => "a table",
-        _ => {
-            let kinds = [
-                ("boolean `", "the boolean `"),
-                ("integer `", "the number `"),
-                ("floating point `", "the number `"),
-                ("string \"", "the string \""),
-            ];
-            let kind =
-                kinds.iter().find_map(|(rust, toml)| Some(format!("{toml}{}", what.strip_prefix(rust)?)));
-            return kind.map_or(Cow::Borrowed(what), Cow::Owned);
-        }
-    };
-    Cow::Borrowed(word)
+        _ if what.starts_with("string \"") => "a string",
+        _ if what.starts_with("boolean `") => "a boolean",
+        _ if what.starts_with("integer `") || what.starts_with("floating point `") => "a number",
+        _ => what,
+    }
 }
 
 #[cfg(test)]
@@ -372,14 +376,14 @@ two = \"two\"
 ";
         let expected = [
             "f.toml:1:1: lisen: unknown key; did you mean `listen`?",
-            "f.toml:2:19: limits.most: here is the number `-1`; expected is a whole number from 0 on",
-            "f.toml:2:32: limits.strict: here is the string \"yes\"; expected is a boolean",
+            "f.toml:2:19: limits.most: here is a number; expected is a whole number from 0 on",
+            "f.toml:2:32: limits.strict: here is a string; expected is a boolean",
             "f.toml:2:39: limits.mots: unknown key; did you mean `most`?",
-            "f.toml:6:8: crew[0].kind: unknown value `planer`; did you mean `planner`?",
+            "f.toml:6:8: crew[0].kind: unknown value; did you mean `planner`?",
             "f.toml:8:1: crew[1]: the key `name` is missing",
             "f.toml:10:1: crew[1].nmae: unknown key; did you mean `name`?",
-            "f.toml:13:8: crew[2].name: here is the number `7`; expected is a string",
-            "f.toml:17:7: words.two: here is the string \"two\"; expected is a whole number from 0 on",
+            "f.toml:13:8: crew[2].name: here is a number; expected is a string",
+            "f.toml:17:7: words.two: here is a string; expected is a whole number from 0 on",
         ];
         assert_eq!(problems(text), expected);
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::document::Document;
-use super::{Config, DeclaredAgent, text};
+use super::{Config, DeclaredAgent, text, told};
 
 /// Bytes of a profile.
 const PROFILE_BYTES: u64 = 4 * 1024 * 1024;
@@ -46,7 +46,8 @@ pub(super) fn add(config: &mut Config, files: &[PathBuf]) -> Vec<String> {
             }
         };
         let names = profile.agents.iter().map(|agent| &agent.name);
-        problems.extend(wrong(&profile.agents, config).map(|problem| document.placed(&problem)));
+        let found = wrong(&profile.agents, config);
+        problems.extend(told(found, |problem| document.placed(&problem)));
         problems.extend(twice("agents", names, file));
         problems.extend(twice("commands", &profile.commands, file));
         problems.extend(twice("resources", &profile.resources, file));
@@ -90,18 +91,20 @@ pub(super) fn add(config: &mut Config, files: &[PathBuf]) -> Vec<String> {
 }
 
 /// What is wrong with the agents of a profile, whatever else there is, each with its path.
-fn wrong(agents: &[DeclaredAgent], config: &Config) -> impl Iterator<Item = String> {
-    agents.iter().enumerate().flat_map(|(index, agent)| {
+fn wrong(agents: &[DeclaredAgent], config: &Config) -> Vec<String> {
+    let [_, _, planners, models] = config.named();
+    let others: BTreeSet<&str> = planners.1.into_iter().chain(models.1).collect();
+    let wrong = agents.iter().enumerate().flat_map(|(index, agent)| {
         let name = &*agent.name;
-        let [_, _, planners, models] = config.named();
         let mut problems = agent.check();
         if crate::built_in(name) {
             problems.push(format!("name: {name:?} is a built-in agent; choose another name"));
-        } else if planners.1.contains(&name) || models.1.contains(&name) {
+        } else if others.contains(name) {
             problems.push(format!("name: {name:?} is a planner or a model of the configuration"));
         }
         problems.into_iter().map(move |problem| format!("agents[{index}].{problem}"))
-    })
+    });
+    wrong.collect()
 }
 
 /// The names that a file declares more than once.

@@ -18,16 +18,16 @@ const WRONG: &[(&str, &str)] = &[
     ("lisen = \"127.0.0.1:1\"", "c.toml:1:1: lisen: unknown key; did you mean `listen`?"),
     ("datadir = \"d\"", "c.toml:1:1: datadir: unknown key; did you mean `data_dir`?"),
     ("agent = []", "c.toml:1:1: agent: unknown key; did you mean `agents`?"),
-    ("listen = 7411", "c.toml:1:10: listen: here is the number `7411`; expected is a string"),
-    ("demo_page = \"yes\"", "c.toml:1:13: demo_page: here is the string \"yes\"; expected is a boolean"),
-    ("agents = 1", "c.toml:1:10: agents: here is the number `1`; expected is an array"),
-    ("agents = [\"a\"]", "c.toml:1:11: agents[0]: here is the string \"a\"; expected is a table"),
-    ("commands = [\"a\", 2]", "c.toml:1:18: commands[1]: here is the number `2`; expected is a string"),
-    ("browser = true", "c.toml:1:11: browser: here is the boolean `true`; expected is a table"),
+    ("listen = 7411", "c.toml:1:10: listen: here is a number; expected is a string"),
+    ("demo_page = \"yes\"", "c.toml:1:13: demo_page: here is a string; expected is a boolean"),
+    ("agents = 1", "c.toml:1:10: agents: here is a number; expected is an array"),
+    ("agents = [\"a\"]", "c.toml:1:11: agents[0]: here is a string; expected is a table"),
+    ("commands = [\"a\", 2]", "c.toml:1:18: commands[1]: here is a number; expected is a string"),
+    ("browser = true", "c.toml:1:11: browser: here is a boolean; expected is a table"),
     ("listen = \"0.0.0.0:1\"", "c.toml:1:1: listen: 0.0.0.0:1 is not a loopback address"),
     ("listen = \"somewhere\"", "c.toml:1:1: listen: cannot listen on somewhere"),
     ("drain_timeout = \"soon\"", "c.toml:1:17: drain_timeout: "),
-    ("drain_timeout = 30", "c.toml:1:17: drain_timeout: here is the number `30`; expected is a string"),
+    ("drain_timeout = 30", "c.toml:1:17: drain_timeout: here is a number; expected is a string"),
     ("drain_timeout = \"5 parsecs\"", "c.toml:1:17: drain_timeout: there is no such unit"),
     ("profiles = [\"none.toml\"]", "none.toml: No such file or directory"),
     ("listen = ", "c.toml:1:10: not TOML: "),
@@ -40,11 +40,11 @@ const WRONG: &[(&str, &str)] = &[
     ("[[agents]]\nname = \"a\"\ncommand = []", "c.toml:3:1: agents[0].command: a command needs at least"),
     (
         "[[agents]]\nname = \"a\"\ncommand = [\"x\"]\nkind = \"tol\"",
-        "c.toml:4:8: agents[0].kind: unknown value `tol`; did you mean `tool`?",
+        "c.toml:4:8: agents[0].kind: unknown value; did you mean `tool`?",
     ),
     (
         "[[agents]]\nname = \"a\"\ncommand = [\"x\"]\noutput = \"yaml\"",
-        "c.toml:4:10: agents[0].output: unknown value `yaml`; known are ",
+        "c.toml:4:10: agents[0].output: unknown value; known are ",
     ),
     (
         "[[agents]]\nname = \"a\"\ncommand = [\"x\"]\nmax_concurrency = 0",
@@ -52,7 +52,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[[agents]]\nname = \"a\"\ncommand = [\"x\"]\nmax_concurrency = -2",
-        "c.toml:4:19: agents[0].max_concurrency: here is the number `-2`; expected is a whole number from 0 on",
+        "c.toml:4:19: agents[0].max_concurrency: here is a number; expected is a whole number from 0 on",
     ),
     (
         "[[agents]]\nname = \"a\"\ncommand = [\"x\"]\ncwd = \"here\"",
@@ -76,7 +76,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[[models]]\nname = \"m\"\nprotocol = \"openia\"",
-        "c.toml:3:12: models[0].protocol: unknown value `openia`; did you mean `openai`?",
+        "c.toml:3:12: models[0].protocol: unknown value; did you mean `openai`?",
     ),
     ("[[planners]]\nname = \"p\"\nrules = \"none.toml\"", "none.toml: No such file or directory"),
     ("[health_checks]\ninterval = \"1ms\"", "c.toml:2:1: health_checks.interval: from 500ms to 1m"),
@@ -85,7 +85,7 @@ const WRONG: &[(&str, &str)] = &[
     ("[browser]\nupload_folders = [\"up\"]", "c.toml:2:19: browser.upload_folders[0]: up is not absolute"),
     (
         "[retention]\nmax_log_bytes = \"1 GB\"",
-        "c.toml:2:17: retention.max_log_bytes: here is the string \"1 GB\"; expected is a whole number from 0 on",
+        "c.toml:2:17: retention.max_log_bytes: here is a string; expected is a whole number from 0 on",
     ),
     (
         "[retention]\nfinished_run = \"1d\"",
@@ -115,4 +115,26 @@ fn what_rules_say_of_values_is_told_beside_what_cannot_be_read() {
 #[test]
 fn a_file_that_is_too_large_or_none_at_all_is_not_read() {
     assert_eq!(problems(&"#".repeat(5 * 1024 * 1024)), ["c.toml: it has more than 4194304 bytes"]);
+}
+
+#[test]
+fn no_value_is_told_which_may_be_a_secret_in_the_wrong_place() {
+    let told = problems(
+        "models = \"sk-1\"\ndemo_page = \"sk-2\"\n[[agents]]\nname = \"a\"\ncommand = \"x sk-3\"\nkind = \"sk-4\"\n\
+         env = { TOKEN = 53453453 }\n",
+    );
+    assert!(told.len() >= 5, "{told:#?}");
+    assert!(told.iter().all(|line| !line.contains("sk-") && !line.contains("53453453")), "{told:#?}");
+}
+
+#[test]
+fn a_great_many_problems_are_told_in_part() {
+    let wrong = |number: usize| format!("[[declared_agents]]\nname = \"a{number}\"\nundoable = true\n");
+    let told = problems(&(0..20_000).map(wrong).collect::<String>());
+    assert_eq!(told.len(), super::MOST + 1);
+    assert_eq!(told.last().unwrap(), "19950 more problems");
+    // What is read again for each of them has a bound, too.
+    let wrong = |number: usize| format!("[[declared_agents]]\nname = {number}\n");
+    let told = problems(&(0..20_000).map(wrong).collect::<String>());
+    assert!((2..=super::MOST).contains(&told.len()), "{}", told.len());
 }

@@ -74,11 +74,13 @@ impl Runs {
             }
         };
         let share = self.share_of_copies(&row, at).await?;
+        let whole = async { self.unless_unread(run, self.folds().whole_until(run, at).await).await };
+        let (state, ()) = tokio::try_join!(self.state_to_fork(&row, at), whole)?;
         let new = fork_id(RunId(uuid::Uuid::now_v7()), run);
         let fork = Fork {
             of: run.to_string(),
             run_id: new.to_string(),
-            state: Box::new(self.state_to_fork(&row, at).await?),
+            state: Box::new(state),
             input: request.input,
         };
         let start = StartRun { work: Work::Fork(Box::new(fork)), labels, parent: None, lineage: None };

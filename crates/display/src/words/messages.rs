@@ -32,18 +32,23 @@ pub fn placed_refusal(text: &str) -> Cow<'_, str> {
     if Language::current() == Language::English {
         return Cow::Borrowed(text);
     }
-    // Place and key have no space; what is refused begins behind them.
-    let mut begins = vec![0];
-    let mut rest = text;
-    while let Some((part, behind)) = rest.split_once(": ").filter(|(part, _)| !part.contains(' ')) {
-        begins.push(begins.last().copied().unwrap_or_default() + part.len() + ": ".len());
-        rest = behind;
-    }
-    let found = begins.into_iter().rev().find_map(|begin| {
-        let (place, said) = text.split_at_checked(begin)?;
-        Some(format!("{place}{}", refused(said)?))
+    // The rule that is broken stands behind what is said.
+    let rule = text.rfind(" (").filter(|begin| is_rule(text.get(*begin..).unwrap_or_default()));
+    let (said, rule) = text.split_at(rule.unwrap_or(text.len()));
+    let begins = said.match_indices(": ").map(|(end, separator)| end + separator.len());
+    let mut begins: Vec<usize> = [0].into_iter().chain(begins).collect();
+    begins.reverse();
+    let found = begins.into_iter().find_map(|begin| {
+        let (place, said) = said.split_at_checked(begin)?;
+        Some(format!("{place}{}{rule}", refused(said)?))
     });
     found.map_or(Cow::Borrowed(text), Cow::Owned)
+}
+
+/// Returns whether the text is the name of a rule in brackets.
+fn is_rule(text: &str) -> bool {
+    let name = text.strip_prefix(" (").and_then(|rest| rest.strip_suffix(')'));
+    name.is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'))
 }
 
 fn refused(text: &str) -> Option<String> {
