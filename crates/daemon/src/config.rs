@@ -329,9 +329,7 @@ impl Config {
         }
         let file = file.unwrap_or(Path::new(FILE));
         let text = match file.is_file() {
-            // Some editors begin a file with a byte order mark.
             true => text::read(file, FILE_BYTES)
-                .map(|text| text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
                 .map_err(|error| ConfigError::Invalid(vec![format!("{}: {error}", file.display())]))?,
             false => String::new(),
         };
@@ -352,7 +350,7 @@ impl Config {
         let mut figment = Figment::new()
             .merge(Serialized::default("listen", default_listen()))
             .merge(Serialized::default("data_dir", default_data_dir()))
-            .merge(Toml::string(&text))
+            .merge(Toml::string(document.text()))
             .merge(Environment::of_this_process());
         let flags = overrides.clone();
         if let Some(listen) = overrides.listen {

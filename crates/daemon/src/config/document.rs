@@ -81,8 +81,7 @@ impl<'t> Document<'t> {
             let is_of_a_table = missing(message).is_some();
             // Items have the places of the whole document, from which nothing was taken.
             let path = way(self.table.get_ref(), &span, is_of_a_table);
-            // That a key is missing is no news where it was taken out.
-            // Nor is it that an enumeration has no variant.
+            // That a key is missing is no news where it was taken out, nor that an enumeration has no variant.
             let is_emptied = message.starts_with("wanted exactly")
                 && removed.iter().any(|gone| gone.len() > path.len() && gone.starts_with(&path));
             let is_news = !is_emptied
@@ -107,6 +106,11 @@ impl<'t> Document<'t> {
         problems.sort();
         let keeps_places = !removed.iter().any(|path| matches!(path.last(), Some(Step::Item(_))));
         (value.filter(|_| keeps_places), problems.into_iter().map(|(_, problem)| problem).collect())
+    }
+
+    /// What it was read from, without a mark at its beginning.
+    pub(super) fn text(&self) -> &'t str {
+        self.text
     }
 
     /// Its keys.

@@ -335,3 +335,40 @@ async fn a_damaged_run_is_removed_by_a_call_and_one_that_is_whole_again_is_relea
     drop(worker);
     harness.stop().await;
 }
+
+/// What is damaged lies before the newest snapshot, from which the state of the fork is made: only what is copied has it.
+#[tokio::test]
+async fn a_fork_of_a_run_whose_beginning_is_damaged_is_refused_as_that_and_nothing_is_stored() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["build", "deploy"]).await;
+    let task = |name: String, agent: &str| v1::Task { name, agent: agent.to_owned(), ..v1::Task::default() };
+    let built: Vec<v1::Task> = (0..1_500).map(|number| task(format!("t{number}"), "build")).collect();
+    let waves = [built, vec![task("deploy".to_owned(), "deploy")]];
+    let waves = waves.map(|tasks| v1::Wave { tasks, ..v1::Wave::default() }).into();
+    let plan = v1::Plan { name: "long".to_owned(), waves, ..v1::Plan::default() };
+    let start = v1::StartRunRequest::of_plan(plan);
+    let run = harness.runs.clone().start_run(start).await.unwrap().into_inner().run_id;
+    for _ in 0..1_500 {
+        let lease = worker.assignment().await.lease;
+        worker.complete(&lease, json(serde_json::json!(1))).await;
+    }
+    worker.assignment().await;
+    let at_seq = harness.get(&run).await.seq;
+    let fork = || {
+        let request = v1::ForkRunRequest { run_id: run.clone(), at_seq: Some(at_seq), ..Default::default() };
+        let mut runs = harness.runs.clone();
+        async move { runs.fork_run(request).await }
+    };
+    fork().await.expect("it is whole");
+    let (database, id) = (data_dir(&harness.folder).join("capataz.db"), Uuid::parse_str(&run).unwrap());
+    let snapshot: u32 = rusqlite::Connection::open(database)
+        .unwrap()
+        .query_row("SELECT seq FROM snapshots WHERE run = ?1", [id.as_bytes()], |row| row.get(0))
+        .unwrap();
+    assert!((2..=at_seq).contains(&snapshot.into()), "{snapshot} of {at_seq}");
+    flip(&harness.folder, &[id]);
+    check_refused(fork().await.map(|_| ()), &run);
+    let request = v1::ListRunsRequest { page_size: 500, ..Default::default() };
+    assert_eq!(harness.runs.clone().list_runs(request).await.unwrap().into_inner().runs.len(), 2);
+    flip(&harness.folder, &[id]);
+}

@@ -43,6 +43,13 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/limits.md", "every default filled in | {3 MiB} ", "crates", "MAX_PLAN_BYTES"),
     number("docs/limits.md", "that a continued run takes over | {3 MiB} ", "crates", "MAX_PLAN_BYTES"),
     number("docs/limits.md", "a fork has of another run | {32 MiB} ", "crates", "MAX_PAST_BYTES"),
+    number("docs/configuration.md", "A file may have {4 MiB}.", "crates/daemon/src/config.rs", "FILE_BYTES"),
+    number(
+        "docs/configuration.md",
+        "At most {50} problems of one kind",
+        "crates/daemon/src/config/document.rs",
+        "MOST",
+    ),
     number("docs/limits.md", "tasks in a plan | {50,000} ", "crates", "max_tasks"),
     number("docs/limits.md", "as runs of tasks | {8} ", "crates", "max_depth"),
     number(
