@@ -65,7 +65,7 @@ pub(super) fn classified(source: &Source<'_>, language: Language) -> Result<Valu
 }
 
 /// The surface of each path. A package that has the name of a surface makes its product code part of that surface, and so
-/// does the name of the source.
+/// does the name of a repository. What a folder on somebody's disk is called, such as `scratch`, says nothing of what is in it.
 pub(super) fn surfaces<'i>(
     source: &Source<'i>,
     packages: &BTreeMap<&'i str, Package>,
@@ -76,7 +76,7 @@ pub(super) fn surfaces<'i>(
             named.add(folder, surface);
         }
     }
-    let whole = surface_of_folder(source.name());
+    let whole = source.repository().and_then(surface_of_folder);
     let surface = |path: &'i str| match surface_of(path) {
         Surface::ProductCore => named.longest(path).copied().or(whole).unwrap_or(Surface::ProductCore),
         other => other,

@@ -21,7 +21,12 @@ pub(super) struct Source<'i> {
 }
 
 impl Source<'_> {
-    /// The last part of the id, which is the name of a repository.
+    /// The name of the repository, where the id is one of a repository, `owner/name`.
+    pub(super) fn repository(&self) -> Option<&str> {
+        self.id.contains('/').then(|| self.name())
+    }
+
+    /// The last part of the id, which is the name of a repository or of a folder.
     pub(super) fn name(&self) -> &str {
         self.id.rsplit('/').find(|part| !part.is_empty()).unwrap_or(self.id)
     }

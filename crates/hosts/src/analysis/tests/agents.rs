@@ -73,7 +73,7 @@ fn a_source_context_cites_paths_and_packages() {
 }
 
 #[test]
-fn the_name_of_a_package_or_a_source_tells_its_surface() {
+fn the_name_of_a_package_or_a_repository_tells_its_surface_and_that_of_a_folder_none() {
     let of = |id: &str, name: &str| {
         let input = json!({"sourceId": id, "paths": ["web/package.json", "web/a.ts", "web/b.ts"],
             "manifests": {"web/package.json": json!({"name": name}).to_string()}});
@@ -84,6 +84,10 @@ fn the_name_of_a_package_or_a_source_tells_its_surface() {
     assert_eq!(of("org/shop", "docs"), "docs");
     assert_eq!(of("org/marketing-site", "pages"), "marketing_surface");
     assert_eq!(of("org/campsite", "parasite"), "product_core");
+    // Where somebody has put a copy says nothing of it.
+    for folder in ["scratch", "demo", "docs", "marketing-site"] {
+        assert_eq!(of(folder, "shop"), "product_core", "{folder}");
+    }
 }
 
 #[test]
