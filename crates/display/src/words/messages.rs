@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::{Language, browser, fill, refusals};
+use super::{Language, browser, configuration, fill, refusals};
 
 /// The text in the language in use.
 #[must_use]
@@ -53,7 +53,7 @@ fn is_rule(text: &str) -> bool {
 
 fn refused(text: &str) -> Option<String> {
     spanish(text).or_else(|| {
-        refusals::PATTERNS.iter().find_map(|(english, spanish)| {
+        configuration::PATTERNS.iter().chain(refusals::PATTERNS).find_map(|(english, spanish)| {
             let values = matched(english, text)?;
             let values: Vec<String> = values.iter().map(|value| value_of_refusal(english, value)).collect();
             let values: Vec<&str> = values.iter().map(String::as_str).collect();
@@ -577,7 +577,9 @@ mod tests {
 
     #[test]
     fn the_placeholders_of_both_languages_are_the_same_and_in_order() {
-        for (english, spanish) in PATTERNS.iter().chain(browser::PATTERNS).chain(refusals::PATTERNS) {
+        for (english, spanish) in
+            PATTERNS.iter().chain(browser::PATTERNS).chain(configuration::PATTERNS).chain(refusals::PATTERNS)
+        {
             let count = english.matches('{').count();
             for number in 0..count {
                 let place = format!("{{{number}}}");

@@ -1,0 +1,73 @@
+//! What is said of a configuration that cannot be used, in Spanish.
+//!
+//! The place and the key in front, and the rule behind, are told apart by [`super::messages::placed_refusal`].
+
+pub(super) const PATTERNS: &[(&str, &str)] = &[
+    ("unknown key; did you mean `{0}`?", "clave desconocida; ¿quizá `{0}`?"),
+    ("unknown key; known are {0}", "clave desconocida; se conocen {0}"),
+    ("unknown key", "clave desconocida"),
+    ("unknown value; did you mean `{0}`?", "valor desconocido; ¿quizá `{0}`?"),
+    ("unknown value; known are {0}", "valor desconocido; se conocen {0}"),
+    ("{0} more problems", "{0} problemas más"),
+    ("the key `{0}` is missing", "falta la clave `{0}`"),
+    ("here is {0}; expected is {1}", "aquí hay {0}; se espera {1}"),
+    ("not TOML: {0}", "no es TOML: {0}"),
+    ("No such file or directory (os error 2)", "el archivo no existe"),
+    ("{0} is a built-in agent; choose another name", "{0} es un agente incorporado; elija otro nombre"),
+    ("{0} is there twice", "{0} está dos veces"),
+    (
+        "{0} is a planner or a model of the configuration",
+        "{0} es un planificador o un modelo de la configuración",
+    ),
+    ("{0} speaks contract {1}, and {2} in {3}", "{0} habla el contrato {1}, y el {2} en {3}"),
+    ("{0} has the category {1}, and {2} in {3}", "{0} tiene la categoría {1}, y {2} en {3}"),
+    ("1 to {0} characters", "de 1 a {0} caracteres"),
+    ("at most {0} bytes", "{0} bytes como máximo"),
+    ("at least 1", "al menos 1"),
+    (
+        "not the name of a variable: it is empty or contains `=` or a zero byte",
+        "no es el nombre de una variable: está vacío o contiene `=` o un byte cero",
+    ),
+    ("only of an agent whose kind is \"tool\"", "solo de un agente cuya clase es \"tool\""),
+    ("from 500ms to 1m", "de 500ms a 1m"),
+    ("from 2 to 100", "de 2 a 100"),
+    ("from 1 ms to 1 hour", "de 1 ms a 1 hora"),
+    ("from 1 to {0}, not {1}", "de 1 a {0}, no {1}"),
+    ("{0} is not absolute", "{0} no es absoluta"),
+    ("{0} cannot be attached to: {1}", "no es posible conectarse a {0}: {1}"),
+    ("with browser.attach, no browser is started", "con browser.attach no se inicia ningún navegador"),
+    ("it is no file", "no es un archivo"),
+    ("it has more than {0} bytes", "tiene más de {0} bytes"),
+    ("an agent needs a name", "un agente necesita un nombre"),
+    ("a command needs at least the program", "un comando necesita al menos el programa"),
+    ("the program's name is empty", "el nombre del programa está vacío"),
+    ("an argument cannot contain a zero byte", "un argumento no puede contener un byte cero"),
+    ("a value cannot contain a zero byte", "un valor no puede contener un byte cero"),
+    (
+        "everybody can read arguments; give the secret through `env`",
+        "cualquiera puede leer los argumentos; pase el secreto por `env`",
+    ),
+    ("the working directory must be an absolute path", "el directorio de trabajo debe ser una ruta absoluta"),
+    (
+        "an exit code that means a failure is between 1 and 255",
+        "un código de salida que indica un fallo está entre 1 y 255",
+    ),
+    ("the code is listed twice", "el código está dos veces"),
+    ("between 1 and {0} bytes", "entre 1 y {0} bytes"),
+    ("`{0}` is not closed by `}`", "`{0}` no se cierra con `}`"),
+    (
+        "a secret's name consists of ASCII letters, digits, `_`, `-` and `.`",
+        "el nombre de un secreto consta de letras ASCII, cifras, `_`, `-` y `.`",
+    ),
+    (
+        "write {0}, and put the key where secrets are: it is not written here",
+        "escriba {0} y ponga la clave donde están los secretos: aquí no se escribe",
+    ),
+    ("what a million tokens cost: from 0 to {0}", "lo que cuesta un millón de tokens: de 0 a {0}"),
+    ("three upper-case letters, such as USD", "tres letras mayúsculas, como USD"),
+    (
+        "{0} is not a loopback address; listening there needs TLS and tokens, which this version does not have",
+        "{0} no es una dirección loopback; escuchar ahí requiere TLS y tokens, que esta versión no tiene",
+    ),
+    ("cannot listen on {0}", "no se puede escuchar en {0}"),
+];
