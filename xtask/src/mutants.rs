@@ -69,6 +69,9 @@ pub struct Options {
     /// Try so many at a time, each in a copy of its own
     #[arg(long, short, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     jobs: u8,
+    /// Seconds that the tests of one mutant may take before it counts as one that never ends; more on a busy machine
+    #[arg(long, default_value_t = 120)]
+    patience: u32,
     /// Try nothing; print what there is
     #[arg(long)]
     summary: bool,
@@ -189,7 +192,8 @@ pub fn run(options: &Options) -> Outcome {
             let of_files = of_package.chunk_by(|one, other| one.file == other.file);
             let batches = Mutex::new(of_files.flat_map(|of_file| of_file.chunks(BATCH)).collect());
             let known = Mutex::new(&mut results);
-            let search = Search { root: &root, commit: &commit, package, keys: &keys };
+            let patience = options.patience;
+            let search = Search { root: &root, commit: &commit, package, keys: &keys, patience };
             thread::scope(|scope| {
                 let jobs = trees.iter().map(|tree| {
                     let (search, batches, known) = (&search, &batches, &known);
@@ -211,6 +215,8 @@ struct Search<'a> {
     commit: &'a str,
     package: &'a str,
     keys: &'a BTreeMap<Mutant, Key>,
+    /// Seconds.
+    patience: u32,
 }
 
 impl Search<'_> {
@@ -244,7 +250,7 @@ impl Search<'_> {
         let mut verdicts = BTreeMap::new();
         let mut open = batch.to_vec();
         for tests in tested_by(self.package) {
-            let tried = attempt(tree, self.package, *tests, &open)?.into_iter();
+            let tried = attempt(tree, self.package, *tests, self.patience, &open)?.into_iter();
             // Of what nobody has asked for, a mutant that other tests have caught may be among these.
             verdicts.extend(tried.filter(|(name, verdict)| {
                 *verdict == Verdict::Caught || open.iter().any(|mutant| mutant.name == *name)
@@ -404,6 +410,7 @@ fn attempt(
     tree: &Path,
     package: &str,
     (tests, profile): (&str, Profile),
+    patience: u32,
     batch: &[&Mutant],
 ) -> Result<Vec<(String, Verdict)>, Box<dyn std::error::Error>> {
     let folder = tree.with_extension("out");
@@ -419,7 +426,8 @@ fn attempt(
         "--package",
         &name,
         "--baseline=skip",
-        "--timeout=120",
+        "--timeout",
+        &patience.to_string(),
         "--test-tool=nextest",
         "--test-package",
         tests,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use capataz_contracts::trace::TraceContext;
 use capataz_contracts::v1;
 use capataz_contracts::v1::agent_service_client::AgentServiceClient;
 use capataz_contracts::v1::blob_service_client::BlobServiceClient;
@@ -15,8 +16,9 @@ use capataz_contracts::v1::router_service_client::RouterServiceClient;
 use capataz_contracts::v1::run_service_client::RunServiceClient;
 use capataz_contracts::v1::session_service_client::SessionServiceClient;
 use tokio::time::Instant;
+use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Response, Status};
+use tonic::{Code, Request, Response, Status};
 use uuid::Uuid;
 
 use crate::retry::Attempts;
@@ -43,6 +45,8 @@ pub struct Client {
     endpoint: Arc<Endpoint>,
     channel: Channel,
     pub(crate) retry: RetryOptions,
+    /// What runs that are started are part of.
+    traceparent: Option<MetadataValue<Ascii>>,
 }
 
 impl Client {
@@ -53,7 +57,7 @@ impl Client {
     pub async fn connect(endpoint: &str) -> Result<Self, ClientError> {
         let endpoint = transport(endpoint)?;
         let channel = endpoint.connect().await?;
-        Ok(Self { endpoint: Arc::new(endpoint), channel, retry: RetryOptions::default() })
+        Ok(Self { endpoint: Arc::new(endpoint), channel, retry: RetryOptions::default(), traceparent: None })
     }
 
     /// Connects with the first call. Must be called within a Tokio runtime.
@@ -63,7 +67,7 @@ impl Client {
     pub fn lazy(endpoint: &str) -> Result<Self, ClientError> {
         let endpoint = transport(endpoint)?;
         let channel = endpoint.connect_lazy();
-        Ok(Self { endpoint: Arc::new(endpoint), channel, retry: RetryOptions::default() })
+        Ok(Self { endpoint: Arc::new(endpoint), channel, retry: RetryOptions::default(), traceparent: None })
     }
 
     /// The same client over a connection of its own, which is made with the first call.
@@ -78,6 +82,24 @@ impl Client {
         self
     }
 
+    /// The runs that are started from here on belong to this span of the caller, a `traceparent` of W3C Trace Context. One
+    /// that is none is ignored: the runs begin traces of their own.
+    #[must_use]
+    pub fn with_traceparent(mut self, traceparent: &str) -> Self {
+        let context = TraceContext::parse(traceparent);
+        self.traceparent = context.and_then(|context| context.to_string().parse().ok());
+        self
+    }
+
+    /// The request, with the span that it belongs to.
+    pub(crate) fn traced<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        if let Some(traceparent) = &self.traceparent {
+            request.metadata_mut().insert("traceparent", traceparent.clone());
+        }
+        request
+    }
+
     /// The connection, for services that this crate has no methods for.
     #[must_use]
     pub fn channel(&self) -> Channel {
@@ -90,7 +112,11 @@ impl Client {
     /// The daemon refuses the run, or is not reached.
     pub async fn start_run(&self, request: v1::StartRunRequest) -> Result<v1::StartRunResponse, ClientError> {
         let keyed = request.idempotency_key.is_some();
-        self.run_call(keyed, request, |mut runs, request| async move { runs.start_run(request).await }).await
+        self.run_call(keyed, request, |mut runs, request| {
+            let request = self.traced(request);
+            async move { runs.start_run(request).await }
+        })
+        .await
     }
 
     /// Starts a run that takes over what succeeded in the run of a plan that has ended, and does the rest. Repeated only with
@@ -103,8 +129,11 @@ impl Client {
         request: v1::ContinueRunRequest,
     ) -> Result<v1::ContinueRunResponse, ClientError> {
         let keyed = request.idempotency_key.is_some();
-        self.run_call(keyed, request, |mut runs, request| async move { runs.continue_run(request).await })
-            .await
+        self.run_call(keyed, request, |mut runs, request| {
+            let request = self.traced(request);
+            async move { runs.continue_run(request).await }
+        })
+        .await
     }
 
     /// Starts a run that begins with what another one was after one of its events. Repeated only with an idempotency key.
@@ -131,9 +160,10 @@ impl Client {
     ) -> Result<v1::ExecuteRunResponse, ClientError> {
         let keyed = request.idempotency_key.is_some();
         let patience = Patience::new(timeout);
-        let started = self.run_call(keyed, request, |mut runs, start| async move {
+        let started = self.run_call(keyed, request, |mut runs, start| {
             let timeout_ms = Some(patience.next_wait_ms());
-            runs.execute_run(v1::ExecuteRunRequest { start: Some(start), timeout_ms }).await
+            let request = self.traced(v1::ExecuteRunRequest { start: Some(start), timeout_ms });
+            async move { runs.execute_run(request).await }
         });
         let mut response = started.await?;
         if response.result.is_none() && !patience.is_over() {
@@ -154,7 +184,10 @@ impl Client {
         let keyed = runs.iter().all(|run| run.idempotency_key.is_some());
         let request = v1::StartRunsRequest { runs };
         let response = self
-            .run_call(keyed, request, |mut runs, request| async move { runs.start_runs(request).await })
+            .run_call(keyed, request, |mut runs, request| {
+                let request = self.traced(request);
+                async move { runs.start_runs(request).await }
+            })
             .await?;
         Ok(response.items)
     }

@@ -27,7 +27,7 @@ impl Client {
         request: v1::OpenBrowserRequest,
     ) -> Result<v1::OpenBrowserResponse, ClientError> {
         let keyed = request.idempotency_key.is_some();
-        let call = |request| async move { self.executor().open_browser(request).await };
+        let call = |request| async move { self.executor().open_browser(self.traced(request)).await };
         Box::pin(repeated(&self.retry, keyed, request, call)).await
     }
 

@@ -31,6 +31,7 @@ pub mod plan_file;
 pub mod reference;
 pub mod script_file;
 pub mod spec;
+pub mod trace;
 pub mod validate;
 pub mod version;
 mod violation;

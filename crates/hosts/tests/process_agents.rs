@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use capataz_hosts::Order;
-use capataz_hosts::commands::{OutputFormat, ProcessAgent, ProcessOutcome, ProgressUpdate};
+use capataz_hosts::commands::{Call, OutputFormat, ProcessAgent, ProcessOutcome, ProgressUpdate};
 use capataz_policy::codes::{
     AGENT_COMMAND_FAILED, AGENT_COMMAND_NOT_STARTED, INVALID_OUTPUT, OUTPUT_TOO_LARGE, SERVICE_UNAVAILABLE,
 };
@@ -44,6 +44,17 @@ async fn json_goes_in_and_comes_out() {
     );
     assert_eq!(log, Bytes::new());
     assert_eq!(bench.lock_files(), 0);
+}
+
+#[tokio::test]
+async fn a_command_learns_the_span_that_its_work_belongs_to() {
+    let bench = Bench::new();
+    let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let call = Call { input: Bytes::from_static(b"{}"), traceparent: traceparent.to_owned() };
+    let (_sender, receiver) = mpsc::channel(1);
+    let agent = sh(r#"printf '"%s"' "$TRACEPARENT""#);
+    let outcome = capataz_hosts::commands::run(&agent, &bench.context, call, receiver, |_| {}).await;
+    check_completed(outcome, &format!("\"{traceparent}\""));
 }
 
 #[tokio::test]
@@ -286,7 +297,7 @@ async fn nothing_survives_a_dropped_future() {
         let agent = sh(&script);
         let (_sender, receiver) = mpsc::channel(1);
         let mut run =
-            pin!(capataz_hosts::commands::run(&agent, &bench.context, Bytes::new(), receiver, |_| {}));
+            pin!(capataz_hosts::commands::run(&agent, &bench.context, Call::default(), receiver, |_| {}));
         tokio::select! {
             outcome = &mut run => panic!("{outcome:?}"),
             () = eventually(|| bench.is_marked("ready")) => {}
@@ -370,7 +381,7 @@ async fn secrets_stay_out_of_logs_errors_and_progress() {
     let lines = std::sync::Mutex::new(Vec::new());
     let (_sender, receiver) = mpsc::channel(1);
     let agent = with_secret("echo \"key $KEY\" >&2; exit 1");
-    let outcome = capataz_hosts::commands::run(&agent, &bench.context, Bytes::new(), receiver, |update| {
+    let outcome = capataz_hosts::commands::run(&agent, &bench.context, Call::default(), receiver, |update| {
         lines.lock().unwrap().extend(update.line);
     })
     .await;
@@ -395,7 +406,7 @@ async fn what_a_command_writes_is_shown_while_it_runs_without_secrets() {
     agent.env.insert("KEY".to_owned(), "${secret:KEY}".to_owned());
     let (sender, receiver) = mpsc::channel(1);
     let shown = std::sync::Mutex::new(None);
-    let outcome = capataz_hosts::commands::run(&agent, &bench.context, Bytes::new(), receiver, |update| {
+    let outcome = capataz_hosts::commands::run(&agent, &bench.context, Call::default(), receiver, |update| {
         if update.line.is_some() && update.tail.as_ref().is_some_and(|tail| tail.ends_with("two")) {
             let _ = sender.try_send(Order::Cancel { grace: Duration::from_secs(1) });
             *shown.lock().unwrap() = Some(update);
@@ -416,7 +427,7 @@ async fn progress_is_the_latest_line_and_rare() {
     #[expect(clippy::disallowed_methods, reason = "bounds how long a failing test waits")]
     let started = std::time::Instant::now();
     let agent = sh("i=0; while [ $i -lt 5000 ]; do i=$((i+1)); echo \"line $i\" >&2; done");
-    let outcome = capataz_hosts::commands::run(&agent, &bench.context, Bytes::new(), receiver, |update| {
+    let outcome = capataz_hosts::commands::run(&agent, &bench.context, Call::default(), receiver, |update| {
         assert!(update.line.is_some_and(|line| line.starts_with("line ")));
         count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     })

@@ -61,6 +61,10 @@ pub enum Fault {
     ForkKeepsLeases,
     ForkDeliversTwice,
     AssignedWhileDraining,
+    /// A worker is told the span of the run for that of its lease.
+    SpanOfTheRun,
+    /// A child is in a trace of its own.
+    ChildLeavesTheTrace,
     HandedBackAtOnce,
     KeptHistorySkipped,
     RemovedEventsSkipped,
@@ -112,7 +116,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 76] = [
+    pub const ALL: [Fault; 78] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -160,6 +164,8 @@ impl Fault {
         Fault::ForkKeepsLeases,
         Fault::ForkDeliversTwice,
         Fault::AssignedWhileDraining,
+        Fault::SpanOfTheRun,
+        Fault::ChildLeavesTheTrace,
         Fault::HandedBackAtOnce,
         Fault::KeptHistorySkipped,
         Fault::RemovedEventsSkipped,

@@ -20,6 +20,7 @@ use crate::outbox::Deferred;
 use crate::requests::Caller;
 use crate::resting::Wanted;
 use crate::shard::{Mode, Origin, Output, Shard};
+use crate::spans;
 use crate::timers::Timer;
 
 /// Children that are looked for in the store at the same time.
@@ -229,7 +230,9 @@ impl Shard {
         let Ok(run) = child.run.parse() else { return };
         let start = match with_work {
             true => {
-                slot.state.child_start(&parent.to_string(), task).map(|start| StartRequest::new(run, start))
+                let waits = spans::of_waiting(parent, &slot.state, run).to_string();
+                let start = slot.state.child_start(&parent.to_string(), task, waits);
+                start.map(|start| StartRequest::new(run, start))
             }
             false => None,
         };

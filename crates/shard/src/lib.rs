@@ -49,6 +49,7 @@ mod returns;
 mod runs;
 mod sessions;
 pub mod shard;
+mod spans;
 mod sweeps;
 mod tail;
 mod timers;

@@ -19,6 +19,7 @@ use crate::outbox::Deferred;
 use crate::recovery::blob_hash;
 use crate::resting::Wanted;
 use crate::shard::{Mode, Origin, Output, Shard};
+use crate::spans;
 use crate::tail;
 use crate::timers::Timer;
 use crate::touched::{Kept, What};
@@ -375,6 +376,7 @@ impl Shard {
             deadline_ms: deadline.map_or(0, |at| at.wall.0),
             remaining_ms,
             output_schema: assignment.output_schema.unwrap_or_default().to_owned(),
+            traceparent: spans::of_lease(run, &slot.state, token).to_string(),
         };
         self.leases.assigned(run, task, self.now.mono.plus(self.config.ack_timeout_ms));
         self.tell(ToCrew::Tell { connection, frame: Frame::Assignment(frame) });

@@ -72,6 +72,7 @@ invariants! {
     YoungIsKept: "Retention removes only what is as old as it has to be by the time that has really passed, whatever the clock on the wall says.";
     ForksAreTheirBase: "A fork begins with the events of the run that it was forked from, byte for byte, and none of that run's leases, children or browsers lives on in it.";
     ChildrenAreNamed: "A run that is a task is created after its parent's log has named it, for that attempt, and once.";
+    SpansAreNamed: "Work is given with the span of its lease, in the trace of whoever started its run; a run that is a task belongs to the span that waits for it.";
     ChildrenHeardOnce: "A parent hears the end of each child once, as it was, and ends after that.";
     InputsAreResolved: "A task is given its input with what its references read in their places, however much that is.";
     WavesInOrder: "A wave begins when the one before it has finished, and finishes when all of its tasks have settled.";

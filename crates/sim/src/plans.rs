@@ -59,7 +59,7 @@ impl Template {
         if let Some(session) = session_of(&work) {
             labels.insert(SESSION_LABEL.to_owned(), session);
         }
-        let start = StartRun { work, labels, parent: None, lineage: None };
+        let start = StartRun { work, labels, parent: None, lineage: within_a_trace(number) };
         Self { start, agents, key: key.map(Bytes::from), digest: digest(number), fork: None }
     }
 
@@ -128,6 +128,13 @@ impl Template {
         other.digest = digest;
         other
     }
+}
+
+/// Half of the requests belong to a span of their callers, and half of these to a trace that nobody records.
+fn within_a_trace(number: u64) -> Option<v1::Lineage> {
+    let flags = if number % 4 == 1 { "00" } else { "01" };
+    let traceparent = format!("00-{:032x}-{:016x}-{flags}", u128::from(number) + 1, number + 1);
+    (number % 2 == 1).then(|| v1::Lineage { traceparent, ..v1::Lineage::default() })
 }
 
 fn any_plan(rng: &mut Rng, scenario: &Scenario) -> (Work, BTreeSet<String>) {

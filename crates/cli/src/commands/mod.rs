@@ -55,7 +55,11 @@ impl Daemon {
     /// The same as for [`connect`](Self::connect).
     pub async fn connect_to(addr: &str) -> Result<Self, Failure> {
         match Client::connect(addr).await {
-            Ok(client) => Ok(Self { client, addr: addr.to_owned() }),
+            Ok(client) => {
+                // Runs that a command of an agent starts belong to its work.
+                let traceparent = std::env::var("TRACEPARENT").unwrap_or_default();
+                Ok(Self { client: client.with_traceparent(&traceparent), addr: addr.to_owned() })
+            }
             Err(error) => Err(Failure::Answer { error, addr: addr.to_owned(), run: None, task: None }),
         }
     }

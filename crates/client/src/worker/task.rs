@@ -62,6 +62,13 @@ impl Task {
         &self.0.assignment.agent
     }
 
+    /// The span of this piece of work, as a `traceparent` of W3C Trace Context: spans of the handler belong under it, and so
+    /// do runs that it starts ([`Client::with_traceparent`](crate::Client::with_traceparent)).
+    #[must_use]
+    pub fn traceparent(&self) -> &str {
+        &self.0.assignment.traceparent
+    }
+
     /// JSON Schema of the answer, for a planner of an execution; empty for other tasks.
     #[must_use]
     pub fn output_schema(&self) -> &str {

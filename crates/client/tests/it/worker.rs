@@ -84,6 +84,7 @@ impl Connection {
             deadline_ms: 4_000_000_000_000,
             remaining_ms: 3_600_000,
             output_schema: String::new(),
+            traceparent: String::new(),
             idempotency_key: "run-1/the task/1".to_owned(),
         };
         self.send(Frame::Assignment(assignment)).await;

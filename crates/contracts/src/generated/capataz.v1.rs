@@ -6022,6 +6022,11 @@ pub struct Lineage {
     /// Sessions in which one of them has its turn: the run must not wait for a turn there.
     #[prost(string, repeated, tag = "2")]
     pub sessions: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The span that the run belongs to, as a `traceparent` of W3C Trace Context: that of whoever started the run, or of the
+    /// task of another run that it is. Empty where nobody has said one: the run is the root of a trace of its own, whose id is
+    /// the run's.
+    #[prost(string, tag = "3")]
+    pub traceparent: ::prost::alloc::string::String,
 }
 /// The run has been forked from another one: the events before this one are copies of that run's, and whatever happened
 /// with them outside has happened for that run. What was promised to others is void here: leases, requests that were carried out
@@ -15076,6 +15081,9 @@ pub struct Assignment {
     /// there are.
     #[prost(string, tag = "10")]
     pub output_schema: ::prost::alloc::string::String,
+    /// The span of this lease, as a `traceparent` of W3C Trace Context: spans of the work belong under it.
+    #[prost(string, tag = "11")]
+    pub traceparent: ::prost::alloc::string::String,
 }
 /// The work is to stop within the grace period, and to be answered with `Cancelled`. A `Completed` that comes then
 /// counts as the partial output.

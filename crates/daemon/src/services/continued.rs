@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use capataz_contracts::trace::TraceContext;
 use capataz_contracts::v1::{self, event::Body};
 use capataz_contracts::validate::{self, RESERVED_LABELS};
 use capataz_engine::StartRun;
@@ -23,6 +24,7 @@ impl Runs {
     pub(super) async fn go_on(
         &self,
         mut request: v1::ContinueRunRequest,
+        caller: Option<TraceContext>,
     ) -> Result<v1::ContinueRunResponse, Status> {
         let violations = validate::continue_run(&request);
         if !violations.is_empty() {
@@ -33,7 +35,10 @@ impl Runs {
         request.run_id = run.to_string();
         let key = key_of(&mut request);
         let reply = match self.prepared(run, request, key.clone()).await {
-            Ok(start) => self.begin(start).await?,
+            Ok(mut start) => {
+                start.start.lineage = starts::within(caller);
+                self.begin(start).await?
+            }
             // What the key named before stays named by it, whatever has become of the run that was continued.
             Err(refused) => match self.named_by(key).await {
                 Some(run) => StartReply::Existing { run },

@@ -18,6 +18,7 @@ use tonic::{Code, Request, Response, Status};
 
 use super::follow::follow;
 use super::runs::{Runs, answer, parse_run};
+use super::starts;
 use crate::status;
 
 /// Characters of an outline.
@@ -99,6 +100,7 @@ impl ExecutorService for Executor {
         &self,
         request: Request<v1::OpenBrowserRequest>,
     ) -> Result<Response<v1::OpenBrowserResponse>, Status> {
+        let caller = starts::caller_of(&request);
         let request = request.into_inner();
         let name = if request.name.is_empty() { "session".to_owned() } else { request.name };
         let script = v1::Script {
@@ -115,7 +117,7 @@ impl ExecutorService for Executor {
             idempotency_key: request.idempotency_key,
             ..v1::StartRunRequest::of_script(script)
         };
-        let (run, _) = self.runs.start(start).await?;
+        let (run, _) = self.runs.start(start, caller).await?;
         let opened = follow(&self.runtime, run, 0, |event| match event.body? {
             Body::BrowserOpened(opened) => Some(Ok(opened.browser)),
             Body::ActionFailed(failed) => Some(Err(failed.error.unwrap_or_default())),

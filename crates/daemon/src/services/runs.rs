@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use capataz_contracts::trace::TraceContext;
 use capataz_contracts::v1::run_service_server::RunService;
 use capataz_contracts::validate;
 use capataz_contracts::{Violation, v1};
@@ -98,7 +99,9 @@ impl Runs {
         }
         starts::check(&self.specs, &self.browsers, &start).await?;
         if let Some(parent) = &start.start.parent {
-            start.start.lineage = Some(self.lineage(parent).await?);
+            let caller = start.start.lineage.as_ref();
+            let caller = caller.and_then(|lineage| TraceContext::parse(&lineage.traceparent));
+            start.start.lineage = Some(self.lineage(parent, caller).await?);
             starts::refuse_held_session(&start)?;
         }
         named::keep(&self.runtime, &start.blobs).await?;
@@ -106,13 +109,17 @@ impl Runs {
     }
 
     /// What a run has of its ancestors that somebody starts for a task of another run.
-    async fn lineage(&self, parent: &v1::ParentRef) -> Result<v1::Lineage, Status> {
+    async fn lineage(
+        &self,
+        parent: &v1::ParentRef,
+        caller: Option<TraceContext>,
+    ) -> Result<v1::Lineage, Status> {
         let Ok(run) = parent.run_id.parse() else {
             let message = format!("{:?} is not a run id", parent.run_id);
             return Err(status::invalid_field("parent.run_id", "uuid", message));
         };
         let row = self.whole(run).await?;
-        starts::lineage(&*self.fold(&row).await?, parent)
+        starts::lineage(run, &*self.fold(&row).await?, parent, caller)
     }
 
     pub(super) fn runtime(&self) -> &Runtime {
@@ -127,8 +134,12 @@ impl Runs {
         &self.copies
     }
 
-    pub(super) async fn start(&self, request: v1::StartRunRequest) -> Result<(RunId, bool), Status> {
-        let start = starts::parse(request, false)?;
+    pub(super) async fn start(
+        &self,
+        request: v1::StartRunRequest,
+        caller: Option<TraceContext>,
+    ) -> Result<(RunId, bool), Status> {
+        let start = starts::parse(request, false, caller)?;
         let run = start.run;
         match self.begin(start).await? {
             StartReply::Started { .. } => Ok((run, true)),
@@ -417,7 +428,8 @@ impl RunService for Runs {
         &self,
         request: Request<v1::StartRunRequest>,
     ) -> Result<Response<v1::StartRunResponse>, Status> {
-        let (run, created) = self.start(request.into_inner()).await?;
+        let caller = starts::caller_of(&request);
+        let (run, created) = self.start(request.into_inner(), caller).await?;
         Ok(Response::new(v1::StartRunResponse { run_id: run.to_string(), created }))
     }
 
@@ -425,12 +437,13 @@ impl RunService for Runs {
         &self,
         request: Request<v1::ExecuteRunRequest>,
     ) -> Result<Response<v1::ExecuteRunResponse>, Status> {
+        let caller = starts::caller_of(&request);
         let request = request.into_inner();
         let limit = limit(request.timeout_ms)?;
         let Some(start) = request.start else {
             return Err(status::invalid_field("start", "required", "is missing"));
         };
-        let start = starts::parse(start, true)?;
+        let start = starts::parse(start, true, caller)?;
         let run = start.run;
         let began = tokio::time::Instant::now();
         let asked = tokio::time::timeout(limit, self.begin(start)).await;
@@ -454,13 +467,14 @@ impl RunService for Runs {
         &self,
         request: Request<v1::StartRunsRequest>,
     ) -> Result<Response<v1::StartRunsResponse>, Status> {
+        let caller = starts::caller_of(&request);
         let runs = request.into_inner().runs;
         if runs.len() > MAX_STARTS {
             return Err(status::invalid_field("runs", "length", format!("at most {MAX_STARTS}")));
         }
         // All of them are on their way before the first is waited for: they share commits.
         let _gathering = (runs.len() > 1).then(|| self.runtime.gather());
-        let started = runs.into_iter().map(|request| self.start(request));
+        let started = runs.into_iter().map(|request| self.start(request, caller));
         let mut items = Vec::new();
         for outcome in futures_util::future::join_all(started).await {
             let result = match outcome {
@@ -694,7 +708,8 @@ impl RunService for Runs {
         &self,
         request: Request<v1::ContinueRunRequest>,
     ) -> Result<Response<v1::ContinueRunResponse>, Status> {
-        self.go_on(request.into_inner()).await.map(Response::new)
+        let caller = starts::caller_of(&request);
+        self.go_on(request.into_inner(), caller).await.map(Response::new)
     }
 
     async fn fork_run(

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use capataz_contracts::trace::TraceContext;
 use capataz_contracts::v1::child_run::Work as Child;
 use capataz_contracts::v1::run_accepted::Work as Accepted;
 use capataz_contracts::v1::start_run_request::Work as Asked;
 use capataz_contracts::validate::{self, PlanLimits};
 use capataz_contracts::{Violation, canonical, free, json, reference, v1};
 use capataz_engine::{
-    BROWSER_AGENT, MAX_DEPTH, MAX_PLAN_BYTES, Plan, RunState, StartRun, Work, materialise_pipeline,
+    BROWSER_AGENT, MAX_DEPTH, MAX_PLAN_BYTES, Plan, RunState, StartRun, Work, given_at, materialise_pipeline,
 };
 use capataz_hosts::browsers::Browsers;
 use capataz_policy::codes;
@@ -84,8 +85,12 @@ fn asks_of_plan<'p>(plan: &'p v1::Plan, asks: &mut Vec<&'p v1::Ask>) {
     }
 }
 
-/// A start by itself: all that it breaks, with every default filled in.
-pub(super) fn parse(mut request: v1::StartRunRequest, wait: bool) -> Result<StartRequest, Status> {
+/// A start by itself: all that it breaks, with every default filled in. Its run belongs to the span of the caller.
+pub(super) fn parse(
+    mut request: v1::StartRunRequest,
+    wait: bool,
+    caller: Option<TraceContext>,
+) -> Result<StartRequest, Status> {
     let mut violations = validate::start_run(&request, &PlanLimits::default());
     if violations.is_empty() {
         free::tidy(&mut request);
@@ -136,8 +141,20 @@ pub(super) fn parse(mut request: v1::StartRunRequest, wait: bool) -> Result<Star
     if let Work::Pipeline(v1::Pipeline { product_id: Some(product), .. }) = &work {
         labels.insert(PRODUCT_LABEL.to_owned(), product.clone());
     }
-    let start = StartRun { work, labels, parent: request.parent, lineage: None };
+    let lineage = within(caller);
+    let start = StartRun { work, labels, parent: request.parent, lineage };
     Ok(StartRequest { key, wait, ..StartRequest::new(run, start) })
+}
+
+/// The span that a caller says its call belongs to. One that cannot be read is none: the run begins a trace of its own (W3C
+/// Trace Context, section 3.2.2.3).
+pub(super) fn caller_of<T>(request: &tonic::Request<T>) -> Option<TraceContext> {
+    TraceContext::parse(request.metadata().get("traceparent")?.to_str().ok()?)
+}
+
+/// What a run has of whoever starts it, where that is not another run.
+pub(super) fn within(caller: Option<TraceContext>) -> Option<v1::Lineage> {
+    caller.map(|caller| v1::Lineage { traceparent: caller.to_string(), ..v1::Lineage::default() })
 }
 
 /// Fills in every default of a pipeline, and returns what is wrong with its policies and schemas.
@@ -253,7 +270,12 @@ fn prepare_children(plan: &mut v1::Plan, path: &str) -> Result<(), Status> {
 }
 
 /// What a run has of its ancestors that somebody starts for a task of `parent`.
-pub(super) fn lineage(parent: &RunState, of: &v1::ParentRef) -> Result<v1::Lineage, Status> {
+pub(super) fn lineage(
+    run: RunId,
+    parent: &RunState,
+    of: &v1::ParentRef,
+    caller: Option<TraceContext>,
+) -> Result<v1::Lineage, Status> {
     if parent.plan().find(&of.task).is_none() {
         let message = format!("run {} has no task {:?}", of.run_id, of.task);
         return Err(status::invalid_field("parent.task", "reference", message));
@@ -263,7 +285,15 @@ pub(super) fn lineage(parent: &RunState, of: &v1::ParentRef) -> Result<v1::Linea
         let message = format!("a run has at most {MAX_DEPTH} ancestors");
         return Err(status::status(Code::FailedPrecondition, codes::CHILD_TOO_DEEP, message));
     }
-    Ok(lineage)
+    let traceparent = caller.unwrap_or_else(|| span_for(run, parent, of)).to_string();
+    Ok(v1::Lineage { traceparent, ..lineage })
+}
+
+/// The span of the lease for which somebody starts a run, else that of the lease's run.
+fn span_for(run: RunId, parent: &RunState, of: &v1::ParentRef) -> TraceContext {
+    let run = run.0.into_bytes();
+    let context = TraceContext::of_run(run, TraceContext::parse(parent.traceparent()));
+    if of.lease == 0 { context } else { context.at(run, given_at(of.lease)) }
 }
 
 /// Refuses a run in a session in which an ancestor has its turn, and waits.

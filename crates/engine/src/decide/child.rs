@@ -272,9 +272,10 @@ impl RunState {
         self.activities().filter_map(|(task, _)| Some((task, self.child(task)?)))
     }
 
-    /// What the task's child is to be started with. `parent` is the id of this run.
+    /// What the task's child is to be started with. `parent` is the id of this run, `traceparent` the span of the task that
+    /// waits for the child.
     #[must_use]
-    pub fn child_start(&self, parent: &str, task: TaskRef) -> Option<StartRun> {
+    pub fn child_start(&self, parent: &str, task: TaskRef, traceparent: String) -> Option<StartRun> {
         let (activity, declared) = (self.activity(task)?, self.plan.task(task)?);
         let child = activity.child()?;
         let run = declared.child.as_deref()?;
@@ -290,14 +291,20 @@ impl RunState {
                 activation: activity.activation,
                 attempt: activity.attempt,
             }),
-            lineage: Some(self.lineage_of_children()),
+            lineage: Some(v1::Lineage { traceparent, ..self.lineage_of_children() }),
         })
     }
 
-    /// What the children of this run have of their ancestors.
+    /// The span that the run belongs to, as a `traceparent`; empty where it is the root of a trace.
+    #[must_use]
+    pub fn traceparent(&self) -> &str {
+        &self.lineage.traceparent
+    }
+
+    /// What the children of this run have of their ancestors, without the span that they belong to.
     #[must_use]
     pub fn lineage_of_children(&self) -> v1::Lineage {
-        let mut lineage = self.lineage.clone();
+        let mut lineage = v1::Lineage { traceparent: String::new(), ..self.lineage.clone() };
         lineage.depth = lineage.depth.saturating_add(1);
         lineage.sessions.extend(self.session().filter(|_| !self.is_finished()).map(str::to_owned));
         lineage

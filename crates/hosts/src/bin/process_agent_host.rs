@@ -9,8 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use capataz_hosts::commands::{ProcessAgent, ProcessContext, ShimCommand, run, shim_main};
+use capataz_hosts::commands::{Call, ProcessAgent, ProcessContext, ShimCommand, run, shim_main};
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
@@ -31,7 +30,7 @@ fn host(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     };
     let Ok(runtime) = tokio::runtime::Runtime::new() else { return ExitCode::FAILURE };
     let (_control, commands) = tokio::sync::mpsc::channel(1);
-    let outcome = runtime.block_on(run(&agent, &context, Bytes::new(), commands, |_| {}));
+    let outcome = runtime.block_on(run(&agent, &context, Call::default(), commands, |_| {}));
     println!("{outcome:?}");
     ExitCode::SUCCESS
 }

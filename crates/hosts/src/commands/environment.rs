@@ -92,6 +92,10 @@ impl Missing {
     }
 }
 
+/// The variable by which programs pass on the span that they are part of (OpenTelemetry, "Environment Variables as Context
+/// Propagation Carriers").
+const TRACEPARENT: &str = "TRACEPARENT";
+
 /// What one command gets, with its secrets in the clear. Its `Debug` shows names only.
 pub(super) struct Environment {
     pub(super) variables: BTreeMap<OsString, OsString>,
@@ -105,12 +109,14 @@ impl fmt::Debug for Environment {
 }
 
 impl Environment {
-    /// The agent's environment out of the daemon's (`inherited` answers for one name) and its own variables.
+    /// The agent's environment out of the daemon's (`inherited` answers for one name) and its own variables, with the span
+    /// that its work belongs to, where there is one, in between.
     ///
     /// # Errors
     /// The variable that cannot be given, and the reason.
     pub(super) fn of_agent(
         agent: &ProcessAgent,
+        traceparent: &str,
         inherited: impl Fn(&str) -> Option<OsString>,
         secrets: &dyn SecretResolver,
     ) -> Result<Self, Missing> {
@@ -119,6 +125,9 @@ impl Environment {
             if let Some(value) = inherited(name) {
                 variables.insert(OsString::from(name), value);
             }
+        }
+        if !traceparent.is_empty() {
+            variables.insert(OsString::from(TRACEPARENT), OsString::from(traceparent));
         }
         let mut used = Vec::new();
         for (name, value) in &agent.env {
@@ -172,10 +181,29 @@ mod tests {
         agent.pass_env = vec!["PATH".into(), "HOME".into(), "UNSET".into()];
         agent.env.insert("HOME".into(), "/own".into());
         let inherited = |name: &str| (name != "UNSET").then(|| OsString::from("daemon"));
-        let environment = Environment::of_agent(&agent, inherited, &vault).ok();
+        let environment = Environment::of_agent(&agent, "", inherited, &vault).ok();
         let variables = environment.map(|environment| environment.variables).unwrap_or_default();
         let expected =
             [("HOME", "/own"), ("PATH", "daemon")].map(|(name, value)| (name.into(), value.into()));
         assert_eq!(variables, BTreeMap::from(expected));
+    }
+
+    #[test]
+    fn the_span_of_the_work_stands_before_that_of_the_daemon_and_behind_the_agents_own() {
+        let mut agent = ProcessAgent::new("a", ["cat"]);
+        agent.pass_env = vec!["TRACEPARENT".into()];
+        let inherited = |_: &str| Some(OsString::from("daemon"));
+        let told = |agent: &ProcessAgent, traceparent: &str| {
+            let environment = Environment::of_agent(agent, traceparent, inherited, &vault).ok();
+            environment
+                .and_then(|environment| environment.variables.get(&OsString::from("TRACEPARENT")).cloned())
+        };
+        assert_eq!(told(&agent, "00-span").as_deref(), Some("00-span".as_ref()));
+        assert_eq!(told(&agent, "").as_deref(), Some("daemon".as_ref()));
+        agent.env.insert("TRACEPARENT".into(), "own".into());
+        assert_eq!(told(&agent, "00-span").as_deref(), Some("own".as_ref()));
+        agent.pass_env.clear();
+        agent.env.clear();
+        assert_eq!(told(&agent, ""), None);
     }
 }

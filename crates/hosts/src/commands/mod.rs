@@ -25,7 +25,7 @@ pub use capataz_shim::{
 
 pub use agent::{DEFAULT_MAX_OUTPUT, DEFAULT_PASS_ENV, Kind, MAX_MAX_OUTPUT, OutputFormat, ProcessAgent};
 pub use outcome::{Output, ProcessOutcome};
-pub use run::{ProcessContext, ProgressUpdate, run};
+pub use run::{Call, ProcessContext, ProgressUpdate, run};
 pub use serve::{PROCESS_HOST, ProcessAgents};
 pub use stderr::LOG_LIMIT;
 pub use tail::TAIL_LIMIT;

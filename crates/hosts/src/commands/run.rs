@@ -65,7 +65,16 @@ pub struct ProgressUpdate {
     pub tail: Option<String>,
 }
 
-/// Runs the agent's command once, with `input` (JSON) on its stdin, to its end.
+/// What a command is given to do.
+#[derive(Clone, Debug, Default)]
+pub struct Call {
+    /// JSON, on its stdin.
+    pub input: Bytes,
+    /// The span that its work belongs to, as a `traceparent` of W3C Trace Context; empty where there is none.
+    pub traceparent: String,
+}
+
+/// Runs the agent's command once, with its input on its stdin, to its end.
 ///
 /// A cancel is SIGTERM to the command's group now, and SIGKILL after its grace. The sender of `orders` may be dropped:
 /// the command then runs to its own end. `progress` is called at most five times a second,
@@ -75,12 +84,13 @@ pub struct ProgressUpdate {
 pub async fn run(
     agent: &ProcessAgent,
     context: &ProcessContext,
-    input: Bytes,
+    call: Call,
     mut orders: mpsc::Receiver<Order>,
     progress: impl Fn(ProgressUpdate) + Send,
 ) -> ProcessOutcome {
+    let Call { input, traceparent } = call;
     let inherited = |name: &str| std::env::var_os(name);
-    let environment = match Environment::of_agent(agent, inherited, &*context.secrets) {
+    let environment = match Environment::of_agent(agent, &traceparent, inherited, &*context.secrets) {
         Ok(environment) => environment,
         Err(missing) => return ProcessOutcome::without_environment(&missing),
     };

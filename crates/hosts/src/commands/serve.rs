@@ -10,7 +10,7 @@ use capataz_policy::codes;
 use capataz_store::Store;
 use tokio::sync::mpsc;
 
-use super::{Output, ProcessAgent, ProcessContext, ProcessOutcome, ProgressUpdate, run};
+use super::{Call, Output, ProcessAgent, ProcessContext, ProcessOutcome, ProgressUpdate, run};
 use crate::payloads;
 use crate::port::Clock;
 use crate::serve::{Answer, Order, Report, Reporter, Serve};
@@ -68,7 +68,8 @@ impl ProcessAgents {
         let report = move |ProgressUpdate { line: message, tail: partial_tail }| {
             reporter.report(Report { message, partial_tail });
         };
-        match run(agent, &self.context, input, orders, report).await {
+        let call = Call { input, traceparent: assignment.traceparent };
+        match run(agent, &self.context, call, orders, report).await {
             ProcessOutcome::Completed { output, log } => match self.payload(output).await {
                 Ok(output) => Answer::Completed { output, log: text(&log), usage: None },
                 Err(message) => {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use capataz_hosts::Order;
-use capataz_hosts::commands::{ProcessAgent, ProcessContext, ProcessOutcome, ShimCommand, run};
+use capataz_hosts::commands::{Call, ProcessAgent, ProcessContext, ProcessOutcome, ShimCommand, run};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -48,8 +48,8 @@ impl Bench {
     pub async fn run(&self, agent: &ProcessAgent, input: &str) -> ProcessOutcome {
         assert_eq!(agent.validate(), []);
         let (_sender, receiver) = mpsc::channel(1);
-        let input = Bytes::copy_from_slice(input.as_bytes());
-        tokio::time::timeout(DEADLINE, run(agent, &self.context, input, receiver, |_| {})).await.unwrap()
+        let call = Call { input: Bytes::copy_from_slice(input.as_bytes()), ..Call::default() };
+        tokio::time::timeout(DEADLINE, run(agent, &self.context, call, receiver, |_| {})).await.unwrap()
     }
 
     /// Runs the agent while `act` does something to it.
@@ -59,7 +59,7 @@ impl Bench {
         act: impl AsyncFnOnce(mpsc::Sender<Order>, &Self) -> T,
     ) -> (ProcessOutcome, T) {
         let (sender, receiver) = mpsc::channel(4);
-        let run = run(agent, &self.context, Bytes::new(), receiver, |_| {});
+        let run = run(agent, &self.context, Call::default(), receiver, |_| {});
         let both = async { tokio::join!(run, act(sender, self)) };
         tokio::time::timeout(DEADLINE, both).await.unwrap()
     }

@@ -109,7 +109,8 @@ impl Model {
                             child.activation == parent.activation && child.attempt == parent.attempt
                         })
                     });
-                Invariant::ChildrenAreNamed.check(named, || format!("run {run} is created, {parent:?}"))
+                Invariant::ChildrenAreNamed.check(named, || format!("run {run} is created, {parent:?}"))?;
+                self.check_child_span(run, parent, event)
             }
             Some(v1::event::Body::ChildEnded(event)) => {
                 let child = event.run_id.parse().ok().and_then(|child| self.run(child));

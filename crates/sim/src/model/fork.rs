@@ -99,6 +99,7 @@ impl RunModel {
         self.labels = forked.labels;
         self.parent = None;
         self.held_sessions.clear();
+        self.traceparent.clear();
         self.requests.clear();
         self.plan.session = None;
         for task in self.waves.iter_mut().flat_map(|wave| &mut wave.tasks) {

@@ -32,6 +32,7 @@ impl Model {
                     .is_some_and(|(_, lease)| (is_late || lease.end.is_none()) && lease.worker == worker)
             })),
             Frame::Assignment(assignment) => {
+                self.check_span(assignment)?;
                 told(self.lease(assignment.lease.as_ref()).is_some_and(|(run, lease)| {
                     lease.worker == worker
                         && run.is_schema_of_a_phase(&assignment.output_schema)
@@ -102,7 +103,7 @@ impl Model {
         !live && by_reason
     }
 
-    fn lease(&self, lease: Option<&v1::LeaseRef>) -> Option<(&RunModel, &LeaseModel)> {
+    pub(super) fn lease(&self, lease: Option<&v1::LeaseRef>) -> Option<(&RunModel, &LeaseModel)> {
         let (run, task, token) = parse(lease)?;
         let run = self.run(run)?;
         let lease = run.leases.get(&token).filter(|lease| lease.task == task)?;

@@ -31,6 +31,8 @@ pub struct RunModel {
     pub plan: v1::Plan,
     /// Sessions in which the run, or an ancestor, has its turn.
     pub(super) held_sessions: Vec<String>,
+    /// The span that it belongs to; empty where its trace is its own.
+    pub(super) traceparent: String,
     pub labels: BTreeMap<String, String>,
     pub team: u8,
     /// As they are stored; the first has number 1.
@@ -134,6 +136,8 @@ pub struct ResultModel {
 #[derive(Clone, Debug)]
 pub struct LeaseModel {
     pub task: TaskRef,
+    /// Number of the event that gave it.
+    pub seq: u64,
     pub worker: String,
     pub activation: u32,
     pub attempt: u32,
@@ -201,12 +205,14 @@ impl RunModel {
             Some(Work::Mode(run)) => (Kind::Mode(Box::new(ModeModel::new(run))), v1::Plan::default()),
             None => return Invariant::GaplessSeq.broken(format!("run {run} begins without work")),
         };
-        let mut held_sessions = accepted.lineage.map_or_else(Vec::new, |lineage| lineage.sessions);
+        let lineage = accepted.lineage.unwrap_or_default();
+        let mut held_sessions = lineage.sessions;
         held_sessions.extend(plan.session.clone());
         Ok(Self {
             run,
             plan,
             held_sessions,
+            traceparent: lineage.traceparent,
             team: u8::from(accepted.labels.get("team").is_some_and(|team| team == "red")),
             labels: accepted.labels,
             events: vec![bytes],

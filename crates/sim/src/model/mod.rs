@@ -25,6 +25,7 @@ pub mod session;
 mod session_work;
 pub mod settle;
 pub(crate) mod severity;
+mod spans;
 mod take_over;
 mod work;
 

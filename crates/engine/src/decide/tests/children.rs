@@ -6,6 +6,9 @@ use capataz_policy::codes;
 use super::*;
 use crate::fold::activity::Step;
 
+/// The span by which a parent waits for its child.
+const SPAN: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
 /// A plan of one wave of runs, each a plan of one task; `edit` changes the first one.
 fn runs(names: &str, edit: impl FnOnce(&mut v1::Task)) -> Bench {
     Bench::with(names, |plan| {
@@ -86,7 +89,7 @@ fn uuid_of(text: &str) -> u128 {
 #[test]
 fn what_the_child_is_started_with_says_whose_it_is() {
     let bench = runs("a", |task| task.input = Some(json("[1]")));
-    let start = bench.state.child_start("parent", bench.at("a")).unwrap();
+    let start = bench.state.child_start("parent", bench.at("a"), SPAN.to_owned()).unwrap();
     let expected = v1::ParentRef {
         run_id: "parent".to_owned(),
         task: "a".to_owned(),
@@ -95,7 +98,10 @@ fn what_the_child_is_started_with_says_whose_it_is() {
         attempt: 1,
     };
     assert_eq!(start.parent, Some(expected));
-    assert_eq!(start.lineage, Some(v1::Lineage { depth: 1, sessions: Vec::new() }));
+    assert_eq!(
+        start.lineage,
+        Some(v1::Lineage { depth: 1, traceparent: SPAN.to_owned(), ..v1::Lineage::default() })
+    );
     let Work::Plan(plan) = start.work else { panic!("it is a plan") };
     assert_eq!(plan.waves[0].tasks[0].input, Some(json("[1]")), "a task without an input has its parent's");
     assert!(plan.policy.is_some(), "with every default filled in");
@@ -114,7 +120,7 @@ fn an_ask_without_a_text_has_its_input_as_its_text() {
         })
     };
     let bench = ask("\"how far?\"");
-    let start = bench.state.child_start("parent", bench.at("a")).unwrap();
+    let start = bench.state.child_start("parent", bench.at("a"), SPAN.to_owned()).unwrap();
     let Work::Ask(asked) = start.work else { panic!("it is an ask") };
     assert_eq!((asked.text.as_str(), asked.request_id), ("how far?", Some(bench.child("a"))));
     ask("{\"no\":\"text\"}").expect_failed("a", "INPUT_UNRESOLVED");
@@ -125,7 +131,7 @@ fn an_ask_without_a_text_has_its_input_as_its_text() {
 fn what_a_child_is_given_stands_for_itself() {
     let bench = runs("a", |task| task.input = Some(json(r#"{"script":"echo $${HOME} $$${x}"}"#)));
     // What the task is given, after its escapes are undone, is `echo ${HOME} $${x}`; the child's template gives the same.
-    let start = bench.state.child_start("parent", bench.at("a")).unwrap();
+    let start = bench.state.child_start("parent", bench.at("a"), SPAN.to_owned()).unwrap();
     let Work::Plan(plan) = start.work else { panic!("it is a plan") };
     assert_eq!(plan.waves[0].tasks[0].input, Some(json(r#"{"script":"echo $${HOME} $$${x}"}"#)));
 }
@@ -270,7 +276,7 @@ fn a_run_has_at_most_64_ancestors() {
         plan.waves[0].tasks[0].run =
             Some(Box::new(v1::ChildRun { work: Some(Child::Plan(inner)), ..Default::default() }));
         Plan::materialise(&mut plan).unwrap();
-        let lineage = Some(v1::Lineage { depth, sessions: Vec::new() });
+        let lineage = Some(v1::Lineage { depth, ..v1::Lineage::default() });
         let request = StartRun { work: Work::Plan(plan), labels: BTreeMap::new(), parent: None, lineage };
         let (state, decision) = start(SEED, request, Wall(START)).unwrap();
         let kinds: Vec<&str> = events_of(&decision).iter().map(kind).collect();
@@ -288,7 +294,7 @@ fn a_child_never_waits_in_a_session_in_which_its_ancestor_has_its_turn() {
     plan.waves[0].tasks[0].run =
         Some(Box::new(v1::ChildRun { work: Some(Child::Ask(ask)), ..Default::default() }));
     Plan::materialise(&mut plan).unwrap();
-    let lineage = Some(v1::Lineage { depth: 1, sessions: vec!["talk".to_owned()] });
+    let lineage = Some(v1::Lineage { depth: 1, sessions: vec!["talk".to_owned()], ..v1::Lineage::default() });
     let request = StartRun { work: Work::Plan(plan), labels: BTreeMap::new(), parent: None, lineage };
     let (_, decision) = start(SEED, request, Wall(START)).unwrap();
     let failed = events_of(&decision).into_iter().find_map(|event| match event.body {

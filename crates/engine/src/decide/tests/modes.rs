@@ -985,7 +985,7 @@ fn a_tool_may_be_a_run_of_its_own_which_is_waited_for() {
     let bench = begin(Simple).asks().says(&answer);
     let task = bench.at(&bench.newest());
     let child = bench.state.child(task).expect("it is a run").run.to_owned();
-    let started = bench.state.child_start("run", task).expect("it can be started");
+    let started = bench.state.child_start("run", task, String::new()).expect("it can be started");
     let Work::Plan(started) = started.work else { panic!() };
     assert_eq!((&*started.name, &*started.waves[0].tasks[0].agent), ("p", "x"));
     // While it is at work nobody goes back.

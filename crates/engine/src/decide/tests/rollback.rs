@@ -225,7 +225,7 @@ fn a_task_that_is_a_run_at_work_is_not_taken_back_and_one_that_has_ended_gets_a_
     let bench = bench.does(Input::Child { task, run_id: first.clone(), news }).roll_back("a");
     let second = bench.task("a").child.unwrap_or_default();
     assert!(!second.is_empty() && second != first, "{second}");
-    let start = bench.state.child_start("parent", task).unwrap();
+    let start = bench.state.child_start("parent", task, String::new()).unwrap();
     assert_eq!(start.parent.unwrap().activation, 2);
 }
 

@@ -1,0 +1,74 @@
+//! What the daemon does by itself, and no log has: spans of `tracing`.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use opentelemetry::KeyValue;
+use opentelemetry::propagation::TextMapPropagator as _;
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_otlp::{SpanExporter, WithTonicConfig as _};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use tracing::Subscriber;
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::export::Endpoint;
+
+/// The target of the spans that are sent. Those of libraries are not: sending would be a reason to send.
+const TARGET: &str = "capataz";
+
+/// Sends spans of `tracing`. They wait in a queue with bounds, and are dropped where it is full.
+pub struct Own(SdkTracerProvider);
+
+impl fmt::Debug for Own {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Own")
+    }
+}
+
+impl Own {
+    /// Must be called within a Tokio runtime; `None` where the library cannot begin.
+    #[must_use]
+    pub fn new(endpoint: &Endpoint) -> Option<Self> {
+        let exporter = SpanExporter::builder()
+            .with_tonic()
+            .with_channel(endpoint.channel())
+            .with_metadata(endpoint.headers().clone())
+            .build()
+            .ok()?;
+        let said = endpoint.resource().iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
+        let resource = Resource::builder_empty().with_attributes(said).build();
+        Some(Self(SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build()))
+    }
+
+    /// The layer of the subscriber that has them sent.
+    pub fn layer<S>(&self) -> impl Layer<S> + Send + Sync + use<S>
+    where
+        S: Subscriber + Send + Sync + for<'span> LookupSpan<'span>,
+    {
+        let tracer = self.0.tracer(TARGET);
+        let filter = Targets::new().with_target(TARGET, LevelFilter::INFO);
+        tracing_opentelemetry::layer()
+            .with_tracer(tracer)
+            .with_location(false)
+            .with_threads(false)
+            .with_filter(filter)
+    }
+
+    /// Sends what is left. It blocks meanwhile, for some seconds at most.
+    pub fn stop(self) {
+        // Who cannot be reached now is not told.
+        let _ = self.0.shutdown();
+    }
+}
+
+/// Makes a span part of the trace of whoever has sent this `traceparent`.
+pub fn belongs_to(span: &tracing::Span, traceparent: &str) {
+    let carrier = HashMap::from([("traceparent".to_owned(), traceparent.to_owned())]);
+    // Where nobody sends spans it has no place in any trace.
+    let _ = span.set_parent(TraceContextPropagator::new().extract(&carrier));
+}

@@ -1,0 +1,138 @@
+//! Spans of all runs, as far as they have ended.
+
+use std::collections::BTreeMap;
+
+use capataz_contracts::v1::{self, event::Body};
+
+use crate::run::Run;
+use crate::span::Span;
+
+/// Runs that are kept in mind.
+const RUNS: usize = 1_024;
+/// Bytes that they take, about.
+const BYTES: usize = 32 * 1024 * 1024;
+
+/// The beginning of the run is not known: its events before this one have to be [recalled](Projection::recall).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the events before this one are not known")]
+pub struct Unknown;
+
+/// Makes spans of events. It keeps what unfinished runs have begun in mind; of those that it has no room for it is told again
+/// ([`Unknown`]), so that its memory is bounded whatever runs there are.
+#[derive(Debug, Default)]
+pub struct Projection {
+    runs: BTreeMap<[u8; 16], Kept>,
+    /// When each was used last.
+    uses: BTreeMap<u64, [u8; 16]>,
+    used: u64,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Kept {
+    run: Run,
+    used: u64,
+    bytes: usize,
+}
+
+/// The events of a run before the one that is to be looked at.
+#[derive(Debug)]
+pub struct Past {
+    id: [u8; 16],
+    run: Option<Run>,
+}
+
+impl Past {
+    /// Of the run whose id has these bytes.
+    #[must_use]
+    pub fn new(id: [u8; 16]) -> Self {
+        Self { id, run: None }
+    }
+
+    /// Looks at the next event, the first one first.
+    pub fn apply(&mut self, event: &v1::Event) {
+        match &mut self.run {
+            None => self.run = Run::begin(self.id, event).map(|(run, _)| run),
+            Some(run) => {
+                run.apply(event, &mut Vec::new());
+            }
+        }
+    }
+}
+
+impl Projection {
+    /// Looks at the next event of a run, and adds the spans that have ended with it. An event that was looked at already adds
+    /// none. A run whose trace nobody records has no spans, and neither has the stream of a session.
+    ///
+    /// # Errors
+    /// [`Unknown`], and nothing was done.
+    pub fn apply(&mut self, id: [u8; 16], event: &v1::Event, spans: &mut Vec<Span>) -> Result<(), Unknown> {
+        if is_of_a_session(event) {
+            return Ok(());
+        }
+        if event.seq == 1 {
+            let Some((run, first)) = Run::begin(id, event) else { return Ok(()) };
+            spans.extend(run.is_recorded().then_some(first));
+            self.keep(id, run);
+            return Ok(());
+        }
+        self.used += 1;
+        let kept = self.runs.get_mut(&id).filter(|kept| kept.run.seq() + 1 >= event.seq).ok_or(Unknown)?;
+        if event.seq <= kept.run.seq() {
+            return Ok(());
+        }
+        self.uses.remove(&kept.used);
+        kept.used = self.used;
+        self.uses.insert(self.used, id);
+        let before = spans.len();
+        let is_over = kept.run.apply(event, spans);
+        if !kept.run.is_recorded() {
+            spans.truncate(before);
+        }
+        if is_over {
+            self.forget(id);
+        }
+        Ok(())
+    }
+
+    /// Knows a run again.
+    pub fn recall(&mut self, past: Past) {
+        if let Some(run) = past.run {
+            self.keep(past.id, run);
+        }
+    }
+
+    fn keep(&mut self, id: [u8; 16], run: Run) {
+        self.forget(id);
+        self.used += 1;
+        let (used, bytes) = (self.used, run.size());
+        self.bytes += bytes;
+        self.uses.insert(used, id);
+        self.runs.insert(id, Kept { run, used, bytes });
+        while self.runs.len() > RUNS || (self.bytes > BYTES && self.runs.len() > 1) {
+            let Some(oldest) = self.uses.first_key_value().map(|(_, id)| *id) else { break };
+            self.forget(oldest);
+        }
+    }
+
+    fn forget(&mut self, id: [u8; 16]) {
+        if let Some(kept) = self.runs.remove(&id) {
+            self.uses.remove(&kept.used);
+            self.bytes -= kept.bytes;
+        }
+    }
+}
+
+fn is_of_a_session(event: &v1::Event) -> bool {
+    matches!(
+        event.body,
+        Some(
+            Body::SessionOpened(_)
+                | Body::SessionTurn(_)
+                | Body::SessionTransitionAccepted(_)
+                | Body::SessionStateWritten(_)
+                | Body::SessionModeChosen(_)
+                | Body::SessionMemoryForgotten(_)
+        )
+    )
+}
