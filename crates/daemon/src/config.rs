@@ -25,12 +25,14 @@ use crate::specs::Source;
 mod document;
 mod layers;
 mod profile;
+mod telemetry;
 #[cfg(test)]
 mod tests;
 mod text;
 
 use document::{Document, MOST};
 use layers::{Environment, Toml};
+pub use telemetry::TelemetryConfig;
 
 /// The file that is read from the working folder if no other is named.
 const FILE: &str = "capataz.toml";
@@ -89,6 +91,9 @@ pub struct Config {
     /// Browsers of scripts.
     #[serde(default)]
     pub browser: BrowserConfig,
+    /// Where runs are sent as traces.
+    #[serde(default)]
+    pub telemetry: TelemetryConfig,
     /// How long a daemon that was told to stop waits for running tasks.
     #[serde(default = "drain_timeout", deserialize_with = "required_duration")]
     pub drain_timeout: Duration,
@@ -410,6 +415,7 @@ impl Config {
             retention: RetentionConfig::default(),
             health_checks: HealthChecks::default(),
             browser: BrowserConfig::default(),
+            telemetry: TelemetryConfig::default(),
             drain_timeout: DRAIN,
             secrets_dir: None,
             shim: None,
@@ -480,6 +486,7 @@ impl Config {
         }
         problems.extend(self.health_checks.check());
         problems.extend(self.browser.check());
+        problems.extend(self.telemetry.check());
         if let Err(error) = self.socket_address() {
             problems.push(format!("listen: {error}"));
         }
@@ -589,6 +596,10 @@ fn origins(
                 .secrets_dir
                 .as_ref()
                 .map_or_else(|| "none".to_owned(), |folder| folder.display().to_string()),
+        ),
+        (
+            "telemetry.otlp_endpoint",
+            config.telemetry.otlp_endpoint.clone().unwrap_or_else(|| "none: no spans are sent".to_owned()),
         ),
         ("drain_timeout", time(config.drain_timeout)),
         ("demo_page", config.demo_page.to_string()),

@@ -31,6 +31,9 @@ impl Daemon {
         if tokio::time::timeout(LAST_WORDS, self.hosts.end()).await.is_err() {
             tracing::warn!("the daemon's own work could not be ended in time; the next daemon finds it lost");
         }
+        if let Some(traces) = self.traces {
+            traces.stop().await;
+        }
         self.runtime.stop().await;
         self.stop.send_replace(true);
         let _ = tokio::time::timeout(LAST_WORDS, self.server).await;

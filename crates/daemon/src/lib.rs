@@ -14,12 +14,14 @@ mod hosts;
 mod listener;
 mod lock;
 pub mod machine;
+mod metrics;
 mod rebuild;
 mod secrets;
 mod services;
 mod specs;
 mod status;
 mod sweeper;
+mod traces;
 mod unread;
 
 use std::ffi::OsString;
@@ -42,6 +44,7 @@ use capataz_hosts::{HostNumber, HostNumberError, InvalidHost};
 use capataz_runtime::{Options, Runtime, StartError};
 use capataz_shard::shard::Config as ShardConfig;
 use capataz_store::{Migrated, ShardId, SqliteOptions, SqliteStore, Store, StoreError};
+use capataz_telemetry::Endpoint;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -55,9 +58,11 @@ pub use capataz_runtime::Trace;
 pub use capataz_shard::Damage;
 pub use capataz_shard::rebuild::{Difference, Told, Totals};
 pub use capataz_store::sqlite::backup::{Blobs, Copying};
+pub use capataz_telemetry::Own;
 pub use clock::Clock;
 pub use config::{
     Config, ConfigError, DeclaredAgent, HealthChecks, Overrides, RetentionConfig, RulesPlanner,
+    TelemetryConfig,
 };
 pub use lock::LockError;
 pub use rebuild::{RebuildError, rebuild};
@@ -104,6 +109,10 @@ pub enum DaemonError {
     Host(#[from] InvalidHost),
     #[error("the specs could not be loaded")]
     Specs(#[from] SpecsError),
+    #[error("{0}")]
+    Telemetry(String),
+    #[error("spans cannot be sent")]
+    Traces(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("the gRPC server could not be set up")]
     Server(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -122,6 +131,7 @@ pub struct Daemon {
     stop: watch::Sender<bool>,
     server: JoinHandle<Result<(), tonic::transport::Error>>,
     sweeper: JoinHandle<()>,
+    traces: Option<traces::Traces>,
     health: services::Health,
     drain_timeout: Duration,
     _lock: lock::DataLock,
@@ -172,6 +182,15 @@ impl Daemon {
         };
         let runtime =
             Runtime::start(vec![SHARD], Arc::clone(&store), known(&config, number), options).await?;
+        let counts = Arc::new(traces::Counts::default());
+        let traces = match endpoint(&config)? {
+            Some(endpoint) => {
+                let started =
+                    traces::Traces::start(&runtime, &endpoint, &config.data_dir, Arc::clone(&counts));
+                Some(started.await.map_err(|error| DaemonError::Traces(error.into()))?)
+            }
+            None => None,
+        };
         let (mut hosts, browsers) = Hosts::start(&config, number, shims_folder, &runtime)?;
         let (stop, stopped) = watch::channel(false);
         let specs = specs::Specs::start(source, router, runtime.clone()).await;
@@ -182,7 +201,15 @@ impl Daemon {
             runtime.clone(),
             specs,
             Arc::clone(&browsers),
-            config.demo_page,
+            services::Extras {
+                demo: config.demo_page,
+                traced: traces.is_some(),
+                metrics: metrics::routes(
+                    runtime.clone(),
+                    config.data_dir.clone(),
+                    traces.as_ref().map(|_| counts),
+                ),
+            },
             stopped,
         )
         .await?;
@@ -198,6 +225,7 @@ impl Daemon {
             stop,
             server,
             sweeper,
+            traces,
             health,
             drain_timeout: config.drain_timeout,
             _lock: lock,
@@ -229,6 +257,21 @@ impl Daemon {
         }
         self.shutdown().await;
     }
+}
+
+/// Where spans are sent.
+fn endpoint(config: &Config) -> Result<Option<Endpoint>, DaemonError> {
+    let secrets = secrets::Secrets::new(config.secrets_dir.clone());
+    config.telemetry.endpoint(&secrets).map_err(DaemonError::Telemetry)
+}
+
+/// What sends the spans of the daemon's own work, such as calls of its API; `None` where the configuration names no collector.
+/// It is told to `tracing` by whoever sets that up. Must be called within a Tokio runtime.
+///
+/// # Errors
+/// A secret of the configuration is not known, or makes no header.
+pub fn own_spans(config: &Config) -> Result<Option<Own>, DaemonError> {
+    Ok(endpoint(config)?.as_ref().and_then(Own::new))
 }
 
 /// Everything that is wrong with a pipeline by itself, as a daemon would refuse it, with paths from the pipeline.

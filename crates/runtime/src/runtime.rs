@@ -22,6 +22,7 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use crate::clock::{self, Clock, Watch};
 use crate::desk::{Desk, Frames, Gathering, Inbox, Load};
 use crate::judging;
+use crate::meters::Meters;
 use crate::reads::Reads;
 use crate::recorder::{Recorder, Trace};
 use crate::shared::Shared;
@@ -187,10 +188,11 @@ impl Runtime {
         let load = Load::default();
         let inbox = Inbox::new(messages_sender, load.clone());
         let clock = Arc::clone(&options.clock);
-        let (writer, writing) = Writer::start(Arc::clone(&store), told_sender, load.clone(), clock)
-            .map_err(StartError::Thread)?;
         let shared =
             Arc::new(Shared::new(&shards, options.ring_bytes, options.progress_backlog, options.beat));
+        let meters = Arc::clone(&shared.meters);
+        let (writer, writing) = Writer::start(Arc::clone(&store), told_sender, load.clone(), clock, meters)
+            .map_err(StartError::Thread)?;
         let (ready_sender, ready) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -546,6 +548,18 @@ impl Runtime {
     #[must_use]
     pub fn gather(&self) -> Gathering {
         self.inner.inbox.gather()
+    }
+
+    /// What the shards have done since the process began, in numbers.
+    #[must_use]
+    pub fn meters(&self) -> &Arc<Meters> {
+        &self.inner.shared.meters
+    }
+
+    /// The position of the newest event of a shard that subscribers may have.
+    #[must_use]
+    pub fn newest(&self, shard: ShardId) -> u64 {
+        self.inner.shared.feed(shard).map_or(0, |feed| feed.newest.borrow().0)
     }
 
     /// The places of those who read the store.

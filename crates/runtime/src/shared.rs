@@ -9,6 +9,7 @@ use capataz_shard::feed::Ring;
 use capataz_store::{History, Position, RunId, ShardId};
 use tokio::sync::{broadcast, watch};
 
+use crate::meters::Meters;
 use crate::reads::Reads;
 
 /// Scripts that may have ended before their browsers are seen to; beyond them the store is asked.
@@ -31,6 +32,7 @@ pub(crate) struct Shared {
     /// By how many milliseconds the clock on the wall was ahead of the time by which the newest sweep went.
     pub(crate) behind_ms: watch::Sender<i64>,
     pub(crate) reads: Arc<Reads>,
+    pub(crate) meters: Arc<Meters>,
     /// The shards' thread has ended.
     pub(crate) over: watch::Sender<bool>,
     /// After how long a subscriber that gets no events is told how far the log has gone on.
@@ -82,6 +84,7 @@ impl Shared {
             quarantined: broadcast::Sender::new(QUARANTINED_BACKLOG),
             behind_ms: watch::Sender::new(0),
             reads: Arc::default(),
+            meters: Arc::default(),
             over: watch::Sender::new(false),
             beat,
         }

@@ -1,6 +1,7 @@
 //! A subscriber of the event stream.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use capataz_contracts::v1;
 use capataz_shard::LoadError;
@@ -39,6 +40,8 @@ pub struct Subscription {
     progress: Option<broadcast::Receiver<v1::ProgressFrame>>,
     /// The run that the filter names.
     run: Option<RunId>,
+    /// Where it is, for whoever wants to know how far subscribers are behind; `None` for that of a single run.
+    place: Option<Arc<AtomicU64>>,
     quarantined: broadcast::Receiver<RunId>,
 }
 
@@ -75,6 +78,7 @@ impl Subscription {
         let run = filter.run;
         // A run that is not there has no events, and a caller who wants to know that asks the store.
         let start = begin.check(bounds, &feed.history(), run.is_some())?;
+        let place = run.is_none().then(|| shared.meters.reads(start.cursor.position.0));
         let mut beat = tokio::time::interval_at(Instant::now() + shared.beat, shared.beat);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {
@@ -88,6 +92,7 @@ impl Subscription {
             beat,
             progress: progress.then(|| shared.progress.subscribe()),
             run,
+            place,
             quarantined,
         })
     }
@@ -168,6 +173,7 @@ impl Subscription {
         if let Some(step) = from_ring {
             let cursor = reader.cursor();
             self.reader = Some(reader);
+            self.is_at(cursor);
             return Ok((step, cursor));
         }
         let store = Arc::clone(self.runtime.store());
@@ -178,7 +184,16 @@ impl Subscription {
         .await?;
         let cursor = reader.cursor();
         self.reader = Some(reader);
+        self.is_at(cursor);
         Ok((step?, cursor))
+    }
+}
+
+impl Subscription {
+    fn is_at(&self, cursor: Cursor) {
+        if let Some(place) = &self.place {
+            place.store(cursor.position.0, Ordering::Relaxed);
+        }
     }
 }
 

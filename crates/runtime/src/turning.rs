@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use capataz_contracts::v1::connect_response;
 use capataz_crew::{CloseReason, ConnectionId, Mono};
@@ -290,8 +291,12 @@ impl Turning {
             tracing::warn!(by_ms, "the clock on the wall was set; deadlines stay as far ahead as they were");
         }
         let before = self.memory.outputs.len();
+        let begun = Instant::now();
         self.recorder.take_if(|recorder| !recorder.input(now, &input));
         self.driver.handle(now, input, &mut self.memory.outputs);
+        self.shared.meters.turns.took(begun.elapsed());
+        let unfinished = u64::try_from(self.driver.run_count()).unwrap_or(u64::MAX);
+        self.shared.meters.unfinished.store(unfinished, Ordering::Relaxed);
         let lasted_ms = (self.clock)().mono.since(now.mono);
         if lasted_ms > LONG_TURN_MS {
             tracing::warn!(lasted_ms, "a turn kept everybody waiting");
@@ -503,6 +508,7 @@ impl Turning {
             Output::Publish { shard, published } => {
                 if let Some(feed) = self.shared.feed(shard) {
                     let newest = published.position;
+                    self.shared.meters.published(&published);
                     feed.ring().push(published);
                     feed.newest.send_replace(newest);
                 }

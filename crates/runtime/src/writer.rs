@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use capataz_shard::journal::{Chance, Job, MAX_BATCH, Queue, Scribe, Told, Work};
 use capataz_store::{Mark, Store};
@@ -12,6 +13,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::clock::Clock;
 use crate::desk::Load;
+use crate::meters::Meters;
 
 enum Message {
     Work(Work),
@@ -26,6 +28,7 @@ pub(crate) struct Writer {
     /// Bytes that wait for the thread.
     waiting: Arc<AtomicUsize>,
     room: Arc<Notify>,
+    meters: Arc<Meters>,
 }
 
 /// Bytes that wait for the writer's thread beyond which the shards take no more messages.
@@ -39,6 +42,7 @@ impl Writer {
         told: UnboundedSender<Told>,
         load: Load,
         clock: Clock,
+        meters: Arc<Meters>,
     ) -> std::io::Result<(Self, JoinHandle<()>)> {
         let (messages, receiver) = channel();
         let chance = Chance { draw: Box::new(draw), wall: Box::new(move || clock().wall) };
@@ -51,11 +55,12 @@ impl Writer {
             told,
             waiting: Arc::clone(&waiting),
             room: Arc::clone(&room),
+            meters: Arc::clone(&meters),
         };
         let thread = std::thread::Builder::new()
             .name("capataz-writer".to_owned())
             .spawn(move || thread.run(&receiver))?;
-        Ok((Self { scribe, load, messages, waiting, room }, thread))
+        Ok((Self { scribe, load, messages, waiting, room, meters }, thread))
     }
 
     pub(crate) fn give(&self, work: Work) {
@@ -78,7 +83,7 @@ impl Writer {
     /// otherwise.
     pub(crate) fn carry_out(&self, job: Job) -> Vec<Told> {
         let mut told = Vec::new();
-        lock(&self.scribe).carry_out(job, &mut told);
+        carry_out(&self.scribe, &self.meters, job, &mut told);
         told
     }
 
@@ -101,6 +106,7 @@ struct Thread {
     told: UnboundedSender<Told>,
     waiting: Arc<AtomicUsize>,
     room: Arc<Notify>,
+    meters: Arc<Meters>,
 }
 
 impl Thread {
@@ -139,7 +145,7 @@ impl Thread {
 
     fn carry_out(&self, job: Job) {
         let (mut told, bytes) = (Vec::new(), job.bytes());
-        lock(&self.scribe).carry_out(job, &mut told);
+        carry_out(&self.scribe, &self.meters, job, &mut told);
         self.release(bytes);
         for told in told {
             self.load.begin();
@@ -147,6 +153,15 @@ impl Thread {
                 self.load.end(1);
             }
         }
+    }
+}
+
+/// Does it, and counts how long a commit takes.
+fn carry_out(scribe: &Mutex<Scribe>, meters: &Meters, job: Job, told: &mut Vec<Told>) {
+    let begun = matches!(job, Job::Commit(_)).then(Instant::now);
+    lock(scribe).carry_out(job, told);
+    if let Some(begun) = begun {
+        meters.commits.took(begun.elapsed());
     }
 }
 
@@ -166,7 +181,7 @@ mod tests {
         let (told, _told) = mpsc::unbounded_channel();
         let clock: Clock = Arc::new(crate::clock::now);
         let store = Arc::new(MemoryStore::new());
-        let (writer, thread) = Writer::start(store, told, Load::default(), clock).unwrap();
+        let (writer, thread) = Writer::start(store, told, Load::default(), clock, Arc::default()).unwrap();
         let busy = lock(&writer.scribe);
         for _ in 0..2 {
             assert!(writer.has_room());

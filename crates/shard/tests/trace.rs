@@ -75,7 +75,11 @@ fn start(number: u128, work: Work, label: &str) -> Input {
             work,
             labels: BTreeMap::from([("env".to_owned(), label.to_owned())]),
             parent: Some(v1::ParentRef { run_id: run(9).to_string(), ..v1::ParentRef::default() }),
-            lineage: Some(v1::Lineage { depth: 3, sessions: vec!["talk".to_owned()], traceparent: String::new() }),
+            lineage: Some(v1::Lineage {
+                depth: 3,
+                sessions: vec!["talk".to_owned()],
+                traceparent: String::new(),
+            }),
         },
         session: None,
         agents: BTreeSet::from(["a".to_owned()]),

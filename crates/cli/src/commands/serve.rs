@@ -1,6 +1,6 @@
 //! `capataz serve`.
 
-use capataz_daemon::{Config, Daemon, Given, Overrides, ShimCommand, Trace};
+use capataz_daemon::{Config, Daemon, Given, Overrides, Own, ShimCommand, Trace, own_spans};
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
@@ -28,7 +28,8 @@ pub async fn serve(args: ServeArgs, out: &mut Output) -> Outcome {
     if args.check {
         return Ok(check(&config, out));
     }
-    start_log(&args, out.error_paint())?;
+    let own = own_spans(&config).map_err(|error| Failure::failed(chain(&error)))?;
+    start_log(&args, own.as_ref(), out.error_paint())?;
     let mut shim = ShimCommand::default();
     shim.args.extend(Given::take_over().arguments());
     config.shim = Some(shim);
@@ -57,6 +58,10 @@ pub async fn serve(args: ServeArgs, out: &mut Output) -> Outcome {
         out.flush();
     }
     daemon.wait(stop).await;
+    if let Some(own) = own {
+        // It blocks until they are sent.
+        let _ = tokio::task::spawn_blocking(|| own.stop()).await;
+    }
     Ok(Exit::Ok)
 }
 
@@ -76,15 +81,21 @@ fn check(config: &Config, out: &mut Output) -> Exit {
     Exit::Ok
 }
 
-/// Starts the log on stderr. Answers go to stdout.
-fn start_log(args: &ServeArgs, paint: Paint) -> Result<(), Failure> {
+/// Starts the log on stderr, and what sends the daemon's own spans. Answers go to stdout.
+fn start_log(args: &ServeArgs, own: Option<&Own>, paint: Paint) -> Result<(), Failure> {
     let filter = filter(&args.log)
         .map_err(|error| Failure::invalid(fill(words().serve.bad_filter, &[&chain(&error)])))?;
     let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(paint.is_on());
     // Only the first subscriber of a process counts, and this is the only place that sets one.
     let _ = match args.log_format {
-        LogFormat::Text => tracing_subscriber::registry().with(layer.with_filter(filter)).try_init(),
-        LogFormat::Json => tracing_subscriber::registry().with(layer.json().with_filter(filter)).try_init(),
+        LogFormat::Text => {
+            let log = tracing_subscriber::registry().with(layer.with_filter(filter));
+            log.with(own.map(Own::layer)).try_init()
+        }
+        LogFormat::Json => {
+            let log = tracing_subscriber::registry().with(layer.json().with_filter(filter));
+            log.with(own.map(Own::layer)).try_init()
+        }
     };
     Ok(())
 }

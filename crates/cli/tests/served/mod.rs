@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each of the test binaries uses its part of it")]
 
 pub mod browsers;
+pub mod collector;
 pub mod kills;
 
 use std::fs::OpenOptions;

@@ -108,13 +108,40 @@ impl Health {
     }
 }
 
+/// What is served beside the API.
+#[derive(Debug)]
+pub(crate) struct Extras {
+    /// A form to try a browser on.
+    pub(crate) demo: bool,
+    /// Each call is a span.
+    pub(crate) traced: bool,
+    /// The daemon in numbers.
+    pub(crate) metrics: axum::Router,
+}
+
+/// The span of a call, in the trace of whoever calls.
+fn call(request: &http::Request<()>) -> tracing::Span {
+    let span = tracing::info_span!(
+        target: "capataz",
+        "call",
+        otel.name = request.uri().path().trim_start_matches('/'),
+        otel.kind = "server",
+        rpc.system = "grpc",
+    );
+    let traceparent = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
+    if let Some(traceparent) = traceparent {
+        capataz_telemetry::belongs_to(&span, traceparent);
+    }
+    span
+}
+
 /// Listens and serves until `stopped` turns true.
 pub(crate) async fn serve(
     address: SocketAddr,
     runtime: Runtime,
     specs: Specs,
     browsers: Arc<Browsers>,
-    with_demo: bool,
+    extras: Extras,
     mut stopped: watch::Receiver<bool>,
 ) -> Result<(SocketAddr, Health, JoinHandle<Result<(), tonic::transport::Error>>), DaemonError> {
     let listen = |source| DaemonError::Listen { address: address.to_string(), source };
@@ -153,13 +180,16 @@ pub(crate) async fn serve(
         .add_service(health_service)
         .add_service(reflection_v1)
         .add_service(reflection_v1alpha);
-    let mut routes = routes.routes();
-    if with_demo {
-        routes = Routes::from(routes.into_axum_router().merge(demo::routes()));
+    let mut pages = routes.routes().into_axum_router().merge(extras.metrics);
+    if extras.demo {
+        pages = pages.merge(demo::routes());
     }
-    let router = Server::builder()
-        // Pages are asked for with HTTP/1.1.
-        .accept_http1(with_demo)
+    let routes = Routes::from(pages);
+    let server = Server::builder();
+    let server = if extras.traced { server.trace_fn(call) } else { server };
+    let router = server
+        // Pages and metrics are asked for with HTTP/1.1.
+        .accept_http1(true)
         .http2_keepalive_interval(Some(Duration::from_secs(10)))
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
         .layer(CountingLayer::default())

@@ -19,6 +19,7 @@ mod health;
 mod judged;
 mod leases;
 mod memory;
+mod metrics;
 mod mode_people;
 mod mode_tools;
 mod model_faults;

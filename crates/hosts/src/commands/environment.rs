@@ -73,6 +73,24 @@ impl<'a> Template<'a> {
     }
 }
 
+/// What is wrong with the references to secrets in this text, for people; `None` where nothing is.
+#[must_use]
+pub fn wrong_reference(text: &str) -> Option<String> {
+    Template::parse(text).err()
+}
+
+/// The text with the secrets that it refers to in their places.
+///
+/// # Errors
+/// Which secret is not known, or cannot be read; never a value.
+pub fn filled(text: &str, secrets: &dyn SecretResolver) -> Result<String, String> {
+    let template = Template::parse(text)?;
+    template.fill(secrets, &mut Vec::new()).map_err(|missing| match missing {
+        Missing::Invalid(problem) => problem,
+        Missing::Unread(problem, error) => format!("{problem}: {error}"),
+    })
+}
+
 /// Why a command gets no environment.
 #[derive(Debug)]
 pub(super) enum Missing {

@@ -1,0 +1,150 @@
+//! A collector of spans: OTLP's own service, on a port of its own.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
+    TraceService, TraceServiceServer,
+};
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTraceServiceRequest, ExportTraceServiceResponse,
+};
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+use tonic::{Code, Request, Response, Status};
+
+/// A span by its trace and its own id.
+pub type Id = (Vec<u8>, Vec<u8>);
+
+#[derive(Default)]
+struct Shelf {
+    spans: Mutex<BTreeMap<Id, Span>>,
+    /// What the senders have said of themselves, and the headers of the last call.
+    said: Mutex<(BTreeMap<String, String>, BTreeMap<String, String>)>,
+    /// What each call is answered with.
+    answer: AtomicI32,
+    calls: AtomicU64,
+    changed: Notify,
+}
+
+#[derive(Clone)]
+pub struct Collector {
+    shelf: Arc<Shelf>,
+    address: SocketAddr,
+    server: Arc<tokio::task::AbortHandle>,
+}
+
+struct Service(Arc<Shelf>);
+
+#[tonic::async_trait]
+impl TraceService for Service {
+    async fn export(
+        &self,
+        request: Request<ExportTraceServiceRequest>,
+    ) -> Result<Response<ExportTraceServiceResponse>, Status> {
+        self.0.calls.fetch_add(1, Ordering::SeqCst);
+        self.0.changed.notify_waiters();
+        let code = Code::from_i32(self.0.answer.load(Ordering::SeqCst));
+        if code != Code::Ok {
+            return Err(Status::new(code, "as it was told to"));
+        }
+        let headers = request.metadata().clone().into_headers();
+        let headers = headers
+            .iter()
+            .map(|(key, value)| (key.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
+        self.0.said.lock().unwrap().1 = headers.collect();
+        for of_resource in request.into_inner().resource_spans {
+            let attributes = of_resource.resource.unwrap_or_default().attributes;
+            self.0.said.lock().unwrap().0.extend(attributes.into_iter().map(|attribute| {
+                let value = match attribute.value.and_then(|value| value.value) {
+                    Some(Value::StringValue(text)) => text,
+                    other => format!("{other:?}"),
+                };
+                (attribute.key, value)
+            }));
+            for span in of_resource.scope_spans.into_iter().flat_map(|scope| scope.spans) {
+                let id = (span.trace_id.clone(), span.span_id.clone());
+                let before = self.0.spans.lock().unwrap().insert(id, span.clone());
+                assert!(
+                    before.is_none_or(|before| before == span),
+                    "another span under the same id: {span:?}"
+                );
+            }
+        }
+        self.0.changed.notify_waiters();
+        Ok(Response::new(ExportTraceServiceResponse::default()))
+    }
+}
+
+impl Collector {
+    pub async fn start() -> Self {
+        Self::listen("127.0.0.1:0".parse().unwrap(), Arc::default()).await
+    }
+
+    async fn listen(address: SocketAddr, shelf: Arc<Shelf>) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let service = TraceServiceServer::new(Service(Arc::clone(&shelf)));
+        let serving = Server::builder().add_service(service).serve_with_incoming(TcpIncoming::from(listener));
+        let server = tokio::spawn(async move { serving.await.unwrap() }).abort_handle();
+        Self { shelf, address, server: Arc::new(server) }
+    }
+
+    /// Nobody listens at its address any more.
+    pub fn leaves(&self) {
+        self.server.abort();
+    }
+
+    /// It listens at its address again.
+    pub async fn comes_back(&self) -> Self {
+        Self::listen(self.address, Arc::clone(&self.shelf)).await
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Every call is answered so from now on.
+    pub fn answers(&self, code: Code) {
+        self.shelf.answer.store(code as i32, Ordering::SeqCst);
+    }
+
+    pub fn calls(&self) -> u64 {
+        self.shelf.calls.load(Ordering::SeqCst)
+    }
+
+    /// What the senders have said of themselves.
+    pub fn resource(&self) -> BTreeMap<String, String> {
+        self.shelf.said.lock().unwrap().0.clone()
+    }
+
+    /// The headers of the last call that was taken.
+    pub fn headers(&self) -> BTreeMap<String, String> {
+        self.shelf.said.lock().unwrap().1.clone()
+    }
+
+    pub fn spans(&self) -> Vec<Span> {
+        self.shelf.spans.lock().unwrap().values().cloned().collect()
+    }
+
+    /// Waits until this is so of the spans and of the number of calls.
+    pub async fn until(&self, mut is_so: impl FnMut(&[Span], u64) -> bool) {
+        let waiting = async {
+            loop {
+                let changed = self.shelf.changed.notified();
+                if is_so(&self.spans(), self.calls()) {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        let patience = super::kills::PATIENCE;
+        assert!(tokio::time::timeout(patience, waiting).await.is_ok(), "{:#?}", self.spans());
+    }
+}

@@ -1,0 +1,422 @@
+//! `/metrics`: the daemon in numbers, as Prometheus reads them.
+//!
+//! What happens is counted where it happens ([`capataz_runtime::Meters`]); here it is only read, together with what can be
+//! looked up when somebody asks: sizes, queues, the process. docs/telemetry.md lists every metric, and a test compares.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use capataz_crew::AgentSnapshot;
+use capataz_runtime::{Counted, Meters, Numbered, Runtime};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, prometheus_text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+use tokio::sync::Mutex;
+
+use crate::SHARD;
+use crate::traces::Counts;
+
+/// Where they are.
+const PATH: &str = "/metrics";
+/// Agents that have series of their own, those with the most tasks that wait first. The others have one together.
+const AGENTS: usize = 100;
+/// What those others are called. No agent's name has a bracket.
+const OTHERS: &str = "(others)";
+/// How long the sizes of files are good for.
+const SIZES: Duration = Duration::from_secs(60);
+
+/// What is told of one metric.
+enum Value {
+    Counter(u64),
+    /// Seconds, or anything else that is more than whole.
+    Amount(f64),
+    Gauge(f64),
+    /// By the values of one label.
+    Counters(&'static str, Vec<(&'static str, u64)>),
+    Gauges(&'static str, Vec<(String, f64)>),
+    Histogram(Counted),
+}
+
+/// A metric: its name, that of a counter without `_total`, what it means, and what it is now.
+struct Metric(&'static str, &'static str, Value);
+
+/// Everything that metrics are read from.
+pub(crate) struct Metrics {
+    runtime: Runtime,
+    data_dir: PathBuf,
+    traces: Option<Arc<Counts>>,
+    looked: Mutex<Looked>,
+}
+
+/// What was seen when somebody looked last.
+#[derive(Default)]
+struct Looked {
+    /// Bytes of the database, of its log, and of blobs; and when.
+    sizes: Option<(Instant, [u64; 3])>,
+    /// Since when tasks wait for an agent.
+    waiting: BTreeMap<String, Instant>,
+}
+
+/// Serves them.
+pub(crate) fn routes(runtime: Runtime, data_dir: PathBuf, traces: Option<Arc<Counts>>) -> Router {
+    let metrics = Arc::new(Metrics { runtime, data_dir, traces, looked: Mutex::default() });
+    Router::new().route(PATH, get(answer)).with_state(metrics)
+}
+
+async fn answer(State(metrics): State<Arc<Metrics>>) -> Response {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Read(metrics.read().await)));
+    let mut text = String::new();
+    match prometheus_text::encode(&mut text, &registry) {
+        Ok(()) => ([(header::CONTENT_TYPE, prometheus_text::CONTENT_TYPE)], text).into_response(),
+        Err(fmt::Error) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+impl Metrics {
+    async fn read(&self) -> Vec<Metric> {
+        let mut looked = self.looked.lock().await;
+        let mut metrics = of_meters(self.runtime.meters());
+        metrics.extend(self.of_agents(&mut looked).await);
+        metrics.extend(self.of_streams());
+        metrics.extend(self.of_store(&mut looked).await);
+        metrics.extend(self.traces.as_deref().map(|counts| self.of_traces(counts)).into_iter().flatten());
+        metrics.extend(of_process());
+        metrics
+    }
+
+    async fn of_agents(&self, looked: &mut Looked) -> Vec<Metric> {
+        let mut agents = Vec::new();
+        let mut after = None;
+        // A daemon that is overloaded says less of itself, rather than nothing.
+        while let Ok((page, more)) = self.runtime.agents(after.take(), u32::MAX).await {
+            after = page.last().map(|agent| agent.known.agent.name.clone());
+            agents.extend(page);
+            if !more || after.is_none() {
+                break;
+            }
+        }
+        let now = Instant::now();
+        let waits = agents.iter().filter(|agent| agent.queued > 0);
+        let waiting: BTreeMap<String, Instant> = waits
+            .map(|agent| {
+                let name = &agent.known.agent.name;
+                (name.clone(), looked.waiting.get(name).copied().unwrap_or(now))
+            })
+            .collect();
+        looked.waiting = waiting;
+        let seconds = |agent: &AgentSnapshot| {
+            let since = looked.waiting.get(&agent.known.agent.name);
+            since.map_or(0.0, |since| now.duration_since(*since).as_secs_f64())
+        };
+        let workers: u32 = agents.iter().map(|agent| agent.workers).max().unwrap_or_default();
+        let (served, known) = (agents.iter().filter(|agent| agent.workers > 0).count(), agents.len());
+        let running = agents.iter().fold(0_u64, |sum, agent| sum.saturating_add(agent.running.into()));
+        let queued = by_agent(&agents, |agent| f64::from(agent.queued), |sum, more| sum + more);
+        let waiting = by_agent(&agents, seconds, f64::max);
+        vec![
+            Metric("capataz_agents", "Agents that the daemon knows.", Value::Gauge(known as f64)),
+            Metric(
+                "capataz_agents_served",
+                "Agents that a connected worker serves.",
+                Value::Gauge(served as f64),
+            ),
+            Metric(
+                "capataz_agent_workers_max",
+                "Connected workers of the agent that has the most of them.",
+                Value::Gauge(workers.into()),
+            ),
+            Metric("capataz_tasks_running", "Tasks that workers have.", Value::Gauge(running as f64)),
+            Metric(
+                "capataz_agent_queued_tasks",
+                "Tasks that wait for a slot of the agent.",
+                Value::Gauges("agent", queued),
+            ),
+            Metric(
+                "capataz_agent_waiting_seconds",
+                "Seconds for which tasks have waited for the agent whenever somebody looked.",
+                Value::Gauges("agent", waiting),
+            ),
+        ]
+    }
+
+    fn of_streams(&self) -> Vec<Metric> {
+        let (readers, furthest) = self.runtime.meters().readers();
+        let newest = self.runtime.newest(SHARD);
+        let lag = furthest.map_or(0, |furthest| newest.saturating_sub(furthest));
+        vec![
+            Metric(
+                "capataz_stream_subscribers",
+                "Subscribers of all events, the sender of spans included.",
+                Value::Gauge(readers as f64),
+            ),
+            Metric(
+                "capataz_stream_lag_appends",
+                "Appends that the slowest of these subscribers has not read.",
+                Value::Gauge(lag as f64),
+            ),
+        ]
+    }
+
+    async fn of_store(&self, looked: &mut Looked) -> Vec<Metric> {
+        let now = Instant::now();
+        let fresh = looked.sizes.filter(|(at, _)| now.duration_since(*at) < SIZES).map(|(_, sizes)| sizes);
+        let sizes = match fresh {
+            Some(sizes) => sizes,
+            None => {
+                let data_dir = self.data_dir.clone();
+                let read = tokio::task::spawn_blocking(move || sizes(&data_dir)).await;
+                let sizes = read.unwrap_or_default();
+                looked.sizes = Some((now, sizes));
+                sizes
+            }
+        };
+        let store = Arc::clone(self.runtime.store());
+        let bounds = self.runtime.reads().answer(move || store.bounds(SHARD)).await;
+        let mut told = vec![Metric(
+            "capataz_store_bytes",
+            "Bytes on the disk, as they were within the last minute.",
+            Value::Gauges(
+                "part",
+                vec![
+                    ("database".to_owned(), sizes[0] as f64),
+                    ("write_ahead_log".to_owned(), sizes[1] as f64),
+                    ("blobs".to_owned(), sizes[2] as f64),
+                ],
+            ),
+        )];
+        if let Ok(Ok(bounds)) = bounds {
+            told.push(Metric(
+                "capataz_log_bytes",
+                "Bytes of all events that are kept.",
+                Value::Gauge(bounds.bytes as f64),
+            ));
+        }
+        told
+    }
+
+    fn of_traces(&self, counts: &Counts) -> Vec<Metric> {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let lag = self.runtime.newest(SHARD).saturating_sub(read(&counts.position));
+        vec![
+            Metric(
+                "capataz_trace_spans",
+                "Spans of runs that were sent, by what the collector did with them.",
+                Value::Counters(
+                    "result",
+                    vec![("sent", read(&counts.sent)), ("rejected", read(&counts.rejected))],
+                ),
+            ),
+            Metric(
+                "capataz_trace_failures",
+                "Tries to send spans that did not reach the collector.",
+                Value::Counter(read(&counts.failures)),
+            ),
+            Metric(
+                "capataz_trace_appends_removed",
+                "Appends that retention had removed before their spans were sent.",
+                Value::Counter(read(&counts.removed)),
+            ),
+            Metric(
+                "capataz_trace_lag_appends",
+                "Appends whose spans have not arrived.",
+                Value::Gauge(lag as f64),
+            ),
+        ]
+    }
+}
+
+fn of_meters(meters: &Meters) -> Vec<Metric> {
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let kinds = ["plan", "ask", "script", "pipeline", "mode"];
+    let outcomes = ["succeeded", "succeeded_with_failures", "failed", "cancelled", "blocked"];
+    let statuses = ["success", "error", "timeout", "cancelled"];
+    vec![
+        Metric(
+            "capataz_runs_accepted",
+            "Runs that were accepted, by kind; forks are counted by themselves.",
+            Value::Counters("kind", numbered(&meters.accepted, &kinds)),
+        ),
+        Metric(
+            "capataz_runs_forked",
+            "Runs that begin as forks of others.",
+            Value::Counter(read(&meters.forked)),
+        ),
+        Metric(
+            "capataz_runs_finished",
+            "Runs that have ended, by outcome.",
+            Value::Counters("outcome", numbered(&meters.finished, &outcomes)),
+        ),
+        Metric(
+            "capataz_runs_unfinished",
+            "Runs that have not ended.",
+            Value::Gauge(read(&meters.unfinished) as f64),
+        ),
+        Metric(
+            "capataz_run_seconds",
+            "From a run's acceptance to its end, by its own clock.",
+            Value::Histogram(meters.runs.counted()),
+        ),
+        Metric(
+            "capataz_tasks_settled",
+            "Tasks that have ended, by status.",
+            Value::Counters("status", numbered(&meters.settled, &statuses)),
+        ),
+        Metric(
+            "capataz_task_seconds",
+            "From a task's first lease to its end.",
+            Value::Histogram(meters.tasks.counted()),
+        ),
+        Metric(
+            "capataz_attempts_leased",
+            "Times that a worker was given a task.",
+            Value::Counter(read(&meters.leased)),
+        ),
+        Metric(
+            "capataz_attempts_retried",
+            "Attempts that failed and are followed by another one.",
+            Value::Counter(read(&meters.retried)),
+        ),
+        Metric(
+            "capataz_leases_lost",
+            "Leases that ended because their workers were gone or silent.",
+            Value::Counter(read(&meters.leases_lost)),
+        ),
+        Metric(
+            "capataz_child_runs",
+            "Tasks that have begun as runs of their own.",
+            Value::Counter(read(&meters.children)),
+        ),
+        Metric(
+            "capataz_questions_asked",
+            "Questions that people were asked.",
+            Value::Counter(read(&meters.questions)),
+        ),
+        Metric("capataz_events", "Events that became durable.", Value::Counter(read(&meters.events))),
+        Metric("capataz_appends", "Appends that became durable.", Value::Counter(read(&meters.appends))),
+        Metric(
+            "capataz_turn_seconds",
+            "How long each decision of the core kept everybody else waiting.",
+            Value::Histogram(meters.turns.counted()),
+        ),
+        Metric(
+            "capataz_commit_seconds",
+            "How long the appends that share a commit took to be durable.",
+            Value::Histogram(meters.commits.counted()),
+        ),
+    ]
+}
+
+/// The counters that have a name, by the contract's numbers, which begin with 1.
+fn numbered(counters: &Numbered, names: &[&'static str]) -> Vec<(&'static str, u64)> {
+    let counters = counters.iter().skip(1).map(|counter| counter.load(Ordering::Relaxed));
+    names.iter().copied().zip(counters).collect()
+}
+
+/// A number for each of the agents of which the most waits, and one for all others together.
+fn by_agent(
+    agents: &[AgentSnapshot],
+    number: impl Fn(&AgentSnapshot) -> f64,
+    together: impl Fn(f64, f64) -> f64,
+) -> Vec<(String, f64)> {
+    let mut sorted: Vec<&AgentSnapshot> = agents.iter().collect();
+    // Those that stay at nothing stay in one order, so that no series comes and goes.
+    sorted.sort_by(|one, other| {
+        other.queued.cmp(&one.queued).then(one.known.agent.name.cmp(&other.known.agent.name))
+    });
+    let (own, others) = sorted.split_at(sorted.len().min(AGENTS));
+    let mut told: Vec<(String, f64)> =
+        own.iter().map(|agent| (agent.known.agent.name.clone(), number(agent))).collect();
+    if let Some(others) = others.iter().map(|agent| number(agent)).reduce(together) {
+        told.push((OTHERS.to_owned(), others));
+    }
+    told
+}
+
+/// Bytes of the database, of its log, and of the blobs.
+fn sizes(data_dir: &Path) -> [u64; 3] {
+    let size = |name: &str| std::fs::metadata(data_dir.join(name)).map_or(0, |metadata| metadata.len());
+    let folders = std::fs::read_dir(data_dir.join("blobs")).into_iter().flatten().flatten();
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder.path()).into_iter().flatten().flatten());
+    let blobs = files.map(|file| file.metadata().map_or(0, |metadata| metadata.len())).sum();
+    [size("capataz.db"), size("capataz.db-wal"), blobs]
+}
+
+/// What Linux says of this process.
+fn of_process() -> Vec<Metric> {
+    let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
+    let pages: f64 = read("statm").split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or_default();
+    let stat = read("stat");
+    // The name of the program may hold anything, and ends with the last bracket.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let field =
+        |place: usize| fields.get(place).and_then(|field| field.parse::<f64>().ok()).unwrap_or_default();
+    let ticks = rustix::param::clock_ticks_per_second() as f64;
+    let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    vec![
+        Metric(
+            "process_resident_memory_bytes",
+            "Resident memory.",
+            Value::Gauge(pages * rustix::param::page_size() as f64),
+        ),
+        Metric("process_open_fds", "Open files.", Value::Gauge(open as f64)),
+        Metric("process_threads", "Threads.", Value::Gauge(field(17))),
+        Metric(
+            "process_cpu_seconds",
+            "Time of processors that was used.",
+            Value::Amount((field(11) + field(12)) / ticks),
+        ),
+    ]
+}
+
+/// Metrics as they were read.
+struct Read(Vec<Metric>);
+
+impl fmt::Debug for Read {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_list().entries(self.0.iter().map(|Metric(name, ..)| name)).finish()
+    }
+}
+
+impl Collector for Read {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        for Metric(name, help, value) in &self.0 {
+            let kind = match value {
+                Value::Counter(_) | Value::Amount(_) | Value::Counters(..) => MetricType::Counter,
+                Value::Gauge(_) | Value::Gauges(..) => MetricType::Gauge,
+                Value::Histogram(_) => MetricType::Histogram,
+            };
+            write(encoder.encode_descriptor(name, help.trim_end_matches('.'), None, kind)?, value)?;
+        }
+        Ok(())
+    }
+}
+
+fn write(mut encoder: MetricEncoder<'_>, value: &Value) -> Result<(), fmt::Error> {
+    match value {
+        Value::Counter(count) => encoder.encode_counter::<NoLabelSet, _, u64>(count, None),
+        Value::Amount(amount) => encoder.encode_counter::<NoLabelSet, _, u64>(amount, None),
+        Value::Gauge(gauge) => encoder.encode_gauge(gauge),
+        Value::Counters(label, counts) => counts.iter().try_for_each(|(name, count)| {
+            let labels = [(*label, *name)];
+            encoder.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(count, None)
+        }),
+        Value::Gauges(label, gauges) => gauges.iter().try_for_each(|(name, gauge)| {
+            let labels = [(*label, name.as_str())];
+            encoder.encode_family(&labels)?.encode_gauge(gauge)
+        }),
+        Value::Histogram(Counted { buckets, sum, count }) => {
+            encoder.encode_histogram::<NoLabelSet>(*sum, *count, buckets, None)
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! Sends runs as traces: reads the log behind those who write it, makes spans of it, and keeps its place.
+//!
+//! The place is that behind the last events whose spans have arrived. Whatever happens to the daemon, it goes on from there,
+//! and a span that is sent twice has the same ids, so that the collector knows it. It is one subscriber more: a collector
+//! that is slow, or not there, costs nobody anything but its own lateness.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use backoff::backoff::Backoff as _;
+use backoff::{ExponentialBackoff, ExponentialBackoffBuilder};
+use capataz_contracts::v1;
+use capataz_runtime::{CursorError, Item, Runtime, Subscription};
+use capataz_shard::feed::{self, Begin, Cursor, Delivered, Filter, Placed, Unservable};
+use capataz_shard::{Damage, LoadError};
+use capataz_store::{RunId, StoreError};
+use capataz_telemetry::{Endpoint, ExportError, Exporter, Past, Projection, Span};
+use prost::Message;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::SHARD;
+
+/// The file in the data folder that holds the place.
+const PLACE: &str = "traces.place";
+/// Events that are read at a time.
+const EVENTS: usize = 256;
+/// Spans that are sent together.
+const SPANS: usize = 1_024;
+/// How long more spans are waited for after fewer than that were sent.
+const LINGER: Duration = Duration::from_millis(200);
+/// The time between two tries to reach the collector, at first and at most.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+/// How long a daemon that stops may still send.
+const LAST_WORDS: Duration = Duration::from_secs(3);
+/// Rows and bytes of a run's past that are read at a time.
+const PAST: (usize, usize) = (256, 1024 * 1024);
+
+/// What has become of the spans, since the daemon has started.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) sent: AtomicU64,
+    /// The collector did not take them, and never will.
+    pub(crate) rejected: AtomicU64,
+    /// Appends whose runs retention had removed before their spans were sent.
+    pub(crate) removed: AtomicU64,
+    /// Tries that did not reach the collector.
+    pub(crate) failures: AtomicU64,
+    /// The position behind the last events whose spans have arrived.
+    pub(crate) position: AtomicU64,
+}
+
+/// What sends spans while the daemon runs.
+#[derive(Debug)]
+pub(crate) struct Traces {
+    sending: JoinHandle<()>,
+    stop: watch::Sender<bool>,
+}
+
+impl Traces {
+    /// Sends what comes from now on, and what came since the spans of the last daemon have arrived.
+    ///
+    /// # Errors
+    /// The log cannot be read, or the place in it cannot be kept.
+    pub(crate) async fn start(
+        runtime: &Runtime,
+        endpoint: &Endpoint,
+        data_dir: &Path,
+        counts: Arc<Counts>,
+    ) -> Result<Self, TracesError> {
+        let (stop, stopped) = watch::channel(false);
+        let mut sender = Sender {
+            place: data_dir.join(PLACE),
+            exporter: Exporter::new(endpoint),
+            projection: Projection::default(),
+            spans: Vec::new(),
+            written: None,
+            gap: None,
+            runtime: runtime.clone(),
+            counts,
+            stopped,
+            is_silent: false,
+        };
+        // From the first run on that this daemon accepts, whatever becomes of the daemon.
+        let begin = sender.begin().await?;
+        let sending = tokio::spawn(async move {
+            if let Err(error) = sender.run(begin).await {
+                tracing::warn!(error = &error as &dyn std::error::Error, "spans are not sent any more");
+            }
+        });
+        Ok(Self { sending, stop })
+    }
+
+    /// Sends what is left, for some seconds at most; the next daemon sends the rest.
+    pub(crate) async fn stop(self) {
+        self.stop.send_replace(true);
+        let aborting = self.sending.abort_handle();
+        if tokio::time::timeout(LAST_WORDS, self.sending).await.is_err() {
+            aborting.abort();
+        }
+    }
+}
+
+/// Why no spans are sent any more.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TracesError {
+    #[error(transparent)]
+    Cursor(#[from] CursorError),
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error("the place in the log cannot be kept")]
+    Place(#[from] io::Error),
+}
+
+struct Sender {
+    runtime: Runtime,
+    exporter: Exporter,
+    projection: Projection,
+    /// Spans that have not arrived.
+    spans: Vec<Span>,
+    /// The file of the place.
+    place: PathBuf,
+    /// What that file says.
+    written: Option<Placed>,
+    /// Positions in which appends were removed: between the first, which moves on, and the second.
+    gap: Option<(u64, u64)>,
+    counts: Arc<Counts>,
+    stopped: watch::Receiver<bool>,
+    /// The log has been told that the collector cannot be reached.
+    is_silent: bool,
+}
+
+impl Sender {
+    async fn run(&mut self, mut begin: Begin) -> Result<(), TracesError> {
+        loop {
+            let is_last = *self.stopped.borrow();
+            let mut subscription = match self.subscribe(begin).await {
+                Ok(subscription) => subscription,
+                Err(CursorError::Unservable(unservable)) => {
+                    begin = self.begin_again(unservable).await;
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            match self.follow(&mut subscription, is_last).await? {
+                Some(missed) => begin = self.begin_again(missed).await,
+                None if is_last => return Ok(()),
+                // What came in the last moment.
+                None => begin = self.written.map_or(Begin::Now, Begin::After),
+            }
+        }
+    }
+
+    async fn subscribe(&self, begin: Begin) -> Result<Subscription, CursorError> {
+        Subscription::begin(&self.runtime, SHARD, Filter::default(), begin, EVENTS, false).await
+    }
+
+    /// Where it stopped the last time; the first time, with what comes next, which is kept as the place then.
+    async fn begin(&mut self) -> Result<Begin, TracesError> {
+        match fs::read(&self.place) {
+            Ok(bytes) => return Ok(Placed::decode(&bytes, SHARD).map_or(Begin::Oldest, Begin::After)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut subscription = self.subscribe(Begin::Now).await?;
+        let marks = subscription.marks();
+        if let Item::Step(_, cursor) = subscription.next(false).await? {
+            self.keep(cursor, marks(cursor))?;
+        }
+        Ok(self.written.map_or(Begin::Now, Begin::After))
+    }
+
+    /// Where to go on when the place is not one of this log any more.
+    async fn begin_again(&mut self, unservable: Unservable) -> Begin {
+        self.projection = Projection::default();
+        match unservable {
+            Unservable::TooOld { works } => {
+                let newest = self.newest().await.unwrap_or_default();
+                self.gap = Some((works.cursor.position.0, newest));
+                tracing::warn!(
+                    "retention has removed runs before their spans were sent: the collector was away too long"
+                );
+                Begin::After(works)
+            }
+            Unservable::OtherHistory { valid } => {
+                tracing::warn!("the data was restored: spans are sent again from where it was the same");
+                Begin::After(valid)
+            }
+        }
+    }
+
+    /// Position of the newest event.
+    async fn newest(&self) -> Option<u64> {
+        let store = Arc::clone(self.runtime.store());
+        let bounds = self.runtime.reads().stream(move || store.bounds(SHARD)).await;
+        Some(bounds.ok()?.ok()?.newest.0)
+    }
+
+    /// Sends what comes, until the daemon stops or retention was faster. The last time only what is there already.
+    async fn follow(
+        &mut self,
+        subscription: &mut Subscription,
+        is_last: bool,
+    ) -> Result<Option<Unservable>, TracesError> {
+        let marks = subscription.marks();
+        let mut stopped = self.stopped.clone();
+        let mut idle = false;
+        loop {
+            let item = tokio::select! {
+                item = subscription.next(idle) => item?,
+                _ = stopped.wait_for(|stopped| *stopped), if idle => return Ok(None),
+            };
+            let (step, cursor) = match item {
+                Item::Step(step, cursor) => (step, cursor),
+                Item::Progress(_) | Item::Quarantined(_) => continue,
+                Item::Missed(missed) => return Ok(Some(missed)),
+            };
+            for delivered in step.events {
+                self.take(delivered).await?;
+            }
+            idle = step.at_end;
+            let is_whole = self.spans.len() >= SPANS;
+            if is_whole || idle {
+                self.send().await;
+                self.keep(cursor, marks(cursor))?;
+            }
+            if idle && is_last {
+                return Ok(None);
+            }
+            if idle && !is_whole {
+                tokio::time::sleep(LINGER).await;
+            }
+        }
+    }
+
+    /// Makes spans of an event.
+    async fn take(&mut self, delivered: Delivered) -> Result<(), TracesError> {
+        let Delivered { run, event: bytes, cursor, .. } = delivered;
+        self.passes(cursor);
+        let Ok(event) = v1::Event::decode(bytes) else { return Ok(()) };
+        let id = run.0.into_bytes();
+        if self.projection.apply(id, &event, &mut self.spans).is_ok() {
+            return Ok(());
+        }
+        match self.past(run, event.seq).await {
+            Ok(past) => self.projection.recall(past),
+            Err(LoadError::Store(error)) => return Err(LoadError::Store(error).into()),
+            // A run whose beginning nobody can read has no spans.
+            Err(LoadError::Damaged(_)) => return Ok(()),
+        }
+        // Where even that does not help, retention has removed the run meanwhile.
+        let _ = self.projection.apply(id, &event, &mut self.spans);
+        Ok(())
+    }
+
+    /// Counts what is missing between the positions that are read.
+    fn passes(&mut self, cursor: Cursor) {
+        let Some((from, until)) = self.gap else { return };
+        let position = cursor.position.max(cursor.partial).0;
+        let missing = position.min(until).saturating_sub(from).saturating_sub(1);
+        self.counts.removed.fetch_add(missing, Ordering::Relaxed);
+        self.gap = (position < until).then_some((position.max(from), until));
+    }
+
+    /// The events of a run before this one.
+    async fn past(&self, run: RunId, seq: u64) -> Result<Past, LoadError> {
+        let store = Arc::clone(self.runtime.store());
+        let read = move || {
+            let mut past = Past::new(run.0.into_bytes());
+            let mut after = 0;
+            loop {
+                let rows = store.read_run(run, after, PAST.0, PAST.1)?;
+                if rows.is_empty() {
+                    return Ok(past);
+                }
+                for row in &rows {
+                    let unreadable = |damage: Damage| LoadError::Damaged(Damage { run, ..damage });
+                    for bytes in feed::events_of(row, after).map_err(unreadable)? {
+                        let Ok(event) = v1::Event::decode(bytes) else { return Ok(past) };
+                        if event.seq >= seq {
+                            return Ok(past);
+                        }
+                        after = event.seq;
+                        past.apply(&event);
+                    }
+                }
+            }
+        };
+        self.runtime.reads().stream(read).await.unwrap_or(Err(LoadError::Store(StoreError::Closed)))
+    }
+
+    /// Sends the spans that there are, however long that takes: until they have arrived they are in the log.
+    async fn send(&mut self) {
+        let mut again = backoff();
+        while !self.spans.is_empty() {
+            let part: Vec<Span> = self.spans.iter().take(SPANS).cloned().collect();
+            let count = part.len();
+            match self.exporter.send(part).await {
+                Ok(rejected) => self.arrived(count, rejected),
+                Err(refused @ ExportError::Refused(_)) => {
+                    tracing::warn!(spans = count, "{refused}");
+                    self.arrived(count, u64::try_from(count).unwrap_or(u64::MAX));
+                }
+                Err(passing @ ExportError::Passing(_)) => {
+                    self.counts.failures.fetch_add(1, Ordering::Relaxed);
+                    if !std::mem::replace(&mut self.is_silent, true) {
+                        tracing::warn!("{passing}; spans wait in the log until it can");
+                    }
+                    tokio::time::sleep(again.next_backoff().unwrap_or(AGAIN.1)).await;
+                }
+            }
+        }
+    }
+
+    fn arrived(&mut self, count: usize, rejected: u64) {
+        self.spans.drain(..count.min(self.spans.len()));
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        self.counts.sent.fetch_add(count.saturating_sub(rejected), Ordering::Relaxed);
+        self.counts.rejected.fetch_add(rejected, Ordering::Relaxed);
+        if std::mem::replace(&mut self.is_silent, false) {
+            tracing::info!("the collector can be reached again");
+        }
+    }
+
+    /// Keeps the place: everything before it has arrived. It need not survive a power cut, since what is sent again has the
+    /// same ids.
+    fn keep(&mut self, cursor: Cursor, placed: Placed) -> io::Result<()> {
+        self.counts.position.store(cursor.position.0, Ordering::Relaxed);
+        if self.written == Some(placed) {
+            return Ok(());
+        }
+        write(&self.place, &placed.encode(SHARD))?;
+        self.written = Some(placed);
+        Ok(())
+    }
+}
+
+fn write(place: &Path, bytes: &[u8]) -> io::Result<()> {
+    let fresh = place.with_extension("new");
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+    file.write_all(bytes)?;
+    fs::rename(fresh, place)
+}
+
+fn backoff() -> ExponentialBackoff {
+    ExponentialBackoffBuilder::new()
+        .with_initial_interval(AGAIN.0)
+        .with_max_interval(AGAIN.1)
+        .with_max_elapsed_time(None)
+        .build()
+}

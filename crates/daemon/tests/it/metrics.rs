@@ -1,0 +1,136 @@
+//! `/metrics`, asked for as Prometheus does.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use capataz_daemon::DeclaredAgent;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::support::{Harness, json, one_wave};
+
+/// One answer over a connection of its own: its head, and its body.
+async fn fetch(harness: &Harness, path: &str, more: &str) -> (String, String) {
+    let address = harness.daemon.address();
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{more}Connection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
+}
+
+/// Each series, and its value.
+async fn scraped(harness: &Harness) -> BTreeMap<String, f64> {
+    let (head, body) = fetch(harness, "/metrics", "").await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    assert!(head.to_ascii_lowercase().contains("content-type: text/plain; version=0.0.4"), "{head}");
+    let lines = body.lines().filter(|line| !line.starts_with('#') && line.contains(' '));
+    let series = lines.map(|line| {
+        let (name, value) = line.rsplit_once(' ').unwrap();
+        (name.to_owned(), value.parse().unwrap_or_else(|_| panic!("{line}")))
+    });
+    series.collect()
+}
+
+/// The metrics of a series' name, without labels and what a histogram appends.
+fn metric(series: &str) -> String {
+    let name = series.split('{').next().unwrap_or_default();
+    let of_histogram = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
+    of_histogram.unwrap_or(name).to_owned()
+}
+
+#[tokio::test]
+async fn what_has_happened_is_counted_as_it_happened() {
+    let harness = Harness::start_with(|config| {
+        config.declared_agents = vec![DeclaredAgent::new("absent")];
+    })
+    .await;
+    let mut worker = harness.worker("w", &["coder"]).await;
+    let run = harness.start_run(one_wave(&["coder"])).await;
+    let assigned = worker.assignment().await;
+    worker.complete(&assigned.lease, json(serde_json::json!(1))).await;
+    harness.wait(&run).await;
+    let waits = harness.start_run(one_wave(&["absent"])).await;
+    let told = scraped(&harness).await;
+    let value = |series: &str| told.get(series).copied();
+    assert_eq!(value("capataz_runs_accepted_total{kind=\"plan\"}"), Some(2.0));
+    assert_eq!(value("capataz_runs_accepted_total{kind=\"ask\"}"), Some(0.0));
+    assert_eq!(value("capataz_runs_finished_total{outcome=\"succeeded\"}"), Some(1.0));
+    assert_eq!(value("capataz_runs_unfinished"), Some(1.0));
+    assert_eq!(value("capataz_tasks_settled_total{status=\"success\"}"), Some(1.0));
+    assert_eq!(value("capataz_attempts_leased_total"), Some(1.0));
+    assert_eq!(value("capataz_task_seconds_count"), Some(1.0));
+    assert_eq!(value("capataz_agent_queued_tasks{agent=\"absent\"}"), Some(1.0));
+    assert_eq!(value("capataz_agent_queued_tasks{agent=\"coder\"}"), Some(0.0));
+    // Of the events that the log has, each was counted.
+    let mut events = 0;
+    for run in [&run, &waits] {
+        events += harness.export(run).await.len();
+    }
+    assert_eq!(value("capataz_events_total"), Some(events as f64));
+    assert_eq!(value("capataz_commit_seconds_count"), value("capataz_commit_seconds_bucket{le=\"+Inf\"}"));
+    assert!(value("capataz_commit_seconds_count") >= Some(1.0) && value("capataz_turn_seconds_count") >= Some(1.0));
+    assert!(value("process_resident_memory_bytes") > Some(1e6));
+    assert!(value("capataz_log_bytes") > Some(0.0));
+    assert!(value("capataz_store_bytes{part=\"database\"}") > Some(0.0));
+}
+
+/// docs/telemetry.md has a row for each metric, and none of another one.
+#[tokio::test]
+async fn each_metric_is_described_and_each_that_is_described_is_there() {
+    let harness = Harness::start_with(|config| {
+        // Nobody listens there: what is told of spans is told all the same.
+        config.telemetry.otlp_endpoint = Some("http://127.0.0.1:9".to_owned());
+    })
+    .await;
+    let told: BTreeSet<String> = scraped(&harness).await.keys().map(|series| metric(series)).collect();
+    let docs = include_str!("../../../../docs/telemetry.md");
+    let described: BTreeSet<String> = docs
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once('`').map(|(name, _)| name.to_owned()))
+        .filter(|name| name.starts_with("capataz_") || name.starts_with("process_"))
+        .collect();
+    assert_eq!(told, described);
+}
+
+/// The dashboard that comes with the project asks for metrics that there are.
+#[test]
+fn the_dashboard_shows_metrics_that_are_described() {
+    let dashboard: serde_json::Value =
+        serde_json::from_str(include_str!("../../../../examples/telemetry/dashboard.json")).unwrap();
+    let docs = include_str!("../../../../docs/telemetry.md");
+    let mut asked = 0;
+    for target in dashboard["panels"].as_array().unwrap().iter().flat_map(|panel| panel["targets"].as_array().unwrap()) {
+        let expression = target["expr"].as_str().unwrap();
+        let words = expression.split(|character: char| !character.is_ascii_alphanumeric() && character != '_');
+        for name in words.filter(|word| word.starts_with("capataz_") || word.starts_with("process_")) {
+            assert!(docs.contains(&format!("| `{}` |", metric(name))), "{name}");
+            asked += 1;
+        }
+    }
+    assert!(asked >= 10);
+}
+
+#[tokio::test]
+async fn however_many_agents_there_are_and_whatever_they_are_called_the_series_have_a_bound() {
+    let name = |number: u32| format!("agent \"{number:03}\"\\");
+    let harness = Harness::start_with(|config| {
+        config.declared_agents = (0..150).map(|number| DeclaredAgent::new(name(number))).collect();
+    })
+    .await;
+    let told = scraped(&harness).await;
+    assert!(told.len() <= 300, "{}", told.len());
+    let of_agents: Vec<&String> =
+        told.keys().filter(|series| series.starts_with("capataz_agent_queued_tasks{")).collect();
+    assert_eq!(of_agents.len(), 101);
+    assert!(of_agents.iter().any(|series| series.contains("(others)")));
+    assert!(of_agents.iter().any(|series| *series == "capataz_agent_queued_tasks{agent=\"agent \\\"000\\\"\\\\\"}"));
+}
+
+#[tokio::test]
+async fn a_page_of_somebody_elses_gets_no_metrics() {
+    let harness = Harness::start().await;
+    let (head, body) = fetch(&harness, "/metrics", "Origin: https://elsewhere.example\r\n").await;
+    assert!(!body.contains("capataz_"), "{head} {body}");
+}
