@@ -19,6 +19,8 @@ pub enum Benchmark {
     Pipelines,
     /// Actions of planners and tools, a large memory, and ways back
     Modes,
+    /// Runs that are sent as traces and counted, beside runs that are not
+    Telemetry,
     /// Finding, acting and evidence in a real Chromium, compared with the bare protocol
     Executor,
 }
@@ -31,6 +33,7 @@ impl Benchmark {
             Self::Router => "router",
             Self::Pipelines => "pipelines",
             Self::Modes => "modes",
+            Self::Telemetry => "telemetry",
             Self::Executor => "executor",
         }
     }
@@ -38,9 +41,12 @@ impl Benchmark {
     /// The packages whose programs the benchmark starts.
     fn packages(self) -> &'static [&'static str] {
         match self {
-            Self::Orchestration | Self::Abuse | Self::Router | Self::Pipelines | Self::Modes => {
-                &["capataz-cli", "capataz-bench"]
-            }
+            Self::Orchestration
+            | Self::Abuse
+            | Self::Router
+            | Self::Pipelines
+            | Self::Modes
+            | Self::Telemetry => &["capataz-cli", "capataz-bench"],
             Self::Executor => &["capataz-bench"],
         }
     }

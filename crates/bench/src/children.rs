@@ -224,6 +224,16 @@ pub(crate) async fn echo_server(folder: &Path) -> Outcome<(Process, SocketAddr)>
     Ok((process, address))
 }
 
+/// Starts a collector of spans.
+pub(crate) async fn collector(folder: &Path) -> Outcome<(Process, SocketAddr)> {
+    let address = free_address()?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("collector").args(["--listen", &address.to_string()]);
+    let mut process = Process::spawn(&mut command, &folder.join("collector.log"))?;
+    first_answer(&mut process, address).await?;
+    Ok((process, address))
+}
+
 async fn first_answer(process: &mut Process, address: SocketAddr) -> Outcome<()> {
     let begin = Instant::now();
     let endpoint = Endpoint::from_shared(format!("http://{address}"))?;

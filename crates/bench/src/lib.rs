@@ -227,6 +227,14 @@ pub async fn modes(options: &Options) -> Outcome<()> {
     alone(options, sections::modes(options)).await
 }
 
+/// Measures what traces and metrics cost, and prints.
+///
+/// # Errors
+/// The folder is not on a disk, a process did not start, or a call failed. A missed aim is not an error.
+pub async fn telemetry(options: &Options) -> Outcome<()> {
+    alone(options, sections::telemetry(options)).await
+}
+
 /// A report of one section.
 async fn alone(options: &Options, section: impl Future<Output = Outcome<Section>>) -> Outcome<()> {
     std::fs::create_dir_all(&options.dir)?;

@@ -6,6 +6,12 @@ use std::net::SocketAddr;
 use capataz_client::worker::{Task, TaskError, TaskOutput, Worker};
 use capataz_contracts::v1;
 use capataz_contracts::v1::agent_service_server::{AgentService, AgentServiceServer};
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
+    TraceService, TraceServiceServer,
+};
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTraceServiceRequest, ExportTraceServiceResponse,
+};
 use tokio::sync::watch;
 use tonic::{Request, Response, Status};
 
@@ -78,6 +84,31 @@ pub async fn echo_server(listen: SocketAddr) -> Outcome<()> {
     let server = tonic::transport::Server::builder().add_service(AgentServiceServer::new(Echo));
     server.serve(listen).await?;
     Ok(())
+}
+
+/// Serves a collector that forgets what it gets.
+///
+/// # Errors
+/// The address cannot be listened on.
+pub async fn collector(listen: SocketAddr) -> Outcome<()> {
+    let spans = TraceServiceServer::new(Forgetful).max_decoding_message_size(usize::MAX);
+    // By the other service it is seen to be up.
+    let server =
+        tonic::transport::Server::builder().add_service(spans).add_service(AgentServiceServer::new(Echo));
+    server.serve(listen).await?;
+    Ok(())
+}
+
+struct Forgetful;
+
+#[tonic::async_trait]
+impl TraceService for Forgetful {
+    async fn export(
+        &self,
+        _: Request<ExportTraceServiceRequest>,
+    ) -> Result<Response<ExportTraceServiceResponse>, Status> {
+        Ok(Response::new(ExportTraceServiceResponse::default()))
+    }
 }
 
 struct Echo;

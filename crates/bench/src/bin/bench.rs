@@ -24,6 +24,8 @@ enum Benchmark {
     Pipelines(Options),
     /// Actions of planners and tools, a large memory, and ways back
     Modes(Options),
+    /// Runs that are sent as traces and counted, beside runs that are not
+    Telemetry(Options),
     /// Finding, acting and evidence in a real Chromium
     Executor(ExecutorOptions),
     /// Honest callers beside idle streams, slow and huge senders, floods and garbage
@@ -47,6 +49,12 @@ enum Benchmark {
         #[arg(long)]
         hold: bool,
     },
+    /// A collector of spans that only counts
+    #[command(hide = true)]
+    Collector {
+        #[arg(long)]
+        listen: SocketAddr,
+    },
     /// A bare gRPC server
     #[command(hide = true)]
     EchoServer {
@@ -62,10 +70,12 @@ async fn main() -> ExitCode {
         Benchmark::Router(options) => capataz_bench::router(&options).await,
         Benchmark::Pipelines(options) => capataz_bench::pipelines(&options).await,
         Benchmark::Modes(options) => capataz_bench::modes(&options).await,
+        Benchmark::Telemetry(options) => capataz_bench::telemetry(&options).await,
         Benchmark::Executor(options) => Box::pin(capataz_bench::executor(&options)).await,
         Benchmark::Abuse(options) => capataz_bench::abused(&options).await,
         Benchmark::Abuser { daemon, kind } => abuse(kind, daemon).await,
         Benchmark::Worker { endpoint, slots, hold } => roles::worker(endpoint, slots, hold).await,
+        Benchmark::Collector { listen } => roles::collector(listen).await,
         Benchmark::EchoServer { listen } => roles::echo_server(listen).await,
     };
     match outcome {

@@ -16,6 +16,7 @@ mod memory;
 mod modes;
 pub(crate) mod named;
 mod pipelines;
+mod probes;
 mod reports;
 mod router;
 mod runs;
@@ -27,6 +28,7 @@ mod workers;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use capataz_contracts::FILE_DESCRIPTOR_SET;
@@ -71,12 +73,15 @@ const RETENTION: &str = "capataz.retention";
 
 /// What callers of the health service are told.
 #[derive(Clone, Debug)]
-pub(crate) struct Health(HealthReporter);
+pub(crate) struct Health {
+    reporter: HealthReporter,
+    drains: Arc<AtomicBool>,
+}
 
 impl Health {
     async fn serves() -> (Self, HealthServer<impl tonic_health::pb::health_server::Health>) {
         let (reporter, service) = tonic_health::server::health_reporter();
-        let health = Self(reporter);
+        let health = Self { reporter, drains: Arc::default() };
         health.say(ServingStatus::Serving).await;
         health.retains(true).await;
         (health, service)
@@ -84,13 +89,18 @@ impl Health {
 
     /// Nothing new is begun: whoever looks for a daemon looks for another one.
     pub(crate) async fn drains(&self) {
+        self.drains.store(true, Ordering::Release);
         self.say(ServingStatus::NotServing).await;
+    }
+
+    fn is_draining(&self) -> bool {
+        self.drains.load(Ordering::Acquire)
     }
 
     /// Whether retention removes what the clock on the wall makes old.
     pub(crate) async fn retains(&self, is_going: bool) {
         let status = if is_going { ServingStatus::Serving } else { ServingStatus::NotServing };
-        self.0.set_service_status(RETENTION, status).await;
+        self.reporter.set_service_status(RETENTION, status).await;
     }
 
     async fn say(&self, status: ServingStatus) {
@@ -103,7 +113,7 @@ impl Health {
             ExecutorServiceServer::<executor::Executor>::NAME,
         ];
         for name in names {
-            self.0.set_service_status(name, status).await;
+            self.reporter.set_service_status(name, status).await;
         }
     }
 }
@@ -160,6 +170,7 @@ pub(crate) async fn serve(
     let reflection_v1alpha = reflection().build_v1alpha().map_err(set_up)?;
     let (health, health_service) = Health::serves().await;
 
+    let probes = probes::routes(runtime.clone(), health.clone());
     let runs = Arc::new(runs::Runs::new(runtime.clone(), specs.clone(), Arc::clone(&browsers)));
     let mut routes = RoutesBuilder::default();
     routes
@@ -180,7 +191,7 @@ pub(crate) async fn serve(
         .add_service(health_service)
         .add_service(reflection_v1)
         .add_service(reflection_v1alpha);
-    let mut pages = routes.routes().into_axum_router().merge(extras.metrics);
+    let mut pages = routes.routes().into_axum_router().merge(extras.metrics).merge(probes);
     if extras.demo {
         pages = pages.merge(demo::routes());
     }

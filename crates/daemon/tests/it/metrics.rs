@@ -1,16 +1,17 @@
 //! `/metrics`, asked for as Prometheus does.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use capataz_daemon::DeclaredAgent;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::support::{Harness, json, one_wave};
+use super::support::{Harness, PATIENCE, json, one_wave};
 
 /// One answer over a connection of its own: its head, and its body.
-async fn fetch(harness: &Harness, path: &str, more: &str) -> (String, String) {
-    let address = harness.daemon.address();
+async fn fetch(address: SocketAddr, path: &str, more: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{more}Connection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -22,7 +23,7 @@ async fn fetch(harness: &Harness, path: &str, more: &str) -> (String, String) {
 
 /// Each series, and its value.
 async fn scraped(harness: &Harness) -> BTreeMap<String, f64> {
-    let (head, body) = fetch(harness, "/metrics", "").await;
+    let (head, body) = fetch(harness.daemon.address(), "/metrics", "").await;
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     assert!(head.to_ascii_lowercase().contains("content-type: text/plain; version=0.0.4"), "{head}");
     let lines = body.lines().filter(|line| !line.starts_with('#') && line.contains(' '));
@@ -70,7 +71,10 @@ async fn what_has_happened_is_counted_as_it_happened() {
     }
     assert_eq!(value("capataz_events_total"), Some(events as f64));
     assert_eq!(value("capataz_commit_seconds_count"), value("capataz_commit_seconds_bucket{le=\"+Inf\"}"));
-    assert!(value("capataz_commit_seconds_count") >= Some(1.0) && value("capataz_turn_seconds_count") >= Some(1.0));
+    assert!(
+        value("capataz_commit_seconds_count") >= Some(1.0)
+            && value("capataz_turn_seconds_count") >= Some(1.0)
+    );
     assert!(value("process_resident_memory_bytes") > Some(1e6));
     assert!(value("capataz_log_bytes") > Some(0.0));
     assert!(value("capataz_store_bytes{part=\"database\"}") > Some(0.0));
@@ -101,9 +105,12 @@ fn the_dashboard_shows_metrics_that_are_described() {
         serde_json::from_str(include_str!("../../../../examples/telemetry/dashboard.json")).unwrap();
     let docs = include_str!("../../../../docs/telemetry.md");
     let mut asked = 0;
-    for target in dashboard["panels"].as_array().unwrap().iter().flat_map(|panel| panel["targets"].as_array().unwrap()) {
+    for target in
+        dashboard["panels"].as_array().unwrap().iter().flat_map(|panel| panel["targets"].as_array().unwrap())
+    {
         let expression = target["expr"].as_str().unwrap();
-        let words = expression.split(|character: char| !character.is_ascii_alphanumeric() && character != '_');
+        let words =
+            expression.split(|character: char| !character.is_ascii_alphanumeric() && character != '_');
         for name in words.filter(|word| word.starts_with("capataz_") || word.starts_with("process_")) {
             assert!(docs.contains(&format!("| `{}` |", metric(name))), "{name}");
             asked += 1;
@@ -125,12 +132,43 @@ async fn however_many_agents_there_are_and_whatever_they_are_called_the_series_h
         told.keys().filter(|series| series.starts_with("capataz_agent_queued_tasks{")).collect();
     assert_eq!(of_agents.len(), 101);
     assert!(of_agents.iter().any(|series| series.contains("(others)")));
-    assert!(of_agents.iter().any(|series| *series == "capataz_agent_queued_tasks{agent=\"agent \\\"000\\\"\\\\\"}"));
+    assert!(
+        of_agents
+            .iter()
+            .any(|series| *series == "capataz_agent_queued_tasks{agent=\"agent \\\"000\\\"\\\\\"}")
+    );
 }
 
 #[tokio::test]
 async fn a_page_of_somebody_elses_gets_no_metrics() {
     let harness = Harness::start().await;
-    let (head, body) = fetch(&harness, "/metrics", "Origin: https://elsewhere.example\r\n").await;
+    let (head, body) =
+        fetch(harness.daemon.address(), "/metrics", "Origin: https://elsewhere.example\r\n").await;
     assert!(!body.contains("capataz_"), "{head} {body}");
+}
+
+#[tokio::test]
+async fn a_daemon_that_drains_lives_and_is_not_ready() {
+    let harness = Harness::start_with(|config| config.drain_timeout = Duration::from_secs(60)).await;
+    let address = harness.daemon.address();
+    let head =
+        async |path: &str| fetch(address, path, "").await.0.lines().next().unwrap_or_default().to_owned();
+    assert_eq!(
+        (head("/livez").await, head("/readyz").await),
+        ("HTTP/1.1 200 OK".into(), "HTTP/1.1 200 OK".into())
+    );
+    let mut worker = harness.worker("w", &["coder"]).await;
+    harness.start_run(one_wave(&["coder"])).await;
+    let assigned = worker.assignment().await;
+    let stopping = tokio::spawn(harness.stop());
+    // It waits for the task.
+    let waiting = async {
+        while head("/readyz").await != "HTTP/1.1 503 Service Unavailable" {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap();
+    assert_eq!(head("/livez").await, "HTTP/1.1 200 OK");
+    worker.complete(&assigned.lease, json(serde_json::json!(1))).await;
+    stopping.await.unwrap();
 }
