@@ -104,7 +104,7 @@ fn expected(run: &str, log: &[v1::Event]) -> BTreeSet<Vec<u8>> {
             }
             Body::TaskLeased(leased) => {
                 at_work.insert((leased.wave, leased.task));
-                ids.insert(own);
+                ids.insert(span_id(id_of(run), leased.lease).to_vec());
             }
             Body::ChildNamed(named) => {
                 at_work.insert((named.wave, named.task));
@@ -341,4 +341,29 @@ async fn spans_that_a_collector_refuses_are_given_up_and_later_ones_are_sent() {
     let root = span_id(id_of(&lost), 1).to_vec();
     let has = |id: &Vec<u8>| collector.spans().iter().any(|span| span.span_id == *id);
     assert!(!has(&root) || !has(&whole), "something of it was refused");
+}
+
+#[tokio::test]
+async fn what_was_removed_before_it_was_sent_is_counted_and_the_rest_is_sent() {
+    let (folder, collector) = (tempfile::tempdir().unwrap(), Collector::start().await);
+    fs::write(folder.path().join("go"), "").unwrap();
+    collector.leaves();
+    let daemon = Served::start(folder.path(), &config(folder.path(), &collector, ""));
+    let client = daemon.client().await;
+    let mut runs = Vec::new();
+    for name in ["kept", "removed", "also-kept"] {
+        runs.push(client.execute_run(start(plan(name)), None).await.unwrap().run_id);
+    }
+    let child = children(&log(&client, &runs[1]).await).remove(0);
+    for run in [&runs[1], &child] {
+        client.delete_run(run).await.unwrap();
+    }
+    let daemon = daemon.kill_and_start();
+    let collector = collector.comes_back().await;
+    let client = daemon.client().await;
+    for run in [&runs[0], &runs[2]] {
+        is_a_tree(&client, &collector, run).await;
+    }
+    assert!(collector.spans().iter().all(|span| span.trace_id != id_of(&runs[1])));
+    assert!(daemon.said().contains("retention has removed runs before their spans were sent"));
 }

@@ -1,7 +1,8 @@
 //! Trace context: which trace a run belongs to, and what its spans are called (W3C Trace Context, level 1).
 //!
 //! Ids are computed and never drawn: the trace of a run is that of whoever started it, else the run's own id, and a span is
-//! known by its run and the event that began it. So whoever computes them, as often as they like, before or after a
+//! known by its run and the event that began it; that of a lease by its fencing token, which differs from that of any other
+//! lease, in copies of the run too. So whoever computes them, as often as they like, before or after a
 //! restart, calls the same things by the same names.
 
 use std::fmt;
@@ -52,10 +53,10 @@ impl TraceContext {
         Self { trace_id, span_id: span_id(run, ROOT), sampled }
     }
 
-    /// The span of the same trace that the event `seq` of this run begins.
+    /// The span of the same trace that an event of this run begins, by its number, or a lease, by its token.
     #[must_use]
-    pub fn at(self, run: [u8; 16], seq: u64) -> Self {
-        Self { span_id: span_id(run, seq), ..self }
+    pub fn at(self, run: [u8; 16], part: u64) -> Self {
+        Self { span_id: span_id(run, part), ..self }
     }
 }
 
@@ -70,14 +71,15 @@ impl fmt::Display for TraceContext {
     }
 }
 
-/// What the span is called that the event `seq` of this run begins. Two events of one run never share an id.
+/// What the span is called that an event of this run begins, by its number, or a lease, by its token. No two of one run share
+/// an id.
 #[must_use]
-pub fn span_id(run: [u8; 16], seq: u64) -> [u8; 8] {
+pub fn span_id(run: [u8; 16], part: u64) -> [u8; 8] {
     let half = |shift: u32| u64::try_from(u128::from_be_bytes(run) >> shift & u128::from(u64::MAX));
     let (high, low) = (half(64).unwrap_or_default(), half(0).unwrap_or_default());
-    // Each step is a bijection, so that different events of a run stay different.
-    let id = mixed(mixed(mixed(high) ^ low).wrapping_add(seq));
-    // A span has no id of zeros. Of one event of 2^64 this makes the id of another one.
+    // Each step is a bijection, so that different parts of a run stay different.
+    let id = mixed(mixed(mixed(high) ^ low).wrapping_add(part));
+    // A span has no id of zeros. Of one part of 2^64 this makes the id of another one.
     id.max(1).to_be_bytes()
 }
 

@@ -159,6 +159,10 @@ pub enum Spurned {
 }
 
 /// What a shard tells the crew.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one for each frame, moved twice; a box would be an allocation for each"
+)]
 #[derive(Clone, Debug)]
 pub enum ToCrew {
     /// The first message of a session: the shard is at work, and knows of no connection and no offer.

@@ -4,7 +4,7 @@
 //! loopback, a request with an `Origin` and one whose `Host` is not a loopback name are refused (DNS rebinding).
 
 use capataz_policy::codes;
-use http::{HeaderMap, Request, Uri, header};
+use http::{HeaderMap, HeaderValue, Request, Uri, header};
 use tonic::{Code, Status};
 
 use crate::status;
@@ -13,6 +13,11 @@ use crate::status;
 pub(crate) fn check<B>(request: &Request<B>) -> Result<(), Status> {
     if request.headers().contains_key(header::ORIGIN) {
         return Err(outside("requests with an Origin are refused"));
+    }
+    // What a page loads without a script has no Origin, and says this.
+    let site = request.headers().get("sec-fetch-site").map(HeaderValue::as_bytes);
+    if site.is_some_and(|site| site != b"none" && site != b"same-origin") {
+        return Err(outside("requests of other sites are refused"));
     }
     match host(request.uri(), request.headers()) {
         Some(host) if !is_loopback(host) => {

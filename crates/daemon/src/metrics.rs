@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -22,6 +22,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, 
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use crate::SHARD;
 use crate::traces::Counts;
@@ -29,7 +30,7 @@ use crate::traces::Counts;
 /// Where they are.
 const PATH: &str = "/metrics";
 /// Agents that have series of their own, those with the most tasks that wait first. The others have one together.
-const AGENTS: usize = 100;
+const AGENTS: usize = 90;
 /// What those others are called. No agent's name has a bracket.
 const OTHERS: &str = "(others)";
 /// How long the sizes of files are good for.
@@ -56,20 +57,30 @@ pub(crate) struct Metrics {
     data_dir: PathBuf,
     traces: Option<Arc<Counts>>,
     looked: Mutex<Looked>,
+    blobs: Arc<BlobBytes>,
+}
+
+/// Bytes of the blobs, as somebody counted them last.
+#[derive(Default)]
+struct BlobBytes {
+    bytes: AtomicU64,
+    /// When they were counted; `None` while that was never done.
+    counted: std::sync::Mutex<Option<Instant>>,
+    /// Somebody counts.
+    is_counting: AtomicBool,
 }
 
 /// What was seen when somebody looked last.
 #[derive(Default)]
 struct Looked {
-    /// Bytes of the database, of its log, and of blobs; and when.
-    sizes: Option<(Instant, [u64; 3])>,
     /// Since when tasks wait for an agent.
     waiting: BTreeMap<String, Instant>,
 }
 
 /// Serves them.
 pub(crate) fn routes(runtime: Runtime, data_dir: PathBuf, traces: Option<Arc<Counts>>) -> Router {
-    let metrics = Arc::new(Metrics { runtime, data_dir, traces, looked: Mutex::default() });
+    let metrics =
+        Arc::new(Metrics { runtime, data_dir, traces, looked: Mutex::default(), blobs: Arc::default() });
     Router::new().route(PATH, get(answer)).with_state(metrics)
 }
 
@@ -89,7 +100,7 @@ impl Metrics {
         let mut metrics = of_meters(self.runtime.meters());
         metrics.extend(self.of_agents(&mut looked).await);
         metrics.extend(self.of_streams());
-        metrics.extend(self.of_store(&mut looked).await);
+        metrics.extend(self.of_store().await);
         metrics.extend(self.traces.as_deref().map(|counts| self.of_traces(counts)).into_iter().flatten());
         metrics.extend(of_process());
         metrics
@@ -98,8 +109,11 @@ impl Metrics {
     async fn of_agents(&self, looked: &mut Looked) -> Vec<Metric> {
         let mut agents = Vec::new();
         let mut after = None;
-        // A daemon that is overloaded says less of itself, rather than nothing.
-        while let Ok((page, more)) = self.runtime.agents(after.take(), u32::MAX).await {
+        loop {
+            // A daemon that is overloaded says nothing of its agents, rather than that there are none.
+            let Ok((page, more)) = self.runtime.agents(after.take(), u32::MAX).await else {
+                return Vec::new();
+            };
             after = page.last().map(|agent| agent.known.agent.name.clone());
             agents.extend(page);
             if !more || after.is_none() {
@@ -168,32 +182,20 @@ impl Metrics {
         ]
     }
 
-    async fn of_store(&self, looked: &mut Looked) -> Vec<Metric> {
-        let now = Instant::now();
-        let fresh = looked.sizes.filter(|(at, _)| now.duration_since(*at) < SIZES).map(|(_, sizes)| sizes);
-        let sizes = match fresh {
-            Some(sizes) => sizes,
-            None => {
-                let data_dir = self.data_dir.clone();
-                let read = tokio::task::spawn_blocking(move || sizes(&data_dir)).await;
-                let sizes = read.unwrap_or_default();
-                looked.sizes = Some((now, sizes));
-                sizes
-            }
-        };
+    async fn of_store(&self) -> Vec<Metric> {
+        let size =
+            |name: &str| std::fs::metadata(self.data_dir.join(name)).map_or(0, |metadata| metadata.len());
+        let mut sizes = vec![
+            ("database".to_owned(), size("capataz.db") as f64),
+            ("write_ahead_log".to_owned(), size("capataz.db-wal") as f64),
+        ];
+        sizes.extend(self.blob_bytes().map(|bytes| ("blobs".to_owned(), bytes as f64)));
         let store = Arc::clone(self.runtime.store());
         let bounds = self.runtime.reads().answer(move || store.bounds(SHARD)).await;
         let mut told = vec![Metric(
             "capataz_store_bytes",
-            "Bytes on the disk, as they were within the last minute.",
-            Value::Gauges(
-                "part",
-                vec![
-                    ("database".to_owned(), sizes[0] as f64),
-                    ("write_ahead_log".to_owned(), sizes[1] as f64),
-                    ("blobs".to_owned(), sizes[2] as f64),
-                ],
-            ),
+            "Bytes on the disk; of blobs, as they were a minute ago at most.",
+            Value::Gauges("part", sizes),
         )];
         if let Ok(Ok(bounds)) = bounds {
             told.push(Metric(
@@ -203,6 +205,22 @@ impl Metrics {
             ));
         }
         told
+    }
+
+    /// What was counted last. Where that is old it is counted again, by one at a time, beside whoever asks.
+    fn blob_bytes(&self) -> Option<u64> {
+        let counted = *self.blobs.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        if counted.is_none_or(|at| at.elapsed() >= SIZES)
+            && !self.blobs.is_counting.swap(true, Ordering::AcqRel)
+        {
+            let (blobs, folder) = (Arc::clone(&self.blobs), self.data_dir.join("blobs"));
+            tokio::task::spawn_blocking(move || {
+                blobs.bytes.store(bytes_below(&folder), Ordering::Relaxed);
+                *blobs.counted.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+                blobs.is_counting.store(false, Ordering::Release);
+            });
+        }
+        counted.map(|_| self.blobs.bytes.load(Ordering::Relaxed))
     }
 
     fn of_traces(&self, counts: &Counts) -> Vec<Metric> {
@@ -343,13 +361,11 @@ fn by_agent(
     told
 }
 
-/// Bytes of the database, of its log, and of the blobs.
-fn sizes(data_dir: &Path) -> [u64; 3] {
-    let size = |name: &str| std::fs::metadata(data_dir.join(name)).map_or(0, |metadata| metadata.len());
-    let folders = std::fs::read_dir(data_dir.join("blobs")).into_iter().flatten().flatten();
+/// Bytes of the files in the folders of this folder.
+fn bytes_below(folder: &Path) -> u64 {
+    let folders = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let files = folders.flat_map(|folder| std::fs::read_dir(folder.path()).into_iter().flatten().flatten());
-    let blobs = files.map(|file| file.metadata().map_or(0, |metadata| metadata.len())).sum();
-    [size("capataz.db"), size("capataz.db-wal"), blobs]
+    files.map(|file| file.metadata().map_or(0, |metadata| metadata.len())).sum()
 }
 
 /// What Linux says of this process.

@@ -4,6 +4,7 @@
 //! and a span that is sent twice has the same ids, so that the collector knows it. It is one subscriber more: a collector
 //! that is slow, or not there, costs nobody anything but its own lateness.
 
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -23,6 +24,7 @@ use capataz_telemetry::{Endpoint, ExportError, Exporter, Past, Projection, Span}
 use prost::Message;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::SHARD;
 
@@ -38,6 +40,14 @@ const LINGER: Duration = Duration::from_millis(200);
 const AGAIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 /// How long a daemon that stops may still send.
 const LAST_WORDS: Duration = Duration::from_secs(3);
+/// The time between two writings of the place.
+const WRITTEN: Duration = Duration::from_secs(1);
+/// Bytes of spans that are sent together; what a collector takes at most, unless it says otherwise, is four times as much.
+const SPANS_BYTES: usize = 1024 * 1024;
+/// Tries after which spans are given up, where the collector fails in a way that might be its own.
+const DOUBTS: u32 = 5;
+/// Runs of which is known that they cannot be read.
+const UNREADABLE: usize = 1_024;
 /// Rows and bytes of a run's past that are read at a time.
 const PAST: (usize, usize) = (256, 1024 * 1024);
 
@@ -79,8 +89,10 @@ impl Traces {
             exporter: Exporter::new(endpoint),
             projection: Projection::default(),
             spans: Vec::new(),
+            arrived: None,
             written: None,
-            gap: None,
+            most: SPANS,
+            unreadable: BTreeSet::new(),
             runtime: runtime.clone(),
             counts,
             stopped,
@@ -88,11 +100,7 @@ impl Traces {
         };
         // From the first run on that this daemon accepts, whatever becomes of the daemon.
         let begin = sender.begin().await?;
-        let sending = tokio::spawn(async move {
-            if let Err(error) = sender.run(begin).await {
-                tracing::warn!(error = &error as &dyn std::error::Error, "spans are not sent any more");
-            }
-        });
+        let sending = tokio::spawn(async move { sender.run_on(begin).await });
         Ok(Self { sending, stop })
     }
 
@@ -106,14 +114,14 @@ impl Traces {
     }
 }
 
-/// Why no spans are sent any more.
+/// Why no spans are sent now.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TracesError {
     #[error(transparent)]
     Cursor(#[from] CursorError),
     #[error(transparent)]
     Load(#[from] LoadError),
-    #[error("the place in the log cannot be kept")]
+    #[error("how far spans were sent cannot be read")]
     Place(#[from] io::Error),
 }
 
@@ -125,10 +133,14 @@ struct Sender {
     spans: Vec<Span>,
     /// The file of the place.
     place: PathBuf,
-    /// What that file says.
-    written: Option<Placed>,
-    /// Positions in which appends were removed: between the first, which moves on, and the second.
-    gap: Option<(u64, u64)>,
+    /// Everything before this has arrived.
+    arrived: Option<Placed>,
+    /// What that file says, and since when.
+    written: Option<(Placed, Instant)>,
+    /// Spans that are sent together: fewer where the collector takes less.
+    most: usize,
+    /// Runs whose beginnings cannot be read.
+    unreadable: BTreeSet<RunId>,
     counts: Arc<Counts>,
     stopped: watch::Receiver<bool>,
     /// The log has been told that the collector cannot be reached.
@@ -136,9 +148,26 @@ struct Sender {
 }
 
 impl Sender {
+    /// Sends until the daemon stops. What fails now is tried again: nothing that is in the log is given up because of the disk.
+    async fn run_on(&mut self, mut begin: Begin) {
+        let mut again = backoff();
+        while let Err(error) = self.run(begin).await {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "spans cannot be sent now; they stay in the log"
+            );
+            if self.is_stopped() || !self.pauses(&mut again).await {
+                return;
+            }
+            self.spans.clear();
+            self.projection = Projection::default();
+            begin = self.arrived.map_or(begin, Begin::After);
+        }
+    }
+
     async fn run(&mut self, mut begin: Begin) -> Result<(), TracesError> {
         loop {
-            let is_last = *self.stopped.borrow();
+            let is_last = self.is_stopped();
             let mut subscription = match self.subscribe(begin).await {
                 Ok(subscription) => subscription,
                 Err(CursorError::Unservable(unservable)) => {
@@ -151,8 +180,23 @@ impl Sender {
                 Some(missed) => begin = self.begin_again(missed).await,
                 None if is_last => return Ok(()),
                 // What came in the last moment.
-                None => begin = self.written.map_or(Begin::Now, Begin::After),
+                None => begin = self.arrived.map_or(begin, Begin::After),
             }
+        }
+    }
+
+    /// Whether the daemon stops, or is gone.
+    fn is_stopped(&self) -> bool {
+        *self.stopped.borrow() || self.stopped.has_changed().is_err()
+    }
+
+    /// Waits before the next try; whether the daemon goes on.
+    async fn pauses(&self, again: &mut ExponentialBackoff) -> bool {
+        let mut stopped = self.stopped.clone();
+        let pause = again.next_backoff().unwrap_or(AGAIN.1);
+        tokio::select! {
+            () = tokio::time::sleep(pause) => true,
+            _ = stopped.wait_for(|stopped| *stopped) => false,
         }
     }
 
@@ -170,9 +214,9 @@ impl Sender {
         let mut subscription = self.subscribe(Begin::Now).await?;
         let marks = subscription.marks();
         if let Item::Step(_, cursor) = subscription.next(false).await? {
-            self.keep(cursor, marks(cursor))?;
+            self.keep(cursor, marks(cursor), true);
         }
-        Ok(self.written.map_or(Begin::Now, Begin::After))
+        Ok(self.arrived.map_or(Begin::Now, Begin::After))
     }
 
     /// Where to go on when the place is not one of this log any more.
@@ -180,9 +224,10 @@ impl Sender {
         self.projection = Projection::default();
         match unservable {
             Unservable::TooOld { works } => {
-                let newest = self.newest().await.unwrap_or_default();
-                self.gap = Some((works.cursor.position.0, newest));
+                let removed = self.removed_after(works.cursor).await;
+                self.counts.removed.fetch_add(removed, Ordering::Relaxed);
                 tracing::warn!(
+                    appends = removed,
                     "retention has removed runs before their spans were sent: the collector was away too long"
                 );
                 Begin::After(works)
@@ -194,11 +239,23 @@ impl Sender {
         }
     }
 
-    /// Position of the newest event.
-    async fn newest(&self) -> Option<u64> {
+    /// How many of the appends after this place are not there any more.
+    async fn removed_after(&self, cursor: Cursor) -> u64 {
         let store = Arc::clone(self.runtime.store());
-        let bounds = self.runtime.reads().stream(move || store.bounds(SHARD)).await;
-        Some(bounds.ok()?.ok()?.newest.0)
+        let from = cursor.position;
+        let count = move || -> Result<u64, StoreError> {
+            let newest = store.bounds(SHARD)?.newest;
+            let (mut after, mut kept) = (from, 0_u64);
+            while after < newest {
+                let rows = store.read_log(SHARD, after, PAST.0, PAST.1)?;
+                let Some(last) = rows.last() else { break };
+                kept += u64::try_from(rows.iter().filter(|row| row.position <= newest).count()).unwrap_or(0);
+                after = last.position;
+            }
+            Ok(newest.0.saturating_sub(from.0).saturating_sub(kept))
+        };
+        // Where it cannot be read, it is not known, and sending goes on all the same.
+        self.runtime.reads().stream(count).await.ok().and_then(Result::ok).unwrap_or_default()
     }
 
     /// Sends what comes, until the daemon stops or retention was faster. The last time only what is there already.
@@ -226,8 +283,10 @@ impl Sender {
             idle = step.at_end;
             let is_whole = self.spans.len() >= SPANS;
             if is_whole || idle {
-                self.send().await;
-                self.keep(cursor, marks(cursor))?;
+                if !self.send().await {
+                    return Ok(None);
+                }
+                self.keep(cursor, marks(cursor), idle && is_last);
             }
             if idle && is_last {
                 return Ok(None);
@@ -240,31 +299,35 @@ impl Sender {
 
     /// Makes spans of an event.
     async fn take(&mut self, delivered: Delivered) -> Result<(), TracesError> {
-        let Delivered { run, event: bytes, cursor, .. } = delivered;
-        self.passes(cursor);
-        let Ok(event) = v1::Event::decode(bytes) else { return Ok(()) };
+        let Delivered { run, event: bytes, .. } = delivered;
+        if self.unreadable.contains(&run) {
+            return Ok(());
+        }
+        let Ok(event) = v1::Event::decode(bytes) else {
+            self.gives_up(run);
+            return Ok(());
+        };
         let id = run.0.into_bytes();
         if self.projection.apply(id, &event, &mut self.spans).is_ok() {
             return Ok(());
         }
         match self.past(run, event.seq).await {
-            Ok(past) => self.projection.recall(past),
+            Ok(past) => self.projection.recall(past, &mut self.spans),
             Err(LoadError::Store(error)) => return Err(LoadError::Store(error).into()),
-            // A run whose beginning nobody can read has no spans.
-            Err(LoadError::Damaged(_)) => return Ok(()),
+            Err(LoadError::Damaged(_)) => {}
         }
-        // Where even that does not help, retention has removed the run meanwhile.
-        let _ = self.projection.apply(id, &event, &mut self.spans);
+        if self.projection.apply(id, &event, &mut self.spans).is_err() {
+            self.gives_up(run);
+        }
         Ok(())
     }
 
-    /// Counts what is missing between the positions that are read.
-    fn passes(&mut self, cursor: Cursor) {
-        let Some((from, until)) = self.gap else { return };
-        let position = cursor.position.max(cursor.partial).0;
-        let missing = position.min(until).saturating_sub(from).saturating_sub(1);
-        self.counts.removed.fetch_add(missing, Ordering::Relaxed);
-        self.gap = (position < until).then_some((position.max(from), until));
+    /// The run's log is damaged, or retention has removed it meanwhile: nothing of it can be made, and nobody tries again.
+    fn gives_up(&mut self, run: RunId) {
+        if self.unreadable.len() >= UNREADABLE {
+            self.unreadable.pop_first();
+        }
+        self.unreadable.insert(run);
     }
 
     /// The events of a run before this one.
@@ -294,30 +357,59 @@ impl Sender {
         self.runtime.reads().stream(read).await.unwrap_or(Err(LoadError::Store(StoreError::Closed)))
     }
 
-    /// Sends the spans that there are, however long that takes: until they have arrived they are in the log.
-    async fn send(&mut self) {
+    /// Sends the spans that there are, however long that takes: until they have arrived they are in the log. Whether they have; if
+    /// not, the daemon stops.
+    async fn send(&mut self) -> bool {
         let mut again = backoff();
+        let mut doubts = 0;
         while !self.spans.is_empty() {
-            let part: Vec<Span> = self.spans.iter().take(SPANS).cloned().collect();
+            let part = self.part();
             let count = part.len();
             match self.exporter.send(part).await {
-                Ok(rejected) => self.arrived(count, rejected),
-                Err(refused @ ExportError::Refused(_)) => {
-                    tracing::warn!(spans = count, "{refused}");
-                    self.arrived(count, u64::try_from(count).unwrap_or(u64::MAX));
+                Ok(rejected) => {
+                    (again, doubts) = (backoff(), 0);
+                    self.have_arrived(count, rejected);
+                    self.most = self.most.saturating_mul(2).min(SPANS);
+                    continue;
                 }
-                Err(passing @ ExportError::Passing(_)) => {
-                    self.counts.failures.fetch_add(1, Ordering::Relaxed);
-                    if !std::mem::replace(&mut self.is_silent, true) {
-                        tracing::warn!("{passing}; spans wait in the log until it can");
-                    }
-                    tokio::time::sleep(again.next_backoff().unwrap_or(AGAIN.1)).await;
+                Err(ExportError::TooMuch(_)) if count > 1 => self.most = count / 2,
+                Err(ExportError::Doubtful(_)) if doubts < DOUBTS => doubts += 1,
+                Err(passing @ ExportError::Passing(_)) => self.is_away(&passing),
+                Err(refused) => {
+                    tracing::warn!(spans = count, "spans are given up: {refused}");
+                    self.have_arrived(count, u64::try_from(count).unwrap_or(u64::MAX));
+                    continue;
                 }
             }
+            if !self.pauses(&mut again).await {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The next spans to be sent together: some, and not too many bytes.
+    fn part(&self) -> Vec<Span> {
+        let mut bytes = 0;
+        let fits = |span: &&Span| {
+            bytes += span.encoded_len();
+            bytes <= SPANS_BYTES
+        };
+        let mut part: Vec<Span> = self.spans.iter().take(self.most).take_while(fits).cloned().collect();
+        if part.is_empty() {
+            part.extend(self.spans.first().cloned());
+        }
+        part
+    }
+
+    fn is_away(&mut self, passing: &ExportError) {
+        self.counts.failures.fetch_add(1, Ordering::Relaxed);
+        if !std::mem::replace(&mut self.is_silent, true) {
+            tracing::warn!("{passing}; spans wait in the log until it can");
         }
     }
 
-    fn arrived(&mut self, count: usize, rejected: u64) {
+    fn have_arrived(&mut self, count: usize, rejected: u64) {
         self.spans.drain(..count.min(self.spans.len()));
         let count = u64::try_from(count).unwrap_or(u64::MAX);
         self.counts.sent.fetch_add(count.saturating_sub(rejected), Ordering::Relaxed);
@@ -327,16 +419,20 @@ impl Sender {
         }
     }
 
-    /// Keeps the place: everything before it has arrived. It need not survive a power cut, since what is sent again has the
-    /// same ids.
-    fn keep(&mut self, cursor: Cursor, placed: Placed) -> io::Result<()> {
+    /// Everything before this place has arrived. It is written now and then: what is sent again has the same ids.
+    fn keep(&mut self, cursor: Cursor, placed: Placed, at_once: bool) {
         self.counts.position.store(cursor.position.0, Ordering::Relaxed);
-        if self.written == Some(placed) {
-            return Ok(());
+        self.arrived = Some(placed);
+        let is_due =
+            |(written, at): (Placed, Instant)| written != placed && (at_once || at.elapsed() >= WRITTEN);
+        if !self.written.is_none_or(is_due) {
+            return;
         }
-        write(&self.place, &placed.encode(SHARD))?;
-        self.written = Some(placed);
-        Ok(())
+        match write(&self.place, &placed.encode(SHARD)) {
+            Ok(()) => self.written = Some((placed, Instant::now())),
+            // A later place says the same and more.
+            Err(error) => tracing::warn!(%error, "how far spans were sent cannot be written down now"),
+        }
     }
 }
 

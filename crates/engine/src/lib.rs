@@ -33,7 +33,7 @@ pub use capataz_contracts::browser::{BROWSER_AGENT, BROWSER_MEDIA_TYPE};
 pub use capataz_policy::planted;
 pub use decide::{
     Decision, Fork, MAX_DEPTH, MAX_PLAN_BYTES, Needs, NotForked, Refusal, StartRun, WantedChild, Work,
-    decide, given_at, mark_of, never_ends, start,
+    decide, mark_of, never_ends, start,
 };
 pub use effect::Effect;
 pub use fold::EVENT_FORMAT;

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use capataz_shard::feed::split;
@@ -19,6 +19,24 @@ pub struct Timing {
     /// How many were so long or shorter and longer than the bound before; the last are longer than all bounds.
     counts: Vec<AtomicU64>,
     micros: AtomicU64,
+}
+
+/// Something that is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun(Instant);
+
+impl Begun {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "what is measured is the machine; nothing is decided by it"
+    )]
+    pub(crate) fn now() -> Self {
+        Self(Instant::now())
+    }
+
+    pub(crate) fn took(self) -> Duration {
+        self.0.elapsed()
+    }
 }
 
 /// Durations that were counted.
@@ -154,7 +172,10 @@ impl Meters {
             slim::Body::ChildNamed(_) => one(&self.children),
             slim::Body::TaskSettled(settled) => {
                 add(&self.settled, settled.status);
-                self.tasks.took(milliseconds(settled.duration_ms));
+                // One that nobody had has no duration, and one that was taken over has that of another run.
+                if settled.attempts > 0 && !settled.taken_over {
+                    self.tasks.took(milliseconds(settled.duration_ms));
+                }
             }
             slim::Body::RunFinished(finished) => {
                 add(&self.finished, finished.outcome);
@@ -238,8 +259,12 @@ mod slim {
     pub(super) struct Settled {
         #[prost(int32, tag = "5")]
         pub(super) status: i32,
+        #[prost(uint32, tag = "8")]
+        pub(super) attempts: u32,
         #[prost(int64, tag = "9")]
         pub(super) duration_ms: i64,
+        #[prost(bool, tag = "15")]
+        pub(super) taken_over: bool,
     }
 
     #[derive(Clone, PartialEq, Message)]
@@ -269,15 +294,16 @@ mod tests {
 
     #[test]
     fn each_event_is_counted_as_what_it_is() {
-        let settled = |status: v1::ResultStatus, duration_ms| {
+        let settled = |status: v1::ResultStatus, attempts, duration_ms| {
             Body::TaskSettled(Box::new(v1::TaskSettled {
                 status: status.into(),
+                attempts,
                 duration_ms,
                 log: "a text that nobody counts".to_owned(),
                 ..v1::TaskSettled::default()
             }))
         };
-        let accepted = v1::RunAccepted { kind: v1::RunKind::Ask.into(), ..v1::RunAccepted::default() };
+        let accepted = v1::RunAccepted { kind: 2, ..v1::RunAccepted::default() };
         let meters = Meters::default();
         meters.published(&published(vec![
             Body::RunAccepted(Box::new(accepted)),
@@ -285,11 +311,12 @@ mod tests {
             Body::TaskLeased(v1::TaskLeased { worker: "w".into(), ..v1::TaskLeased::default() }),
             Body::TaskLeaseLost(v1::TaskLeaseLost::default()),
             Body::TaskAttemptFailed(v1::TaskAttemptFailed::default()),
-            Body::QuestionAsked(v1::QuestionAsked::default()),
+            Body::QuestionAsked(Box::default()),
             Body::ChildNamed(v1::ChildNamed::default()),
             Body::RunPaused(v1::RunPaused::default()),
-            settled(v1::ResultStatus::Success, 50),
-            settled(v1::ResultStatus::Timeout, 2_000),
+            settled(v1::ResultStatus::Success, 1, 50),
+            settled(v1::ResultStatus::Timeout, 2, 2_000),
+            settled(v1::ResultStatus::Cancelled, 0, 0),
             Body::RunFinished(v1::RunFinished {
                 outcome: v1::RunOutcome::Failed.into(),
                 ..v1::RunFinished::default()
@@ -297,10 +324,10 @@ mod tests {
         ]));
         let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let values = |counters: &Numbered| counters.each_ref().map(value);
-        assert_eq!((value(&meters.appends), value(&meters.events)), (1, 11));
-        // The numbers of the contract: ASK is 2, SUCCESS 1, TIMEOUT 3, FAILED 3.
+        assert_eq!((value(&meters.appends), value(&meters.events)), (1, 12));
+        // The numbers of the contract: ASK is 2, SUCCESS 1, TIMEOUT 3, CANCELLED 4, FAILED 3.
         assert_eq!(values(&meters.accepted), [0, 0, 1, 0, 0, 0]);
-        assert_eq!(values(&meters.settled), [0, 1, 0, 1, 0, 0]);
+        assert_eq!(values(&meters.settled), [0, 1, 0, 1, 1, 0]);
         assert_eq!(values(&meters.finished), [0, 0, 0, 1, 0, 0]);
         let ones = [
             &meters.forked,

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use capataz_contracts::v1::connect_response;
 use capataz_crew::{CloseReason, ConnectionId, Mono};
@@ -22,6 +22,7 @@ use crate::clock::{Clock, Watch};
 use crate::desk::{Desk, Load, Queued, WeakInbox};
 use crate::judging;
 use crate::longest::Longest;
+use crate::meters::Begun;
 use crate::recorder::Recorder;
 use crate::shared::Shared;
 use crate::writer::Writer;
@@ -291,10 +292,10 @@ impl Turning {
             tracing::warn!(by_ms, "the clock on the wall was set; deadlines stay as far ahead as they were");
         }
         let before = self.memory.outputs.len();
-        let begun = Instant::now();
+        let begun = Begun::now();
         self.recorder.take_if(|recorder| !recorder.input(now, &input));
         self.driver.handle(now, input, &mut self.memory.outputs);
-        self.shared.meters.turns.took(begun.elapsed());
+        self.shared.meters.turns.took(begun.took());
         let unfinished = u64::try_from(self.driver.run_count()).unwrap_or(u64::MAX);
         self.shared.meters.unfinished.store(unfinished, Ordering::Relaxed);
         let lasted_ms = (self.clock)().mono.since(now.mono);

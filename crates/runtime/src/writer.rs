@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
 
 use capataz_shard::journal::{Chance, Job, MAX_BATCH, Queue, Scribe, Told, Work};
 use capataz_store::{Mark, Store};
@@ -13,7 +12,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::clock::Clock;
 use crate::desk::Load;
-use crate::meters::Meters;
+use crate::meters::{Begun, Meters};
 
 enum Message {
     Work(Work),
@@ -158,10 +157,10 @@ impl Thread {
 
 /// Does it, and counts how long a commit takes.
 fn carry_out(scribe: &Mutex<Scribe>, meters: &Meters, job: Job, told: &mut Vec<Told>) {
-    let begun = matches!(job, Job::Commit(_)).then(Instant::now);
+    let begun = matches!(job, Job::Commit(_)).then(Begun::now);
     lock(scribe).carry_out(job, told);
     if let Some(begun) = begun {
-        meters.commits.took(begun.elapsed());
+        meters.commits.took(begun.took());
     }
 }
 

@@ -148,7 +148,6 @@ pub enum Input {
 }
 
 /// What is to be done. In order.
-#[expect(clippy::large_enum_variant, reason = "appends are what most outputs are, and are moved once")]
 #[derive(Debug)]
 pub enum Output {
     Append {

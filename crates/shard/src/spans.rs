@@ -1,8 +1,8 @@
 //! Where the parts of a run are in its trace.
 
 use capataz_contracts::trace::{AWAITED, TraceContext};
+use capataz_engine::RunState;
 use capataz_engine::planted::{self, Fault};
-use capataz_engine::{RunState, given_at};
 use capataz_store::RunId;
 
 /// The first span of a run.
@@ -13,7 +13,7 @@ pub(crate) fn of_run(run: RunId, state: &RunState) -> TraceContext {
 /// The span of a lease, by its fencing token.
 pub(crate) fn of_lease(run: RunId, state: &RunState, token: u64) -> TraceContext {
     let first = of_run(run, state);
-    if planted::is(Fault::SpanOfTheRun) { first } else { first.at(run.0.into_bytes(), given_at(token)) }
+    if planted::is(Fault::SpanOfTheRun) { first } else { first.at(run.0.into_bytes(), token) }
 }
 
 /// The span of what waits for a child of this run.

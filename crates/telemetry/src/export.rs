@@ -1,5 +1,6 @@
 //! Spans on their way to a collector, by OTLP over gRPC.
 
+use std::error::Error as _;
 use std::time::Duration;
 
 use http::Uri;
@@ -10,7 +11,7 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans};
 use tonic::metadata::{MetadataKey, MetadataMap, MetadataValue};
 use tonic::transport::{Channel, ClientTlsConfig};
-use tonic::{Code, Request};
+use tonic::{Code, Request, Status};
 
 use crate::span::{Attribute, Span, attribute};
 
@@ -24,8 +25,9 @@ const SCOPE: &str = "capataz";
 /// Why spans cannot be sent there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidEndpoint {
-    #[error("{0:?} is not an address such as http://127.0.0.1:4317")]
-    Address(String),
+    /// It is not told: there may be a password in it.
+    #[error("is not an address such as http://127.0.0.1:4317")]
+    Address,
     #[error("the header {0:?} has a name or a value that HTTP does not allow")]
     Header(String),
     #[error("headers are sent to other machines over https only: they may be secrets")]
@@ -50,9 +52,9 @@ impl Endpoint {
         headers: &[(String, String)],
         resource: Vec<(String, String)>,
     ) -> Result<Self, InvalidEndpoint> {
-        let wrong = || InvalidEndpoint::Address(address.to_owned());
+        let wrong = || InvalidEndpoint::Address;
         let uri: Uri = address.parse().map_err(|_| wrong())?;
-        let is_plain = uri.path_and_query().is_none_or(|path| path == "/");
+        let is_plain = uri.path_and_query().is_none_or(|path| path == "/") && !address.contains('@');
         let (Some(scheme), Some(host), true) = (uri.scheme_str(), uri.host(), is_plain) else {
             return Err(wrong());
         };
@@ -105,6 +107,12 @@ pub enum ExportError {
     /// Later they may.
     #[error("the collector cannot be reached: {0}")]
     Passing(String),
+    /// Fewer of them at once may.
+    #[error("the collector takes less at once: {0}")]
+    TooMuch(String),
+    /// It may be that of something that stands before a collector which is away.
+    #[error("the collector fails: {0}")]
+    Doubtful(String),
     /// They never will.
     #[error("the collector refuses spans: {0}")]
     Refused(String),
@@ -154,30 +162,32 @@ impl Exporter {
             }
             Err(status) => {
                 let told = format!("{:?}: {}", status.code(), status.message());
-                Err(if passes(status.code()) {
-                    ExportError::Passing(told)
-                } else {
-                    ExportError::Refused(told)
-                })
+                Err(what_it_means(&status)(told))
             }
         }
     }
 }
 
-/// Whether a call that failed so may be made again (OTLP, "Failures"). Who sends too much is told to wait, and so is who has
-/// no right to send any more: that is mended by people, and nothing is to be lost meanwhile.
-fn passes(code: Code) -> bool {
-    matches!(
-        code,
+/// What a failure means for the spans (OTLP, "Failures"). Who has no right to send waits: that is mended by people, and nothing is
+/// to be lost meanwhile.
+fn what_it_means(status: &Status) -> fn(String) -> ExportError {
+    // One that the connection has made says nothing of the spans, whatever its code is.
+    if status.source().is_some() {
+        return ExportError::Passing;
+    }
+    match status.code() {
+        Code::ResourceExhausted | Code::OutOfRange => ExportError::TooMuch,
         Code::Cancelled
-            | Code::DeadlineExceeded
-            | Code::Aborted
-            | Code::OutOfRange
-            | Code::Unavailable
-            | Code::DataLoss
-            | Code::ResourceExhausted
-            | Code::Unauthenticated
-            | Code::PermissionDenied
-            | Code::Unknown
-    )
+        | Code::DeadlineExceeded
+        | Code::Aborted
+        | Code::Unavailable
+        | Code::DataLoss
+        | Code::Unauthenticated
+        | Code::PermissionDenied
+        | Code::Unknown => ExportError::Passing,
+        Code::Internal | Code::Unimplemented | Code::NotFound => ExportError::Doubtful,
+        Code::Ok | Code::InvalidArgument | Code::AlreadyExists | Code::FailedPrecondition => {
+            ExportError::Refused
+        }
+    }
 }

@@ -1,19 +1,19 @@
 //! What the daemon does by itself, and no log has: spans of `tracing`.
 
-use std::collections::HashMap;
 use std::fmt;
 
-use opentelemetry::KeyValue;
-use opentelemetry::propagation::TextMapPropagator as _;
-use opentelemetry::trace::TracerProvider as _;
+use capataz_contracts::trace::TraceContext;
+use opentelemetry::trace::{
+    SpanContext, SpanId, TraceContextExt as _, TraceFlags, TraceId, TraceState, TracerProvider as _,
+};
+use opentelemetry::{Context, KeyValue};
 use opentelemetry_otlp::{SpanExporter, WithTonicConfig as _};
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tracing::Subscriber;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use tracing_subscriber::Layer;
-use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::export::Endpoint;
@@ -51,7 +51,7 @@ impl Own {
         S: Subscriber + Send + Sync + for<'span> LookupSpan<'span>,
     {
         let tracer = self.0.tracer(TARGET);
-        let filter = Targets::new().with_target(TARGET, LevelFilter::INFO);
+        let filter = filter_fn(|metadata| metadata.is_span() && metadata.target() == TARGET);
         tracing_opentelemetry::layer()
             .with_tracer(tracer)
             .with_location(false)
@@ -66,9 +66,12 @@ impl Own {
     }
 }
 
-/// Makes a span part of the trace of whoever has sent this `traceparent`.
+/// Makes a span part of the trace of whoever has sent this `traceparent`. One that cannot be read is none.
 pub fn belongs_to(span: &tracing::Span, traceparent: &str) {
-    let carrier = HashMap::from([("traceparent".to_owned(), traceparent.to_owned())]);
+    let Some(TraceContext { trace_id, span_id, sampled }) = TraceContext::parse(traceparent) else { return };
+    let flags = if sampled { TraceFlags::SAMPLED } else { TraceFlags::NOT_SAMPLED };
+    let (trace_id, span_id) = (TraceId::from_bytes(trace_id), SpanId::from_bytes(span_id));
+    let caller = SpanContext::new(trace_id, span_id, flags, true, TraceState::NONE);
     // Where nobody sends spans it has no place in any trace.
-    let _ = span.set_parent(TraceContextPropagator::new().extract(&carrier));
+    let _ = span.set_parent(Context::new().with_remote_span_context(caller));
 }

@@ -8,7 +8,7 @@ use crate::run::Run;
 use crate::span::Span;
 
 /// Runs that are kept in mind.
-const RUNS: usize = 1_024;
+const RUNS: usize = 4_096;
 /// Bytes that they take, about.
 const BYTES: usize = 32 * 1024 * 1024;
 
@@ -40,21 +40,27 @@ struct Kept {
 pub struct Past {
     id: [u8; 16],
     run: Option<Run>,
+    /// The run's first span, to which all others belong.
+    first: Option<Span>,
 }
 
 impl Past {
     /// Of the run whose id has these bytes.
     #[must_use]
     pub fn new(id: [u8; 16]) -> Self {
-        Self { id, run: None }
+        Self { id, run: None, first: None }
     }
 
     /// Looks at the next event, the first one first.
     pub fn apply(&mut self, event: &v1::Event) {
         match &mut self.run {
-            None => self.run = Run::begin(self.id, event).map(|(run, _)| run),
+            None => (self.run, self.first) = Run::begin(self.id, event).unzip(),
             Some(run) => {
-                run.apply(event, &mut Vec::new());
+                let mut spans = Vec::new();
+                run.apply(event, &mut spans);
+                if matches!(event.body, Some(Body::RunForked(_))) {
+                    self.first = spans.pop();
+                }
             }
         }
     }
@@ -89,15 +95,21 @@ impl Projection {
         if !kept.run.is_recorded() {
             spans.truncate(before);
         }
+        let bytes = kept.run.size();
+        self.bytes = (self.bytes + bytes).saturating_sub(kept.bytes);
+        kept.bytes = bytes;
         if is_over {
             self.forget(id);
         }
+        self.make_room();
         Ok(())
     }
 
-    /// Knows a run again.
-    pub fn recall(&mut self, past: Past) {
+    /// Knows a run again. Its first span is among those to be sent: where a reader begins in the middle of a run, nobody has got it
+    /// before.
+    pub fn recall(&mut self, past: Past, spans: &mut Vec<Span>) {
         if let Some(run) = past.run {
+            spans.extend(past.first.filter(|_| run.is_recorded()));
             self.keep(past.id, run);
         }
     }
@@ -109,6 +121,11 @@ impl Projection {
         self.bytes += bytes;
         self.uses.insert(used, id);
         self.runs.insert(id, Kept { run, used, bytes });
+        self.make_room();
+    }
+
+    /// Those that were not used for the longest time are forgotten.
+    fn make_room(&mut self) {
         while self.runs.len() > RUNS || (self.bytes > BYTES && self.runs.len() > 1) {
             let Some(oldest) = self.uses.first_key_value().map(|(_, id)| *id) else { break };
             self.forget(oldest);

@@ -1,11 +1,11 @@
 //! One run, as far as its spans need it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use capataz_contracts::trace::{AWAITED, TraceContext, span_id};
 use capataz_contracts::v1::{self, event::Body};
 
-use crate::span::{Draft, Span};
+use crate::span::{Attribute, Draft, Span};
 
 /// A task, by the places of its wave and of itself.
 type Place = (u32, u32);
@@ -27,11 +27,24 @@ pub(crate) struct Run {
     whole: Draft,
     waves: Vec<Wave>,
     /// Groups of tasks that are at work: waves of plans, and phases, by their waves.
-    groups: BTreeMap<u32, Draft>,
+    groups: BTreeMap<u32, Group>,
     /// Attempts that have begun.
     attempts: BTreeMap<Place, Draft>,
     /// Since when a task waits for a worker, where that is not the beginning of its wave. Unix milliseconds.
     waits: BTreeMap<Place, i64>,
+    /// Bytes of the names in `waves`, and events that drafts have.
+    names: usize,
+    happened: usize,
+}
+
+/// Tasks that are parts of one span.
+#[derive(Debug)]
+struct Group {
+    /// `wave` or `phase`.
+    what: &'static str,
+    /// Number of the event with which it begins.
+    seq: u64,
+    draft: Draft,
 }
 
 /// A wave, as far as it is known.
@@ -45,6 +58,13 @@ struct Wave {
     span: Option<[u8; 8]>,
 }
 
+impl Wave {
+    /// Bytes of its names, about.
+    fn size(&self) -> usize {
+        self.tasks.iter().map(|(name, agent)| name.len() + agent.len() + 48).sum::<usize>() + self.name.len()
+    }
+}
+
 impl Run {
     /// The run whose first event this is, and its first span; `None` where it is another event.
     pub(crate) fn begin(id: [u8; 16], event: &v1::Event) -> Option<(Self, Span)> {
@@ -53,7 +73,9 @@ impl Run {
         let parent = TraceContext::parse(said);
         let root = TraceContext::of_run(id, parent);
         let kind = kind_of(accepted.kind());
-        let title = format!("{kind} {}", accepted.name()).trim_end().to_owned();
+        // What an execution is called is what somebody has asked for.
+        let name = if accepted.query().is_some() { "" } else { accepted.name() };
+        let title = format!("{kind} {name}").trim_end().to_owned();
         let mut run = Self {
             id,
             root,
@@ -66,6 +88,8 @@ impl Run {
             groups: BTreeMap::new(),
             attempts: BTreeMap::new(),
             waits: BTreeMap::new(),
+            names: 0,
+            happened: 0,
         };
         for (place, wave) in accepted.plan().into_iter().flat_map(|plan| &plan.waves).enumerate() {
             run.declare(u32::try_from(place).unwrap_or(u32::MAX), wave);
@@ -90,9 +114,8 @@ impl Run {
 
     /// Bytes that it takes, about.
     pub(crate) fn size(&self) -> usize {
-        let names =
-            |wave: &Wave| wave.tasks.iter().map(|(name, agent)| name.len() + agent.len() + 64).sum::<usize>();
-        1_024 + self.waves.iter().map(names).sum::<usize>() + self.attempts.len() * 1_024
+        let drafts = self.attempts.len() + self.groups.len() + 1;
+        self.names + drafts * 2_048 + self.happened * 256 + self.waits.len() * 64 + self.waves.len() * 96
     }
 
     /// Looks at the next event; whether it is the last one. What has ended with it is among `spans` then.
@@ -102,10 +125,10 @@ impl Run {
         let Some(body) = &event.body else { return false };
         match body {
             Body::RunForked(forked) => spans.push(self.forked(forked, at)),
-            Body::WaveStarted(started) => self.wave_started(started.wave, seq, at),
+            Body::WaveStarted(started) => spans.extend(self.wave_started(started.wave, seq, at)),
             Body::WaveFinished(finished) => {
                 spans.extend(
-                    self.groups.remove(&finished.wave).map(|group| judged(group, finished).ended(at)),
+                    self.groups.remove(&finished.wave).map(|group| judged(group.draft, finished).ended(at)),
                 );
             }
             Body::AskRouted(routed) => self.step(routed.call, routed.wave.as_ref(), at),
@@ -114,7 +137,7 @@ impl Run {
             Body::ToolCalled(called) => self.step(called.wave, called.tasks.as_ref(), at),
             Body::PhaseStarted(started) => {
                 self.step(started.wave, started.tasks.as_ref(), at);
-                self.group(started.wave, "phase", seq, at);
+                spans.extend(self.group(started.wave, "phase", seq, at));
             }
             Body::PhaseCompleted(_) => spans.extend(self.phases_end(at, Draft::succeeded)),
             Body::PhaseBlocked(blocked) => {
@@ -124,10 +147,10 @@ impl Run {
             }
             Body::PipelineRolledBack(_) => {
                 spans.extend(self.phases_end(at, |phase| phase.set("capataz.rolled_back", true)));
-                self.whole.event(at, "pipeline rolled back", Vec::new());
+                self.of_run(at, "pipeline rolled back", Vec::new());
             }
-            Body::TaskLeased(leased) => self.leased(leased, seq, at),
-            Body::ChildNamed(named) => self.child_named(named, at),
+            Body::TaskLeased(leased) => spans.extend(self.leased(leased, at)),
+            Body::ChildNamed(named) => spans.extend(self.child_named(named, at)),
             Body::ChildEnded(ended) => {
                 let outcome = ended.outcome.map_or("detached", |_| outcome_of(ended.outcome()));
                 if let Some(attempt) = self.attempts.get_mut(&(ended.wave, ended.task)) {
@@ -137,11 +160,14 @@ impl Run {
             Body::TaskLeaseLost(lost) => spans.extend(self.lease_lost(lost, at)),
             Body::TaskAttemptFailed(failed) => spans.extend(self.attempt_failed(failed, at)),
             Body::TaskRetryDue(due) => {
+                spans.extend(self.given_up((due.wave, due.task), "OUTCOME_UNKNOWN", at));
                 self.waits.insert((due.wave, due.task), at);
             }
+            Body::TaskRolledBack(back) => spans.extend(self.rolled_back(back, at)),
             Body::TaskReactivated(anew) => {
+                spans.extend(self.given_up((anew.wave, anew.task), "OUTCOME_UNKNOWN", at));
                 self.waits.insert((anew.wave, anew.task), at);
-                self.whole.event(
+                self.of_run(
                     at,
                     "task begins anew",
                     vec![("capataz.task", self.name((anew.wave, anew.task)).into())],
@@ -169,35 +195,34 @@ impl Run {
             }
             Body::OutputRejected(event) => self.of_attempt((event.wave, event.task), at, "output rejected"),
             Body::QuestionAsked(event) => {
-                let text = event.question.as_ref().map_or("", |question| &question.text);
-                self.whole.event(at, "question asked", vec![("capataz.question", text.into())]);
+                let id = event.question.as_ref().map_or("", |question| &question.question_id);
+                self.of_run(at, "question asked", vec![("capataz.question.id", id.into())]);
             }
             Body::QuestionAnswered(event) => {
-                let answer = event.answer.as_str().into();
-                self.whole.event(at, "question answered", vec![("capataz.answer", answer)]);
+                let id = event.question_id.as_str().into();
+                self.of_run(at, "question answered", vec![("capataz.question.id", id)]);
             }
             Body::Notice(event) => {
                 let code = event.notice.as_ref().map_or("", |notice| &notice.code);
-                self.whole.event(at, "notice", vec![("capataz.code", code.into())]);
+                self.of_run(at, "notice", vec![("capataz.code", code.into())]);
             }
-            Body::RunPaused(_) => self.whole.event(at, "paused", Vec::new()),
-            Body::RunResumed(_) => self.whole.event(at, "resumed", Vec::new()),
-            Body::RunCancelRequested(event) => {
-                self.whole.event(
-                    at,
-                    "cancel requested",
-                    vec![("capataz.reason", event.reason.as_str().into())],
-                );
-            }
-            Body::BrowserLost(_) => self.whole.event(at, "browser lost", Vec::new()),
-            Body::TaskRolledBack(_) => self.whole.event(at, "tasks taken back", Vec::new()),
-            Body::ModeRolledBack(_) => self.whole.event(at, "execution went back", Vec::new()),
+            Body::RunPaused(_) => self.of_run(at, "paused", Vec::new()),
+            Body::RunResumed(_) => self.of_run(at, "resumed", Vec::new()),
+            Body::RunCancelRequested(_) => self.of_run(at, "cancel requested", Vec::new()),
+            Body::BrowserLost(_) => self.of_run(at, "browser lost", Vec::new()),
+            Body::ModeRolledBack(_) => self.of_run(at, "execution went back", Vec::new()),
             _ => {}
         }
     }
 
+    fn of_run(&mut self, at: i64, name: &str, attributes: Vec<(&str, Attribute)>) {
+        self.happened += 1;
+        self.whole.event(at, name, attributes);
+    }
+
     fn of_attempt(&mut self, place: Place, at: i64, name: &str) {
         if let Some(attempt) = self.attempts.get_mut(&place) {
+            self.happened += 1;
             attempt.event(at, name, Vec::new());
         }
     }
@@ -217,9 +242,10 @@ impl Run {
         (self.parent, self.root, self.began_ms) = (None, TraceContext::of_run(self.id, None), at);
         self.whole = Draft::new(self.root, self.title.clone(), at);
         self.attempts.clear();
-        let groups = std::mem::take(&mut self.groups);
-        for wave in groups.into_keys() {
-            self.group(wave, "wave", forked.seq, at);
+        // What ended before has no span here.
+        self.waves.iter_mut().for_each(|wave| wave.span = None);
+        for (wave, Group { what, seq, .. }) in std::mem::take(&mut self.groups) {
+            self.group(wave, what, seq, at);
         }
         let base = forked.run_id.as_str();
         self.first().with("capataz.run.forked_from", base).with("capataz.run.forked_at", forked.seq).ended(at)
@@ -233,7 +259,8 @@ impl Run {
         }
         let tasks = wave.tasks.iter().map(|task| (task.name.clone(), task.agent.clone())).collect();
         let wave = Wave { name: wave.name().to_owned(), tasks, ..Wave::default() };
-        self.waves.truncate(place);
+        let gone = self.waves.drain(place..).map(|wave| wave.size()).sum::<usize>();
+        self.names = (self.names + wave.size()).saturating_sub(gone);
         self.waves.push(wave);
     }
 
@@ -257,6 +284,7 @@ impl Run {
         // A run that makes up its waves is in one at a time, and may make up very many.
         let before = usize::try_from(place).ok().and_then(|place| self.waves.get_mut(place.checked_sub(1)?));
         if let Some(before) = before {
+            self.names = self.names.saturating_sub(before.size());
             *before = Wave::default();
         }
         self.wave_begins(place, at);
@@ -269,28 +297,29 @@ impl Run {
         }
     }
 
-    fn wave_started(&mut self, place: u32, seq: u64, at: i64) {
+    fn wave_started(&mut self, place: u32, seq: u64, at: i64) -> Option<Span> {
         self.wave_begins(place, at);
-        self.group(place, "wave", seq, at);
+        self.group(place, "wave", seq, at)
     }
 
-    /// The attempts of a wave are parts of a span of their own from here on.
-    fn group(&mut self, place: u32, what: &str, seq: u64, at: i64) {
+    /// The attempts of a wave are parts of a span of their own from here on; the one before it, where there is one, ends.
+    fn group(&mut self, place: u32, what: &'static str, seq: u64, at: i64) -> Option<Span> {
         let own = self.root.at(self.id, seq);
-        let Some(wave) = usize::try_from(place).ok().and_then(|place| self.waves.get_mut(place)) else {
-            return;
-        };
+        let wave = usize::try_from(place).ok().and_then(|place| self.waves.get_mut(place))?;
         wave.span = Some(own.span_id);
-        let group = Draft::new(own, format!("{what} {}", wave.name), at).under(self.root.span_id);
-        self.groups.insert(place, group.with("capataz.tasks", wave.tasks.len() as u64));
+        let draft = Draft::new(own, format!("{what} {}", wave.name), at).under(self.root.span_id);
+        let draft = draft.with("capataz.tasks", wave.tasks.len() as u64);
+        let Group { mut draft, .. } = self.groups.insert(place, Group { what, seq, draft })?;
+        draft.failed(None, "ROLLED_BACK");
+        Some(draft.ended(at))
     }
 
     fn phases_end(&mut self, at: i64, how: impl Fn(&mut Draft)) -> Vec<Span> {
         let phases = std::mem::take(&mut self.groups).into_values();
         phases
-            .map(|mut phase| {
-                how(&mut phase);
-                phase.ended(at)
+            .map(|Group { mut draft, .. }| {
+                how(&mut draft);
+                draft.ended(at)
             })
             .collect()
     }
@@ -309,24 +338,53 @@ impl Run {
         draft.with("capataz.waited_ms", at.saturating_sub(since.unwrap_or(at)).max(0))
     }
 
-    fn leased(&mut self, leased: &v1::TaskLeased, seq: u64, at: i64) {
+    fn leased(&mut self, leased: &v1::TaskLeased, at: i64) -> Option<Span> {
         let place = (leased.wave, leased.task);
-        let attempt = self.attempt(place, span_id(self.id, seq), at);
+        let before = self.given_up(place, "OUTCOME_UNKNOWN", at);
+        let attempt = self.attempt(place, span_id(self.id, leased.lease), at);
         let attempt = attempt
             .with("capataz.attempt", leased.attempt)
             .with("capataz.activation", leased.activation)
             .with("capataz.worker", leased.worker.as_str());
         self.attempts.insert(place, attempt);
+        before
     }
 
-    fn child_named(&mut self, named: &v1::ChildNamed, at: i64) {
+    fn child_named(&mut self, named: &v1::ChildNamed, at: i64) -> Option<Span> {
         let place = (named.wave, named.task);
+        let before = self.given_up(place, "OUTCOME_UNKNOWN", at);
         let span = bytes_of(&named.run_id).map_or([0; 8], |child| span_id(child, AWAITED));
         let attempt = self.attempt(place, span, at);
         let attempt = attempt
             .with("capataz.attempt", named.attempt)
             .with("capataz.child.run.id", named.run_id.as_str());
         self.attempts.insert(place, attempt);
+        before
+    }
+
+    /// An attempt of which nothing more is heard, where there is one: nobody knows what became of lost work that must not be
+    /// done twice, and what is taken back is not waited for.
+    fn given_up(&mut self, place: Place, code: &str, at: i64) -> Option<Span> {
+        let mut attempt = self.attempts.remove(&place)?;
+        attempt.failed(None, code);
+        Some(attempt.ended(at))
+    }
+
+    /// Tasks begin anew, and all waves after theirs.
+    fn rolled_back(&mut self, back: &v1::TaskRolledBack, at: i64) -> Vec<Span> {
+        self.of_run(at, "tasks taken back", Vec::new());
+        let taken: Vec<Place> = back.taken_back.iter().map(|task| (task.wave, task.task)).collect();
+        let later = self.attempts.keys().filter(|(wave, _)| *wave > back.wave);
+        let ends: BTreeSet<Place> = later.copied().chain(taken.iter().copied()).collect();
+        let mut spans: Vec<Span> =
+            ends.into_iter().filter_map(|place| self.given_up(place, "ROLLED_BACK", at)).collect();
+        let groups = self.groups.split_off(&back.wave.saturating_add(1));
+        spans.extend(groups.into_values().map(|Group { mut draft, .. }| {
+            draft.failed(None, "ROLLED_BACK");
+            draft.ended(at)
+        }));
+        self.waits.extend(taken.into_iter().map(|place| (place, at)));
+        spans
     }
 
     fn lease_lost(&mut self, lost: &v1::TaskLeaseLost, at: i64) -> Option<Span> {
@@ -378,7 +436,8 @@ impl Run {
     /// The run has ended: whatever was open ends with it, and the run as a whole follows.
     fn end(&mut self, finished: &v1::RunFinished, seq: u64, at: i64, spans: &mut Vec<Span>) {
         let open = std::mem::take(&mut self.attempts).into_values();
-        spans.extend(open.chain(std::mem::take(&mut self.groups).into_values()).map(|draft| draft.ended(at)));
+        let groups = std::mem::take(&mut self.groups).into_values().map(|group| group.draft);
+        spans.extend(open.chain(groups).map(|draft| draft.ended(at)));
         let place = self.root.at(self.id, seq);
         let mut whole = std::mem::replace(&mut self.whole, Draft::new(self.root, String::new(), at));
         whole.becomes(place);

@@ -79,13 +79,11 @@ impl Draft {
         self.0.events.push(Event { time_unix_nano, name, attributes, dropped_attributes_count: 0 });
     }
 
-    /// What it failed with.
+    /// The code that it failed with. What an error says besides may have what somebody wrote, and stays in the log.
     pub(crate) fn failed(&mut self, error: Option<&v1::Error>, otherwise: &str) {
-        let code = error.map_or(otherwise, |error| &error.code);
-        self.set("error.type", code.to_owned());
-        let message = error.map(|error| error.message.as_str()).filter(|message| !message.is_empty());
-        let message = message.map_or_else(|| code.to_owned(), |message| format!("{code}: {message}"));
-        self.0.status = Some(Status { code: StatusCode::Error.into(), message: cut(message) });
+        let code = error.map_or(otherwise, |error| &error.code).to_owned();
+        self.set("error.type", code.clone());
+        self.0.status = Some(Status { code: StatusCode::Error.into(), message: cut(code) });
     }
 
     pub(crate) fn succeeded(&mut self) {

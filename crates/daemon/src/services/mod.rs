@@ -131,6 +131,9 @@ pub(crate) struct Extras {
 
 /// The span of a call, in the trace of whoever calls.
 fn call(request: &http::Request<()>) -> tracing::Span {
+    if !request.uri().path().starts_with("/capataz.v1.") {
+        return tracing::Span::none();
+    }
     let span = tracing::info_span!(
         target: "capataz",
         "call",

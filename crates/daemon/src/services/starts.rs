@@ -9,7 +9,7 @@ use capataz_contracts::v1::start_run_request::Work as Asked;
 use capataz_contracts::validate::{self, PlanLimits};
 use capataz_contracts::{Violation, canonical, free, json, reference, v1};
 use capataz_engine::{
-    BROWSER_AGENT, MAX_DEPTH, MAX_PLAN_BYTES, Plan, RunState, StartRun, Work, given_at, materialise_pipeline,
+    BROWSER_AGENT, MAX_DEPTH, MAX_PLAN_BYTES, Plan, RunState, StartRun, Work, materialise_pipeline,
 };
 use capataz_hosts::browsers::Browsers;
 use capataz_policy::codes;
@@ -293,7 +293,7 @@ pub(super) fn lineage(
 fn span_for(run: RunId, parent: &RunState, of: &v1::ParentRef) -> TraceContext {
     let run = run.0.into_bytes();
     let context = TraceContext::of_run(run, TraceContext::parse(parent.traceparent()));
-    if of.lease == 0 { context } else { context.at(run, given_at(of.lease)) }
+    if of.lease == 0 { context } else { context.at(run, of.lease) }
 }
 
 /// Refuses a run in a session in which an ancestor has its turn, and waits.

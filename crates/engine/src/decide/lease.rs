@@ -29,8 +29,7 @@ fn token(seq: u64, mark: u32) -> u64 {
 }
 
 /// The number of the event that gave a lease, by its fencing token.
-#[must_use]
-pub fn given_at(token: u64) -> u64 {
+pub(crate) fn given_at(token: u64) -> u64 {
     match token >> MARK_BITS {
         0 => token,
         seq => seq,

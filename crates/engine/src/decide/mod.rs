@@ -38,7 +38,7 @@ use turn::Turn;
 
 pub use child::{MAX_DEPTH, MAX_PLAN_BYTES, WantedChild, never_ends};
 pub use fork::{Fork, NotForked};
-pub use lease::{given_at, mark_of};
+pub use lease::mark_of;
 pub(crate) use settle::Ending;
 pub use start::{Needs, StartRun, Work, start};
 pub(crate) use tick::schedule_to_start_error;

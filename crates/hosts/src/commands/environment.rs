@@ -112,7 +112,7 @@ impl Missing {
 
 /// The variable by which programs pass on the span that they are part of (OpenTelemetry, "Environment Variables as Context
 /// Propagation Carriers").
-const TRACEPARENT: &str = "TRACEPARENT";
+const SPAN_VARIABLE: &str = "TRACEPARENT";
 
 /// What one command gets, with its secrets in the clear. Its `Debug` shows names only.
 pub(super) struct Environment {
@@ -145,7 +145,7 @@ impl Environment {
             }
         }
         if !traceparent.is_empty() {
-            variables.insert(OsString::from(TRACEPARENT), OsString::from(traceparent));
+            variables.insert(OsString::from(SPAN_VARIABLE), OsString::from(traceparent));
         }
         let mut used = Vec::new();
         for (name, value) in &agent.env {

@@ -136,8 +136,6 @@ pub struct ResultModel {
 #[derive(Clone, Debug)]
 pub struct LeaseModel {
     pub task: TaskRef,
-    /// Number of the event that gave it.
-    pub seq: u64,
     pub worker: String,
     pub activation: u32,
     pub attempt: u32,

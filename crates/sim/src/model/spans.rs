@@ -1,5 +1,5 @@
 //! Where the parts of runs are in traces: the trace is that of whoever started the run, else the run's own, and a span is
-//! known by its run and its event.
+//! known by its run and its event, that of a lease by its token.
 
 use capataz_contracts::trace::span_id;
 use capataz_contracts::v1;
@@ -12,9 +12,9 @@ use crate::invariant::{Invariant, Violation};
 impl Model {
     /// An assignment says the span of its lease.
     pub(super) fn check_span(&self, assignment: &v1::Assignment) -> Result<(), Violation> {
+        let token = assignment.lease.as_ref().map_or(0, |lease| lease.lease);
         let of_lease = self.lease(assignment.lease.as_ref());
-        let is_so =
-            of_lease.is_none_or(|(run, lease)| assignment.traceparent == run.span(run.run, lease.seq));
+        let is_so = of_lease.is_none_or(|(run, _)| assignment.traceparent == run.span(run.run, token));
         Invariant::SpansAreNamed.check(is_so, || format!("{assignment:?}"))
     }
 
@@ -33,11 +33,11 @@ impl Model {
 }
 
 impl RunModel {
-    /// The `traceparent` of the span of that event, in the trace of this run.
-    fn span(&self, run: RunId, seq: u64) -> String {
+    /// The `traceparent` of the span of that event, or lease, in the trace of this run.
+    fn span(&self, run: RunId, part: u64) -> String {
         let mut parts = self.traceparent.split('-').skip(1);
         let trace = parts.next().map_or_else(|| self.run.0.simple().to_string(), str::to_owned);
         let flags = parts.nth(1).unwrap_or("01");
-        format!("00-{trace}-{:016x}-{flags}", u64::from_be_bytes(span_id(run.0.into_bytes(), seq)))
+        format!("00-{trace}-{:016x}-{flags}", u64::from_be_bytes(span_id(run.0.into_bytes(), part)))
     }
 }

@@ -52,7 +52,6 @@ impl RunModel {
         let deadlines = model.deadline.into_iter().collect();
         let lease = LeaseModel {
             task,
-            seq: self.seq(),
             worker: event.worker,
             activation: event.activation,
             attempt: event.attempt,
