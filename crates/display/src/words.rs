@@ -117,6 +117,8 @@ pub struct Words {
     pub script_lines: ScriptLines,
     pub browser: Browser,
     pub page: Page,
+    pub reports: Reports,
+    pub evidence: Evidence,
     pub usage: Usage,
     pub wrong: Wrong,
 }
@@ -182,6 +184,7 @@ pub mod messages;
 mod modes;
 mod pipelines;
 mod refusals;
+mod reports;
 pub mod routing;
 
 pub use actions::{Act, ActError, Browser, Page, ScriptLines};
@@ -190,6 +193,7 @@ pub use explain::{AgentStats, Analytics, Cascade, Classified, Memory, SessionVie
 pub use help::{Usage, Wrong};
 pub use modes::{Asking, Modes};
 pub use pipelines::Pipelines;
+pub use reports::{Evidence, Reports};
 
 const ENGLISH: Words = Words {
     ordinal: english_ordinal,
@@ -228,6 +232,8 @@ const ENGLISH: Words = Words {
     script_lines: ScriptLines::ENGLISH,
     browser: Browser::ENGLISH,
     page: Page::ENGLISH,
+    reports: Reports::ENGLISH,
+    evidence: Evidence::ENGLISH,
     usage: Usage::ENGLISH,
     wrong: Wrong::ENGLISH,
 };
@@ -269,6 +275,8 @@ const SPANISH: Words = Words {
     script_lines: ScriptLines::SPANISH,
     browser: Browser::SPANISH,
     page: Page::SPANISH,
+    reports: Reports::SPANISH,
+    evidence: Evidence::SPANISH,
     usage: Usage::SPANISH,
     wrong: Wrong::SPANISH,
 };
