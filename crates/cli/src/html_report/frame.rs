@@ -70,7 +70,12 @@ fn outcome_class(report: &Report) -> &'static str {
         Some(v1::RunOutcome::Succeeded) => "badge good",
         Some(v1::RunOutcome::SucceededWithFailures) => "badge warning",
         Some(_) => "badge bad",
-        None => "badge plain",
+        None => match report.run.as_ref().map(v1::Run::status) {
+            Some(v1::RunStatus::Waiting | v1::RunStatus::Paused | v1::RunStatus::Cancelling) => {
+                "badge warning"
+            }
+            _ => "badge plain",
+        },
     }
 }
 
