@@ -116,11 +116,12 @@ fn the_evidence_of_a_script_is_listed_and_saved_and_no_file_is_written_over() {
     let made = reported.script();
     let listed = reported.document(&["evidence", &made.run], 0);
     let listed = listed["evidence"].as_array().unwrap();
-    let picture = listed.iter().find(|piece| piece["media_type"] == "image/png").expect("a picture");
+    let is_meant = |piece: &&Value| piece["media_type"] == "image/png" && piece["action"] == "open";
+    let picture = listed.iter().find(is_meant).expect("a picture");
     let id = picture["id"].as_str().unwrap();
-    assert_eq!((id.len(), picture["action"].as_str()), (64, Some("press")), "{picture}");
+    assert_eq!((id.len(), &picture["succeeded"]), (64, &json!(true)), "{picture}");
     let told = reported.says(&["evidence", "latest"], 0);
-    assert!(told.contains(&id[..12]) && told.contains("press"), "{told}");
+    assert!(told.contains(&id[..12]) && told.contains("press") && told.contains("open"), "{told}");
 
     let short = &id[..20];
     let told = reported.says(&["evidence", "latest", short, "-o", "fault.png"], 0);

@@ -30,7 +30,7 @@ fn each_kind_of_run_has_a_report_that_begins_with_what_failed() {
         let parts: &[&str] = match made.kind {
             "plan" => &[
                 "<h1>nightly <span class=\"badge bad\">failed</span>",
-                "1 of 3 tasks succeeded",
+                "Tasks: 1 of 3 succeeded",
                 "QUORUM_NOT_MET",
                 "What to do: ",
                 ">lint</a>",
@@ -49,16 +49,16 @@ fn each_kind_of_run_has_a_report_that_begins_with_what_failed() {
             "ask" => &[
                 "<h1>hm <span class=\"badge bad\">failed</span>",
                 "VALIDATION_ERROR",
-                "id=\"timeline\"",
                 "id=\"answer\"",
                 "That is too short",
+                "id=\"timeline\"",
                 "How the spec was chosen",
                 "as requested",
             ],
             "pipeline" => &[
                 "<h1>review <span class=\"badge warning\">waiting",
                 "This run still goes on.",
-                "1 of 2 phases are completed",
+                "Phases: 1 of 2 completed",
                 "VALIDATION_ERROR",
                 "Open questions",
                 "capataz pipeline resume ",

@@ -14,13 +14,8 @@ use super::{Content, Report, outputs, plan, rows};
 /// Maximum number of other specs that are named beside the one that was chosen.
 const MOST_ALTERNATIVES: usize = 10;
 
-pub fn sections(page: &mut Markup, report: &Report) {
-    said(page, report);
-    routing(page, report);
-}
-
 /// Writes the answer of the last spec that was called.
-fn said(page: &mut Markup, report: &Report) {
+pub fn said(page: &mut Markup, report: &Report) {
     let (texts, story) = (&words().reports, &report.story);
     page.open_with("section", &[("id", "answer")]);
     page.element("h2", texts.answer);
@@ -49,7 +44,7 @@ fn said(page: &mut Markup, report: &Report) {
 }
 
 /// Writes the calls of specs, each with the reasons for it, and the transitions between them.
-fn routing(page: &mut Markup, report: &Report) {
+pub fn routing(page: &mut Markup, report: &Report) {
     let (texts, story) = (&words().reports, &report.story);
     let until_ms = story.until_ms(report.now_ms);
     page.open_with("section", &[("id", "routing")]);
@@ -71,7 +66,7 @@ fn routing(page: &mut Markup, report: &Report) {
         }
         page.close("p");
         page.open("dl");
-        page.pair(words().router.confidence, &sure(routed.confidence));
+        page.pair(texts.confidence, &sure(routed.confidence));
         page.pair(texts.intent, &routed.detected_intent);
         page.pair(texts.keywords, &routed.keywords_matched.join(", "));
         page.pair(texts.pattern, routed.suggested_pattern.as_deref().unwrap_or_default());

@@ -14,6 +14,8 @@ use super::story::{By, Story, Task};
 const MOST_TOLD: usize = 30;
 /// Maximum number of failed tasks that have a line.
 const MOST_LISTED: usize = 300;
+/// Failed tasks that are told unfolded.
+const UNFOLDED: usize = 3;
 /// Lines of a log that are shown at once.
 const LOG_LINES: usize = 12;
 /// Maximum number of places of an output that breaks its rule.
@@ -31,8 +33,8 @@ pub fn section(page: &mut Markup, story: &Story, until_ms: i64) {
     page.open_with("section", &[("class", "failures"), ("id", "failures")]);
     let title = if story.kind == v1::RunKind::Mode { texts.failed_calls } else { texts.what_failed };
     page.element("h2", title);
-    for (place, task) in failed.iter().take(MOST_TOLD) {
-        told(page, story, *place, task, until_ms);
+    for (number, (place, task)) in failed.iter().take(MOST_TOLD).enumerate() {
+        told(page, story, *place, task, until_ms, number < UNFOLDED);
     }
     let more: Vec<_> = failed.iter().skip(MOST_TOLD).collect();
     if !more.is_empty() {
@@ -56,9 +58,19 @@ pub fn section(page: &mut Markup, story: &Story, until_ms: i64) {
     page.close("section");
 }
 
-fn told(page: &mut Markup, story: &Story, place: (usize, usize), task: &Task, until_ms: i64) {
+fn told(
+    page: &mut Markup,
+    story: &Story,
+    place: (usize, usize),
+    task: &Task,
+    until_ms: i64,
+    is_unfolded: bool,
+) {
     let texts = &words().reports;
-    page.open_with("div", &[("class", "error"), ("id", &rows::anchor(place))]);
+    let anchor = rows::anchor(place);
+    let unfolded = [("class", "error"), ("id", anchor.as_str()), ("open", "")];
+    page.open_with("details", if is_unfolded { &unfolded } else { &unfolded[..2] });
+    page.open("summary");
     page.open("h3");
     page.text(&task.name);
     page.constant(" ");
@@ -68,11 +80,12 @@ fn told(page: &mut Markup, story: &Story, place: (usize, usize), task: &Task, un
         page.element_class("span", "badge warning", words().runs.critical);
     }
     page.close("h3");
+    page.close("summary");
     if let Some(wave) = story.waves.get(place.0) {
         let of = rows::title(story, place.0, wave);
         page.element_class("p", "faint", &fill(texts.of_wave, &[&of, &task.agent]));
     }
-    let Some(settled) = &task.settled else { return page.close("div") };
+    let Some(settled) = &task.settled else { return page.close("details") };
     if let Some(error) = &settled.error {
         failure(page, error);
     }
@@ -85,7 +98,7 @@ fn told(page: &mut Markup, story: &Story, place: (usize, usize), task: &Task, un
     violations(page, task);
     log(page, &settled.log);
     details(page, task);
-    page.close("div");
+    page.close("details");
 }
 
 /// Writes an error: what it is, what it comes from, and the next step.

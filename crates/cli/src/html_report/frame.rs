@@ -257,9 +257,16 @@ fn picture<'r>(page: &mut Markup, report: &'r Report, gallery: &mut Gallery<'r>)
         },
     };
     let of = |kind: &str| evidence.iter().find(|piece| piece.kind == kind && gallery.has(piece));
+    // An action may fail before a picture is taken: then the newest one shows where it began.
+    let newest = || {
+        let activities = story.model.script.iter().flat_map(|script| &script.activities);
+        let pieces = activities.flat_map(|activity| &activity.tries).flat_map(super::evidence_of);
+        pieces.filter(|piece| super::is_picture(piece) && gallery.has(piece)).last()
+    };
     let shown = of(SCREENSHOT_AFTER)
         .map(|piece| (piece, words().page.picture_after, None))
-        .or_else(|| of(SCREENSHOT_BEFORE).map(|piece| (piece, words().page.picture_before, target)));
+        .or_else(|| of(SCREENSHOT_BEFORE).map(|piece| (piece, words().page.picture_before, target)))
+        .or_else(|| newest().map(|piece| (piece, words().reports.newest_picture, None)));
     if let Some((piece, caption, target)) = shown {
         page.open_class("div", "pictures first");
         gallery.figure(page, piece, caption, target);
@@ -280,7 +287,6 @@ fn facts(page: &mut Markup, report: &Report) {
         page.time(finished.at_ms);
         page.close("dd");
     }
-    page.pair(texts.took, &took(story.until_ms(report.now_ms) - story.model.accepted_at_ms));
     page.pair(words().reports.models, &story.spent.told());
     let labels: Vec<String> = story.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     page.pair_code(texts.labels, &labels.join(" "));

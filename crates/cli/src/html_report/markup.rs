@@ -13,6 +13,9 @@ pub struct Markup {
 /// Elements without an end tag, in HTML and in the SVG that is part of it.
 const VOID: [&str; 5] = ["meta", "br", "rect", "circle", "use"];
 
+/// Elements within a line of text.
+const INLINE: [&str; 6] = ["a", "b", "code", "span", "strong", "time"];
+
 impl Markup {
     pub fn open(&mut self, tag: &'static str) {
         self.open_with(tag, &[]);
@@ -39,7 +42,8 @@ impl Markup {
     pub fn close(&mut self, tag: &'static str) {
         self.text.push_str("</");
         self.text.push_str(tag);
-        self.text.push_str(">\n");
+        // A line break would be a space before what follows within a line.
+        self.text.push_str(if INLINE.contains(&tag) { ">" } else { ">\n" });
     }
 
     /// Writes one line of text.
@@ -105,7 +109,7 @@ impl Markup {
         let utc = utc(unix_ms);
         self.open_with("time", &[("datetime", &utc.replacen(' ', "T", 1))]);
         self.text(&utc);
-        self.text.push_str("</time>");
+        self.close("time");
     }
 
     /// Writes a block that is collapsed at first.
@@ -166,7 +170,7 @@ mod tests {
         assert_eq!(
             page.finish(),
             "<a title=\"&quot;&gt;&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&amp;\\u{202e}\">\
-             &lt;/a&gt;&lt;img src=x onerror=1&gt;\\u{202e}\\u{0}</a>\n"
+             &lt;/a&gt;&lt;img src=x onerror=1&gt;\\u{202e}\\u{0}</a>"
         );
     }
 

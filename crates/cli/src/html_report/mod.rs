@@ -150,9 +150,14 @@ pub fn html(report: &Report) -> String {
             if !is_execution {
                 failures::section(&mut page, story, until_ms);
             }
+            match story.kind {
+                v1::RunKind::Ask => ask::said(&mut page, report),
+                v1::RunKind::Mode => mode::result(&mut page, report),
+                _ => {}
+            }
             rows::timeline(story, until_ms).draw(&mut page, story.began_at_ms, until_ms);
             match story.kind {
-                v1::RunKind::Ask => ask::sections(&mut page, report),
+                v1::RunKind::Ask => ask::routing(&mut page, report),
                 v1::RunKind::Pipeline => pipeline::sections(&mut page, report),
                 v1::RunKind::Mode => mode::sections(&mut page, report, &mut gallery),
                 _ => plan::sections(&mut page, story, until_ms),

@@ -21,7 +21,6 @@ const MOST_LISTED: usize = 300;
 pub fn sections<'r>(page: &mut Markup, report: &'r Report, gallery: &mut Gallery<'r>) {
     let story = &report.story;
     let mut left = ALL_RESULTS;
-    result(page, report, &mut left);
     plans(page, story);
     calls(page, report, gallery, &mut left);
     decisions(page, story);
@@ -30,21 +29,22 @@ pub fn sections<'r>(page: &mut Markup, report: &'r Report, gallery: &mut Gallery
 }
 
 /// Writes what the query has come to.
-fn result(page: &mut Markup, report: &Report, left: &mut usize) {
+pub fn result(page: &mut Markup, report: &Report) {
     let (texts, story) = (&words().reports, &report.story);
+    let mut left = ALL_RESULTS;
     let completed = story.steps.iter().rev().find_map(|(_, body)| match body {
         Body::ModeCompleted(completed) => completed.wave,
         _ => None,
     });
     page.open_with("section", &[("id", "result")]);
-    page.element("h2", words().modes.result);
+    page.element("h2", texts.result);
     page.element("p", &story.asked);
     if let Some(execution) = &story.model.execution {
         page.element_class("p", "faint", &fill(texts.in_mode, &[mode_name(execution.mode)]));
     }
     let wave = completed.and_then(|wave| story.waves.get(wave as usize));
     if let Some(output) = wave.into_iter().flat_map(|wave| &wave.tasks).find_map(outputs::output_of) {
-        outputs::payload(page, report, output, left);
+        outputs::payload(page, report, output, &mut left);
     } else {
         page.element_class("p", "faint", texts.no_result);
     }
@@ -57,7 +57,7 @@ fn plans(page: &mut Markup, story: &Story) {
     let Some(execution) = &story.model.execution else { return };
     let Some(newest) = &execution.plan else { return };
     page.open_with("section", &[("id", "plan")]);
-    let title = fill(words().modes.planned, &[&newest.revision.to_string(), &steps_of(newest)]);
+    let title = fill(texts.plan_title, &[&newest.revision.to_string(), &steps_of(newest)]);
     page.element("h2", &title);
     page.open_class("ol", "steps");
     for (place, step) in newest.steps.iter().enumerate() {
@@ -136,7 +136,7 @@ fn calls<'r>(page: &mut Markup, report: &'r Report, gallery: &mut Gallery<'r>, l
             page.element_class("span", "badge warning", texts.unexpected);
         }
         page.constant(" ");
-        page.element_class("span", "faint", &rows::standing(task, until_ms));
+        page.element_class("span", "faint", &rows::figures(task, until_ms).join(" · "));
         page.close("summary");
         if let Some(error) = seen.and_then(|seen| seen.error.as_ref()) {
             super::failures::failure(page, error);

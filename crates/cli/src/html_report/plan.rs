@@ -105,8 +105,7 @@ fn details(task: &Task, until_ms: i64) -> String {
     if task.critical {
         parts.push(words().runs.critical.to_owned());
     }
-    let standing = rows::standing(task, until_ms);
-    parts.extend(standing.split(" · ").skip(1).map(str::to_owned));
+    parts.extend(rows::figures(task, until_ms));
     if let Some(usage) = task.settled.as_ref().and_then(|settled| settled.usage.as_ref()) {
         let mut spent = Spent::default();
         spent.add(usage);

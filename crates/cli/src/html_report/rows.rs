@@ -23,7 +23,7 @@ pub fn timeline(story: &Story, until_ms: i64) -> Timeline {
     let mut timeline = Timeline::default();
     timeline.lines.extend(of_run(story, until_ms).map(Line::Row));
     match story.kind {
-        v1::RunKind::Mode => of_calls(story, until_ms, &mut timeline),
+        v1::RunKind::Mode | v1::RunKind::Ask => of_calls(story, until_ms, &mut timeline),
         _ => of_waves(story, until_ms, &mut timeline),
     }
     timeline
@@ -70,7 +70,7 @@ fn left_out(good: u64, others: u64) -> impl Iterator<Item = Line> {
     good.into_iter().chain(others).map(Line::Folded)
 }
 
-/// The rows of an execution: its calls and the questions to people, by the times at which they began.
+/// The rows of an execution or an ask: its calls and the questions to people, by the times at which they began.
 fn of_calls(story: &Story, until_ms: i64, timeline: &mut Timeline) {
     let shown = shown(story);
     let mut rows: Vec<(i64, Row)> = Vec::new();
@@ -124,14 +124,11 @@ pub fn tool(wave: &Wave) -> &str {
 }
 
 fn note(wave: &Wave) -> String {
-    let policy = if wave.policy == v1::AggregationKind::Unspecified { "" } else { policy_name(wave.policy) };
-    let verdict = wave.evaluation.as_ref().map(|evaluation| message(&evaluation.reason).into_owned());
-    let parts = [policy.to_owned(), verdict.unwrap_or_default()];
-    let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
-    match (&wave.part, parts.is_empty()) {
-        (Part::Wave, false) => format!(" · {}", parts.join(": ")),
-        _ => String::new(),
+    if !matches!(wave.part, Part::Wave) {
+        return String::new();
     }
+    let verdict = wave.evaluation.as_ref().map(|evaluation| message(&evaluation.reason).into_owned());
+    format!(" · {}", verdict.unwrap_or_else(|| policy_name(wave.policy).to_owned()))
 }
 
 fn of_task(story: &Story, place: (usize, usize), task: &Task, until_ms: i64) -> Row {
@@ -145,7 +142,7 @@ fn of_task(story: &Story, place: (usize, usize), task: &Task, until_ms: i64) -> 
         marks.extend(of_answers(asked));
     }
     let label = match story.kind {
-        v1::RunKind::Mode => {
+        v1::RunKind::Mode | v1::RunKind::Ask => {
             story.waves.get(place.0).map_or_else(String::new, |wave| title(story, place.0, wave))
         }
         _ => task.name.clone(),
@@ -166,8 +163,14 @@ pub fn anchor(place: (usize, usize)) -> String {
 
 /// What became of a task, in short: `failed · 3 attempts · 4.1s`.
 pub fn standing(task: &Task, until_ms: i64) -> String {
+    let state = state_of(task).to_owned();
+    std::iter::once(state).chain(figures(task, until_ms)).collect::<Vec<_>>().join(" · ")
+}
+
+/// The figures of a task: attempts and lost leases where there are several, and how long it took.
+pub fn figures(task: &Task, until_ms: i64) -> Vec<String> {
     let texts = &words().reports;
-    let mut parts = vec![state_of(task).to_owned()];
+    let mut parts = Vec::new();
     let attempts = task.settled.as_ref().map_or(0, |settled| settled.attempts);
     if attempts > 1 {
         parts.push(counted(attempts.into(), texts.attempts_one, texts.attempts_many));
@@ -184,7 +187,7 @@ pub fn standing(task: &Task, until_ms: i64) -> String {
         let ended = task.settled.as_ref().map_or(until_ms, |settled| settled.at_ms);
         parts.push(took(ended - began));
     }
-    parts.join(" · ")
+    parts
 }
 
 /// The state of a task in words.

@@ -9,10 +9,11 @@ texts! {
         kind_mode: "Query in an execution mode" / "Consulta en un modo de ejecución",
         goes_on: "This run still goes on. The page shows it as it was after event {0}."
             / "Esta ejecución sigue en marcha. La página la muestra como estaba tras el evento {0}.",
-        glance_tasks: "{0} of {1} tasks succeeded, in {2}." / "{0} de {1} tareas tuvieron éxito, en {2}.",
-        glance_calls: "{0} of {1} calls succeeded, in {2}." / "{0} de {1} llamadas tuvieron éxito, en {2}.",
-        glance_phases: "{0} of {1} phases are completed, after {2}." / "{0} de {1} fases están completas, tras {2}.",
-        glance_actions: "{0} of {1} actions succeeded, in {2}." / "{0} de {1} acciones tuvieron éxito, en {2}.",
+        glance_tasks: "Tasks: {0} of {1} succeeded, in {2}." / "Tareas: {0} de {1} con éxito, en {2}.",
+        glance_calls: "Calls: {0} of {1} succeeded, in {2}." / "Llamadas: {0} de {1} con éxito, en {2}.",
+        glance_phases: "Phases: {0} of {1} completed, after {2}." / "Fases: {0} de {1} completas, tras {2}.",
+        glance_actions: "Actions: {0} of {1} succeeded, in {2}." / "Acciones: {0} de {1} con éxito, en {2}.",
+        newest_picture: "The page as the newest picture has it" / "La página como la muestra la imagen más nueva",
         not_started_one: "{0} task was never begun." / "{0} tarea nunca empezó.",
         not_started_many: "{0} tasks were never begun." / "{0} tareas nunca empezaron.",
         ended: "Ended" / "Terminó",
@@ -134,6 +135,7 @@ texts! {
 
         answer: "Answer" / "Respuesta",
         routing: "How the spec was chosen" / "Cómo se eligió el spec",
+        confidence: "Confidence" / "Confianza",
         intent: "Intent" / "Intención",
         keywords: "Keywords" / "Palabras",
         pattern: "Pattern" / "Patrón",
@@ -148,6 +150,8 @@ texts! {
         summary: "Summary" / "Resumen",
         what_is_known: "What is known of its attempts" / "Qué se sabe de sus intentos",
 
+        result: "Result" / "Resultado",
+        plan_title: "Plan, revision {0}: {1}" / "Plan, revisión {0}: {1}",
         in_mode: "Mode: {0}" / "Modo: {0}",
         no_result: "There is no result." / "No hay resultado.",
         revision_before: "Before: revision {0}, {1}" / "Antes: revisión {0}, {1}",

@@ -64,7 +64,7 @@ fn a_blocked_phase_says_why_and_what_its_output_broke() {
         &page,
         &[
             "<h1>review <span class=\"badge plain\">still going on",
-            "1 of 3 phases are completed, after 2s.",
+            "Phases: 1 of 3 completed, after 2s.",
             "VALIDATION_ERROR",
             "What failed",
             "Phase 2 of 3: tell · agent agent-tell",

@@ -77,7 +77,7 @@ fn what_failed_stands_first_with_the_next_step_and_the_end_of_its_log() {
         &[
             "<title>nightly: failed</title>",
             "<h1>nightly <span class=\"badge bad\">failed</span>",
-            "1 of 3 tasks succeeded, in 8s.",
+            "Tasks: 1 of 3 succeeded, in 8s.",
             "<strong>QUORUM_NOT_MET</strong>",
             "too few succeeded",
             "What to do: ",
@@ -110,7 +110,7 @@ fn the_timeline_has_a_row_for_each_task_with_its_tries_and_its_waits() {
         &[
             "8s from the first event to the last",
             "Wave 1 of 2: checks",
-            "quorum: 1 of 2 succeeded",
+            "1 of 2 succeeded",
             "<b>fetch</b>",
             "succeeded · 1 lost lease · 6.8s",
             "<title>waited 0.1s for a worker</title>",
@@ -383,7 +383,7 @@ fn the_page_is_in_the_language_in_use() {
         &[
             "<html lang=\"es\">",
             "<title>nightly: fallida</title>",
-            "1 de 3 tareas tuvieron éxito, en 8s.",
+            "Tareas: 1 de 3 con éxito, en 8s.",
             "Qué hacer: ",
             "Qué falló",
             "El final de su log",
