@@ -87,7 +87,7 @@ pub async fn write(daemon: &Daemon, run_id: &str, file: &Path, out: &mut Output)
         let content = content(daemon, &id).await?;
         evidence.insert(id, content);
     }
-    let kind = kind_name(run.kind());
+    let kind = story.kind.name();
     let actions = story.model.script.as_ref().map(|script| script.script.actions.len());
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let html = html_report::html(&Report { story, run: Some(run), version, evidence, now_ms: now_ms() });
@@ -98,17 +98,6 @@ pub async fn write(daemon: &Daemon, run_id: &str, file: &Path, out: &mut Output)
         save(file, html.as_bytes(), true).map_err(|error| cannot_write(file, &error))?;
     }
     Ok(Written { bytes: html.len(), kind, actions })
-}
-
-const fn kind_name(kind: v1::RunKind) -> &'static str {
-    match kind {
-        v1::RunKind::Plan => "plan",
-        v1::RunKind::Ask => "ask",
-        v1::RunKind::Script => "script",
-        v1::RunKind::Pipeline => "pipeline",
-        v1::RunKind::Mode => "mode",
-        v1::RunKind::Session | v1::RunKind::Unspecified => "",
-    }
 }
 
 /// Reads the run by its events, up to event `until`.

@@ -31,7 +31,7 @@ pub fn section(page: &mut Markup, story: &Story, until_ms: i64) {
         return;
     }
     page.open_with("section", &[("class", "failures"), ("id", "failures")]);
-    let title = if story.kind == v1::RunKind::Mode { texts.failed_calls } else { texts.what_failed };
+    let title = if story.kind.goes_on_from_failures() { texts.failed_calls } else { texts.what_failed };
     page.element("h2", title);
     for (number, (place, task)) in failed.iter().take(MOST_TOLD).enumerate() {
         told(page, story, *place, task, until_ms, number < UNFOLDED);

@@ -4,7 +4,7 @@ use capataz_contracts::v1;
 use capataz_display::error::advice;
 use capataz_display::format::took;
 use capataz_display::run::{how_to_answer, outcome_name, status_name};
-use capataz_display::script::fold::step_of;
+use capataz_display::script::fold::{Ending, Try, step_of};
 use capataz_display::words::messages::message;
 use capataz_display::words::{Language, counted, fill, words};
 use capataz_policy::executor::evidence::{SCREENSHOT_AFTER, SCREENSHOT_BEFORE};
@@ -22,6 +22,8 @@ const SECURITY: &str = "default-src 'none'; script-src 'sha256-ILNsf2BnfJYROnKNn
                         img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 /// The script that tells times in the reader's zone. Without it they stay in UTC.
 const LOCAL_TIMES: &str = include_str!("local_times.js");
+/// The address of the page with which every browser begins.
+const BLANK: &str = "about:blank";
 /// Maximum number of failed tasks that the header names.
 const MOST_NAMED: usize = 5;
 
@@ -51,10 +53,8 @@ pub fn local_times(page: &mut Markup) {
 }
 
 fn name(report: &Report) -> &str {
-    match report.story.kind {
-        v1::RunKind::Ask | v1::RunKind::Mode if !report.story.asked.is_empty() => &report.story.asked,
-        _ => &report.story.model.name,
-    }
+    let story = &report.story;
+    if story.asked.is_empty() { &story.model.name } else { &story.asked }
 }
 
 fn outcome(report: &Report) -> &'static str {
@@ -79,23 +79,9 @@ fn outcome_class(report: &Report) -> &'static str {
     }
 }
 
-fn kind(report: &Report) -> &'static str {
-    let texts = &words().reports;
-    match report.story.kind {
-        v1::RunKind::Script => match &report.story.model.script {
-            Some(run) if run.script.interactive => words().page.kind_session,
-            _ => words().page.kind,
-        },
-        v1::RunKind::Ask => texts.kind_ask,
-        v1::RunKind::Pipeline => texts.kind_pipeline,
-        v1::RunKind::Mode => texts.kind_mode,
-        _ => texts.kind_plan,
-    }
-}
-
 pub fn header<'r>(page: &mut Markup, report: &'r Report, gallery: &mut Gallery<'r>) {
     page.open("header");
-    page.element_class("p", "kind", kind(report));
+    page.element_class("p", "kind", report.story.kind.title(&report.story));
     page.open("h1");
     page.text(name(report));
     page.constant(" ");
@@ -117,27 +103,7 @@ pub fn header<'r>(page: &mut Markup, report: &'r Report, gallery: &mut Gallery<'
 fn at_a_glance(report: &Report) -> String {
     let (texts, story) = (&words().reports, &report.story);
     let lasted = took(story.until_ms(report.now_ms) - story.model.accepted_at_ms);
-    if let Some(script) = &story.model.script {
-        let steps = 0..u32::try_from(script.script.actions.len()).unwrap_or(u32::MAX);
-        let good = steps
-            .filter(|step| script.state_of(*step) == capataz_display::script::fold::State::Succeeded)
-            .count();
-        let all = script.script.actions.len().to_string();
-        return fill(texts.glance_actions, &[&good.to_string(), &all, &lasted]);
-    }
-    if story.kind == v1::RunKind::Pipeline {
-        let is_done = |phase: &&capataz_display::pipeline::Phase| {
-            phase.checkpoint.status() == v1::CheckpointStatus::Completed
-        };
-        let done = story.model.phases.iter().filter(is_done).count().to_string();
-        return fill(texts.glance_phases, &[&done, &story.model.phases.len().to_string(), &lasted]);
-    }
-    let (all, good) = story.counts();
-    let template = match story.kind {
-        v1::RunKind::Mode | v1::RunKind::Ask => texts.glance_calls,
-        _ => texts.glance_tasks,
-    };
-    let glance = fill(template, &[&good.to_string(), &all.to_string(), &lasted]);
+    let glance = story.kind.at_a_glance(story, &lasted);
     match story.finished.as_ref().map_or(0, |finished| finished.not_started) {
         0 => glance,
         number => {
@@ -163,7 +129,8 @@ fn why(page: &mut Markup, report: &Report) {
     }
     let own = story.finished.as_ref().and_then(|finished| finished.error.as_ref());
     let failed = story.failed();
-    if own.is_none() && (failed.is_empty() || story.finished.is_none() && story.kind == v1::RunKind::Mode) {
+    if own.is_none() && (failed.is_empty() || story.finished.is_none() && story.kind.goes_on_from_failures())
+    {
         return;
     }
     page.open_class("div", "why");
@@ -176,7 +143,7 @@ fn why(page: &mut Markup, report: &Report) {
         next_step(page, advice(error).as_deref());
     }
     // What failed in an execution is what its planner went on from.
-    if story.kind != v1::RunKind::Mode && !failed.is_empty() {
+    if !story.kind.goes_on_from_failures() && !failed.is_empty() {
         named(page, &failed);
     }
     page.close("div");
@@ -260,8 +227,11 @@ fn picture<'r>(page: &mut Markup, report: &'r Report, gallery: &mut Gallery<'r>)
     // An action may fail before a picture is taken: then the newest one shows where it began.
     let newest = || {
         let activities = story.model.script.iter().flat_map(|script| &script.activities);
-        let pieces = activities.flat_map(|activity| &activity.tries).flat_map(super::evidence_of);
-        pieces.filter(|piece| super::is_picture(piece) && gallery.has(piece)).last()
+        let tries = activities.flat_map(|activity| &activity.tries).filter(|one| !is_of_blank_page(one));
+        tries
+            .flat_map(super::evidence_of)
+            .filter(|piece| super::is_picture(piece) && gallery.has(piece))
+            .last()
     };
     let shown = of(SCREENSHOT_AFTER)
         .map(|piece| (piece, words().page.picture_after, None))
@@ -272,6 +242,12 @@ fn picture<'r>(page: &mut Markup, report: &'r Report, gallery: &mut Gallery<'r>)
         gallery.figure(page, piece, caption, target);
         page.close("div");
     }
+}
+
+/// Whether the pictures of a try show the page with which every browser begins.
+fn is_of_blank_page(one: &Try) -> bool {
+    let Some(Ending::Succeeded(finished)) = &one.ending else { return false };
+    finished.state_before.as_ref().is_none_or(|state| state.url == BLANK)
 }
 
 fn facts(page: &mut Markup, report: &Report) {

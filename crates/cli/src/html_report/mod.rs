@@ -5,12 +5,13 @@
 //! and never becomes a link or a reference. The only addresses in the file are `data:` addresses of pictures, and the policy
 //! in its head allows a browser no others; it runs one script, which tells times in the reader's zone.
 //!
-//! Begin with [`story`], the fold; then `frame`, which every kind of run has; then the module of a kind. The size is bounded:
+//! Begin with [`story`], the fold; then `frame`, which every kind of run has, and [`kind`], what differs. The size is bounded:
 //! what is beyond a limit is left out or cut, and the page says so.
 
 mod ask;
 mod failures;
 mod frame;
+pub mod kind;
 mod markup;
 mod mode;
 mod outputs;
@@ -140,35 +141,10 @@ pub fn html(report: &Report) -> String {
     timeline::patterns(&mut page);
     frame::header(&mut page, report, &mut gallery);
     page.open("main");
-    match &story.model.script {
-        Some(of_script) => {
-            script::timeline(of_script, until_ms).draw(&mut page, of_script.accepted_at_ms, until_ms);
-            script::sections(&mut page, report, of_script, &mut gallery);
-        }
-        None => {
-            let is_execution = story.kind == v1::RunKind::Mode;
-            if !is_execution {
-                failures::section(&mut page, story, until_ms);
-            }
-            match story.kind {
-                v1::RunKind::Ask => ask::said(&mut page, report),
-                v1::RunKind::Mode => mode::result(&mut page, report),
-                _ => {}
-            }
-            rows::timeline(story, until_ms).draw(&mut page, story.began_at_ms, until_ms);
-            match story.kind {
-                v1::RunKind::Ask => ask::routing(&mut page, report),
-                v1::RunKind::Pipeline => pipeline::sections(&mut page, report),
-                v1::RunKind::Mode => mode::sections(&mut page, report, &mut gallery),
-                _ => plan::sections(&mut page, story, until_ms),
-            }
-            if is_execution {
-                failures::section(&mut page, story, until_ms);
-            } else if story.kind != v1::RunKind::Ask {
-                outputs::section(&mut page, report);
-            }
-        }
-    }
+    let from_ms = if story.model.script.is_some() { story.model.accepted_at_ms } else { story.began_at_ms };
+    story.kind.before_timeline(&mut page, report, until_ms);
+    story.kind.timeline(story, until_ms).draw(&mut page, from_ms, until_ms);
+    story.kind.after_timeline(&mut page, report, &mut gallery, until_ms);
     people::section(&mut page, report);
     people::children(&mut page, report);
     people::notices(&mut page, report);

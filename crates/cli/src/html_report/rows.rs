@@ -15,6 +15,10 @@ use super::story::{Asked, By, End, Happened, Moment, Part, Span, Story, Task, Tr
 use super::timeline::{Bar, BarKind, Line, MOST_ROWS, Mark, MarkKind, Row, Timeline};
 use crate::watch::lines::{WITHDRAWN, cancel_reason, loss};
 
+/// Maximum number of things that happened that a note names.
+const MOST_MOMENTS: usize = 4;
+/// Maximum number of characters of a note.
+const NOTE_LENGTH: usize = 240;
 /// Maximum number of characters of a label.
 const LABEL_LENGTH: usize = 80;
 
@@ -22,9 +26,10 @@ const LABEL_LENGTH: usize = 80;
 pub fn timeline(story: &Story, until_ms: i64) -> Timeline {
     let mut timeline = Timeline::default();
     timeline.lines.extend(of_run(story, until_ms).map(Line::Row));
-    match story.kind {
-        v1::RunKind::Mode | v1::RunKind::Ask => of_calls(story, until_ms, &mut timeline),
-        _ => of_waves(story, until_ms, &mut timeline),
+    if story.kind.is_of_calls() {
+        of_calls(story, until_ms, &mut timeline);
+    } else {
+        of_waves(story, until_ms, &mut timeline);
     }
     timeline
 }
@@ -136,24 +141,30 @@ fn of_task(story: &Story, place: (usize, usize), task: &Task, until_ms: i64) -> 
     let mut marks: Vec<Mark> = task.spans.iter().filter_map(mark).collect();
     marks.extend(task.moments.iter().map(of_moment));
     for asked in story.questions.iter().filter(|asked| asked.place == Some(place)) {
-        if asked.question.holds() == v1::QuestionHold::Task && story.kind != v1::RunKind::Mode {
+        if asked.question.holds() == v1::QuestionHold::Task && !story.kind.is_of_calls() {
             bars.push(waiting(asked, until_ms));
         }
         marks.extend(of_answers(asked));
     }
-    let label = match story.kind {
-        v1::RunKind::Mode | v1::RunKind::Ask => {
-            story.waves.get(place.0).map_or_else(String::new, |wave| title(story, place.0, wave))
-        }
-        _ => task.name.clone(),
-    };
+    let wave = story.waves.get(place.0).filter(|_| story.kind.is_of_calls());
+    let label = wave.map_or_else(|| task.name.clone(), |wave| title(story, place.0, wave));
     Row {
         label: truncated(&label, LABEL_LENGTH),
-        anchor: (task.has_failed() && story.kind != v1::RunKind::Mode).then(|| anchor(place)),
-        note: standing(task, until_ms),
+        anchor: task.has_failed().then(|| anchor(place)),
+        note: with_moments(standing(task, until_ms), &task.moments),
         bars,
         marks,
     }
+}
+
+/// The note with what happened beside it, which the marks alone do not say to whoever cannot point at them.
+fn with_moments(note: String, moments: &[Moment]) -> String {
+    let told = moments.iter().take(MOST_MOMENTS).map(|moment| told(&moment.what).1);
+    let mut parts: Vec<String> = std::iter::once(note).chain(told).filter(|part| !part.is_empty()).collect();
+    if moments.len() > MOST_MOMENTS {
+        parts.push("…".to_owned());
+    }
+    truncated(&parts.join(" · "), NOTE_LENGTH)
 }
 
 /// The place on the page that tells of a task's failure.
@@ -320,7 +331,7 @@ fn of_run(story: &Story, until_ms: i64) -> Option<Row> {
         }
     }
     // Those of an execution have rows of their own.
-    let questions = story.questions.iter().filter(|_| story.kind != v1::RunKind::Mode);
+    let questions = story.questions.iter().filter(|_| !story.kind.is_of_calls());
     for asked in questions.filter(|asked| asked.place.is_none() || holds_run(asked)) {
         if holds_run(asked) {
             row.bars.push(waiting(asked, until_ms));
@@ -328,6 +339,7 @@ fn of_run(story: &Story, until_ms: i64) -> Option<Row> {
         row.marks.extend(of_answers(asked));
     }
     row.marks.extend(story.moments.iter().map(of_moment));
+    row.note = with_moments(String::new(), &story.moments);
     (!row.bars.is_empty() || !row.marks.is_empty()).then_some(row)
 }
 

@@ -101,7 +101,7 @@ texts! {
         mark_answered: "answered, goes on" / "respondido, continúa",
         mark_paused: "paused" / "en pausa",
         mark_stopped: "stopped or taken back" / "detenido o revertido",
-        mark_noted: "something else; point at it" / "otra cosa; señalarla",
+        mark_noted: "something else, said beside it" / "otra cosa, dicha al lado",
 
         tasks: "Tasks" / "Tareas",
         task: "Task" / "Tarea",

@@ -2,9 +2,9 @@
 
 use capataz_contracts::v1;
 use capataz_contracts::v1::event::Body;
-use capataz_contracts::v1::run_accepted::Work;
 use capataz_display::payload;
 
+use super::super::kind::Kind;
 use super::parts::Answered;
 use super::{
     Asked, Browsed, By, End, Finished, Happened, MOST_MOMENTS, MOST_STEPS, Moment, Part, Settled, Story, Try,
@@ -34,14 +34,7 @@ impl Story {
         self.began_at_ms = at_ms;
         self.labels.clone_from(&accepted.labels);
         self.parent.clone_from(&accepted.parent);
-        let (kind, asked) = match &accepted.work {
-            Some(Work::Plan(_)) => (v1::RunKind::Plan, ""),
-            Some(Work::Ask(ask)) => (v1::RunKind::Ask, ask.text.as_str()),
-            Some(Work::Script(_)) => (v1::RunKind::Script, ""),
-            Some(Work::Pipeline(_)) => (v1::RunKind::Pipeline, ""),
-            Some(Work::Mode(run)) => (v1::RunKind::Mode, run.query.as_str()),
-            None => (v1::RunKind::Unspecified, ""),
-        };
+        let (kind, asked) = Kind::of(accepted);
         self.kind = kind;
         asked.clone_into(&mut self.asked);
     }
@@ -328,7 +321,7 @@ impl Story {
             _ => return self.step(at_ms, body),
         };
         // A script has a fold of its own actions.
-        if self.kind != v1::RunKind::Script && self.browsed.len() < MOST_MOMENTS {
+        if self.model.script.is_none() && self.browsed.len() < MOST_MOMENTS {
             let wave = self.waves.len().saturating_sub(1);
             self.browsed.push((wave, Browsed { evidence: evidence.clone(), target: target.clone() }));
         }

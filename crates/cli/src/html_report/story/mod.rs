@@ -14,6 +14,7 @@ use capataz_contracts::v1::event::Body;
 use capataz_display::executing::Spent;
 use capataz_display::model::Run;
 
+use super::kind::Kind;
 pub use parts::{Asked, By, End, Happened, Moment, Part, Settled, Span, Task, Try, Wave, What};
 
 /// Maximum number of bytes of agents' logs that are kept.
@@ -31,7 +32,7 @@ const MOST_SPANS: usize = 200;
 #[derive(Debug, Default)]
 pub struct Story {
     pub run_id: String,
-    pub kind: v1::RunKind,
+    pub kind: Kind,
     /// The fold that everything else that shows runs goes by.
     pub model: Run,
     /// The text of an ask, or the query of an execution; empty where it is something else.

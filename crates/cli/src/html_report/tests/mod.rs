@@ -1,7 +1,5 @@
 //! Reports of fixed lists of events.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 mod asks;
 mod modes;
 mod pipelines;

@@ -1,7 +1,5 @@
 //! The reports of scripts.
 
-#![expect(clippy::expect_used, reason = "tests")]
-
 use super::super::*;
 use super::{addresses, shows, story_of};
 use capataz_display::script::tests::{error, events, pictures, script, story};
