@@ -189,7 +189,7 @@ fn the_timeline_of_an_execution_has_its_calls_and_questions_in_their_order() {
             "checkpoint c1",
             "<b>Planner: a plan</b>",
             "<b>list (step 1)</b>",
-            "<b>count (step 2)</b>",
+            "href=\"#task-3-1\">count (step 2)</a>",
             "<b>Is note to be called?</b>",
             "answered: approve",
             "waited 7s for an answer",
