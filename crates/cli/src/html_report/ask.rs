@@ -19,6 +19,9 @@ pub fn said(page: &mut Markup, report: &Report) {
     let (texts, story) = (&words().reports, &report.story);
     page.open_with("section", &[("id", "answer")]);
     page.element("h2", texts.answer);
+    page.open_class("p", "faint");
+    page.text(&story.asked);
+    page.close("p");
     let given = story.waves.iter().rev().flat_map(|wave| &wave.tasks).find_map(outputs::output_of);
     let response = given.cloned().map(|mut given| {
         let whole = match &given.data {
@@ -35,7 +38,7 @@ pub fn said(page: &mut Markup, report: &Report) {
         (None, false) => page.element("p", texts.not_answered),
         _ => {
             let result = v1::AskResult { response, ..v1::AskResult::default() };
-            page.open_class("pre", "answer");
+            page.open_class("pre", "said");
             page.block(&answer(&result, error, Paint::OFF));
             page.close("pre");
         }

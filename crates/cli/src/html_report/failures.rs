@@ -2,6 +2,7 @@
 
 use capataz_contracts::v1;
 use capataz_display::error::{advice, one_line};
+use capataz_display::frame::truncated;
 use capataz_display::words::messages::message;
 use capataz_display::words::{counted, fill, words};
 use capataz_policy::retry::original;
@@ -45,7 +46,7 @@ pub fn section(page: &mut Markup, story: &Story, until_ms: i64) {
             page.open_with("li", &[("id", &rows::anchor(*place))]);
             let error = task.settled.as_ref().and_then(|settled| settled.error.as_ref());
             let error = error.map(|error| one_line(original(error))).unwrap_or_default();
-            page.text(&format!("{}: {error}", task.name));
+            page.text(&format!("{}: {}", task.name, truncated(&error, rows::MESSAGE_LENGTH)));
             page.close("li");
         }
         page.close("ul");

@@ -3,6 +3,7 @@
 use capataz_contracts::v1;
 use capataz_display::error::advice;
 use capataz_display::format::took;
+use capataz_display::frame::truncated;
 use capataz_display::run::{how_to_answer, outcome_name, status_name};
 use capataz_display::script::fold::{Ending, Try, step_of};
 use capataz_display::words::messages::message;
@@ -24,6 +25,8 @@ const SECURITY: &str = "default-src 'none'; script-src 'sha256-ILNsf2BnfJYROnKNn
 const LOCAL_TIMES: &str = include_str!("local_times.js");
 /// The address of the page with which every browser begins.
 const BLANK: &str = "about:blank";
+/// Maximum number of columns of a heading.
+const NAME_LENGTH: usize = 160;
 /// Maximum number of failed tasks that the header names.
 const MOST_NAMED: usize = 5;
 
@@ -36,7 +39,7 @@ pub fn head(page: &mut Markup, report: &Report) {
     page.open_with("meta", &[("name", "viewport"), ("content", "width=device-width, initial-scale=1")]);
     page.open_with("meta", &[("name", "color-scheme"), ("content", "light dark")]);
     page.open_with("meta", &[("name", "referrer"), ("content", "no-referrer")]);
-    let title = fill(words().page.title, &[name(report), outcome(report)]);
+    let title = fill(words().page.title, &[&name(report), outcome(report)]);
     page.element("title", &title);
     page.open("style");
     page.constant(include_str!("style.css"));
@@ -52,9 +55,10 @@ pub fn local_times(page: &mut Markup) {
     page.constant("</script>\n");
 }
 
-fn name(report: &Report) -> &str {
+/// The name of the run, or the beginning of what was asked; the whole of that stands above the answer.
+fn name(report: &Report) -> String {
     let story = &report.story;
-    if story.asked.is_empty() { &story.model.name } else { &story.asked }
+    truncated(if story.asked.is_empty() { &story.model.name } else { &story.asked }, NAME_LENGTH)
 }
 
 fn outcome(report: &Report) -> &'static str {
@@ -83,7 +87,7 @@ pub fn header<'r>(page: &mut Markup, report: &'r Report, gallery: &mut Gallery<'
     page.open("header");
     page.element_class("p", "kind", report.story.kind.title(&report.story));
     page.open("h1");
-    page.text(name(report));
+    page.text(&name(report));
     page.constant(" ");
     page.element_class("span", outcome_class(report), outcome(report));
     page.close("h1");
@@ -128,7 +132,8 @@ fn why(page: &mut Markup, report: &Report) {
         return;
     }
     let own = story.finished.as_ref().and_then(|finished| finished.error.as_ref());
-    let failed = story.failed();
+    // The tasks of a script are below its actions.
+    let failed = if story.model.script.is_some() { Vec::new() } else { story.failed() };
     if own.is_none() && (failed.is_empty() || story.finished.is_none() && story.kind.goes_on_from_failures())
     {
         return;
@@ -177,7 +182,8 @@ fn named(page: &mut Markup, failed: &[((usize, usize), &super::story::Task)]) {
         if let Some(error) = error {
             page.text(": ");
             page.element("strong", &error.code);
-            page.text(&format!(" {}", message(error.message.lines().next().unwrap_or_default())));
+            let said = message(error.message.lines().next().unwrap_or_default());
+            page.text(&format!(" {}", truncated(&said, rows::MESSAGE_LENGTH)));
         } else {
             page.text(&format!(": {}", rows::state_of(task)));
         }

@@ -9,7 +9,7 @@ use capataz_display::words::{fill, words};
 use super::markup::Markup;
 use super::script::pictures::Gallery;
 use super::story::Story;
-use super::timeline::Timeline;
+use super::timeline::{Line, Timeline};
 use super::{Report, ask, failures, mode, outputs, pipeline, plan, rows, script};
 
 /// The kind of a run.
@@ -85,10 +85,12 @@ impl Kind {
 
     /// The timeline of the run.
     pub fn timeline(self, story: &Story, until_ms: i64) -> Timeline {
-        match &story.model.script {
-            Some(of_script) => script::timeline(of_script, until_ms),
-            None => rows::timeline(story, until_ms),
+        let Some(of_script) = &story.model.script else { return rows::timeline(story, until_ms) };
+        let mut timeline = script::timeline(of_script, until_ms);
+        if let Some(row) = rows::of_run(story, until_ms) {
+            timeline.lines.insert(0, Line::Row(row));
         }
+        timeline
     }
 
     /// Writes what stands before the timeline: what the run has come to, or what failed in it.

@@ -38,7 +38,9 @@ pub fn result(page: &mut Markup, report: &Report) {
     });
     page.open_with("section", &[("id", "result")]);
     page.element("h2", texts.result);
-    page.element("p", &story.asked);
+    page.open_class("p", "faint");
+    page.text(&story.asked);
+    page.close("p");
     if let Some(execution) = &story.model.execution {
         page.element_class("p", "faint", &fill(texts.in_mode, &[mode_name(execution.mode)]));
     }

@@ -19,6 +19,8 @@ use crate::watch::lines::{WITHDRAWN, cancel_reason, loss};
 const MOST_MOMENTS: usize = 4;
 /// Maximum number of characters of a note.
 const NOTE_LENGTH: usize = 240;
+/// Maximum number of characters of what an attempt in a list failed with.
+pub const MESSAGE_LENGTH: usize = 300;
 /// Maximum number of characters of a label.
 const LABEL_LENGTH: usize = 80;
 
@@ -316,7 +318,7 @@ fn told(what: &Happened) -> (MarkKind, String) {
 }
 
 /// The row of the run itself: pauses, questions that hold it, and what happened to it.
-fn of_run(story: &Story, until_ms: i64) -> Option<Row> {
+pub fn of_run(story: &Story, until_ms: i64) -> Option<Row> {
     let texts = &words().reports;
     let mut row = Row { label: texts.the_run.to_owned(), ..Row::default() };
     for (from_ms, until) in &story.pauses {
@@ -330,9 +332,10 @@ fn of_run(story: &Story, until_ms: i64) -> Option<Row> {
             row.marks.push(Mark { at_ms: *at_ms, kind: MarkKind::Answered, title });
         }
     }
-    // Those of an execution have rows of their own.
+    // Those of an execution have rows of their own, and the tasks of a script have none.
     let questions = story.questions.iter().filter(|_| !story.kind.is_of_calls());
-    for asked in questions.filter(|asked| asked.place.is_none() || holds_run(asked)) {
+    let is_of_script = story.model.script.is_some();
+    for asked in questions.filter(|asked| is_of_script || asked.place.is_none() || holds_run(asked)) {
         if holds_run(asked) {
             row.bars.push(waiting(asked, until_ms));
         }
@@ -407,7 +410,8 @@ pub fn attempts(task: &Task, until_ms: i64) -> Vec<String> {
                 let mut line = fill(texts.attempt_line, &[&number, &most, &end_of(tried), &lasted]);
                 let error = tried.error.as_ref().map(original);
                 if let Some(error) = error.filter(|error| !error.message.is_empty()) {
-                    line.push_str(&format!(": {}", message(&error.message)));
+                    let said = truncated(&message(&error.message), MESSAGE_LENGTH);
+                    line.push_str(&format!(": {said}"));
                 }
                 lines.push(line);
             }

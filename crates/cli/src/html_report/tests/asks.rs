@@ -112,3 +112,30 @@ fn an_ask_that_goes_on_has_no_answer_yet() {
     let page = page([(0, asked()), (100, routed(0, "kiro", v1::CallReason::Routed)), (200, leased(0, 0, 1))]);
     shows(&page, &["This run still goes on.", "id=\"answer\"", "not answered yet"]);
 }
+
+#[test]
+fn hostile_texts_stay_texts() {
+    let mut routed = match routed(0, HOSTILE, v1::CallReason::Routed) {
+        Body::AskRouted(routed) => routed,
+        other => unreachable!("{other:?}"),
+    };
+    let routing = routed.routing.get_or_insert_default();
+    routing.reason = HOSTILE.to_owned();
+    routing.detected_intent = HOSTILE.to_owned();
+    routing.suggested_pattern = Some(HOSTILE.to_owned());
+    routing.keywords_matched = vec![HOSTILE.to_owned()];
+    routing.alternatives = vec![v1::RoutingAlternative { spec: HOSTILE.to_owned(), confidence: 0.5 }];
+    let transition = v1::AskTransition {
+        to: HOSTILE.to_owned(),
+        reason: HOSTILE.to_owned(),
+        ..v1::AskTransition::default()
+    };
+    is_harmless(&page([
+        (0, accepted(Work::Ask(v1::Ask { text: HOSTILE.to_owned(), ..v1::Ask::default() }))),
+        (100, Body::AskRouted(routed)),
+        (200, leased(0, 0, 1)),
+        (300, Body::TransitionConsidered(v1::TransitionConsidered { transition: Some(transition) })),
+        (1_200, good(0, 0, &answer(HOSTILE))),
+        (1_200, finished(v1::RunOutcome::Failed, Some(error(HOSTILE, HOSTILE)))),
+    ]));
+}

@@ -139,3 +139,21 @@ fn is_whole(page: &str) {
     }
     assert_eq!(open, [""; 0], "{page}");
 }
+
+/// Texts that would be markup, leave their place, or change the direction of the writing.
+const HOSTILE: &str =
+    "</title></style></script><script>alert(1)</script><img src=x onerror=\"a('2')\">\u{202e}\u{1b}[2J\0";
+
+/// A page that has [`HOSTILE`] as text, and as nothing else.
+#[track_caller]
+fn is_harmless(page: &str) {
+    is_whole(page);
+    assert_eq!(page.matches("<script").count(), 1, "only the page's own");
+    assert_eq!(page.matches("</style>").count(), 1);
+    assert!(!page.contains("<img") && !page.contains("onerror=\""), "{page}");
+    assert!(!page.contains(['\u{202e}', '\u{1b}', '\0']), "nothing changes the direction, and nothing acts");
+    assert!(page.contains("&lt;script&gt;alert(1)") && page.contains("\\u{202e}\\u{1b}[2J\\u{0}"), "{page}");
+    for address in addresses(page) {
+        assert!(address.starts_with('#'), "{address}");
+    }
+}

@@ -279,3 +279,41 @@ fn a_plan_that_was_changed_keeps_its_revisions() {
         ],
     );
 }
+
+#[test]
+fn hostile_texts_stay_texts() {
+    let remembered =
+        v1::Remembered { r#type: HOSTILE.to_owned(), content: HOSTILE.to_owned(), ..Default::default() };
+    let planned = v1::PlannerAnswered {
+        plan: plan(1, &[HOSTILE]),
+        reasoning: HOSTILE.to_owned(),
+        call: Some(v1::ToolCall { tool: HOSTILE.to_owned(), ..v1::ToolCall::default() }),
+        remembered: Some(remembered),
+        ..v1::PlannerAnswered::default()
+    };
+    let checkpoint = v1::ModeCheckpointed {
+        checkpoint_id: HOSTILE.to_owned(),
+        reason: HOSTILE.to_owned(),
+        ..v1::ModeCheckpointed::default()
+    };
+    is_harmless(&page([
+        (0, accepted(Work::Mode(v1::ModeRun { query: HOSTILE.to_owned(), ..v1::ModeRun::default() }))),
+        (0, begun()),
+        (100, planner(0)),
+        (200, leased(0, 0, 1)),
+        (300, good(0, 0, "{}")),
+        (300, Body::PlannerAnswered(planned)),
+        (300, Body::ModeCheckpointed(checkpoint)),
+        (400, called(1, HOSTILE, 0)),
+        (500, leased(1, 0, 1)),
+        (600, bad(1, 0, error(HOSTILE, HOSTILE), HOSTILE)),
+        (600, seen(1, HOSTILE, 0, Some(error(HOSTILE, HOSTILE)), false)),
+        (
+            700,
+            Body::EscalationAnswered(v1::EscalationAnswered {
+                answer: HOSTILE.to_owned(),
+                ..Default::default()
+            }),
+        ),
+    ]));
+}

@@ -114,3 +114,29 @@ fn a_phase_that_was_rolled_back_has_a_part_for_each_beginning() {
         ],
     );
 }
+
+#[test]
+fn hostile_texts_stay_texts() {
+    let phase = v1::Phase { name: HOSTILE.to_owned(), ..v1::Phase::default() };
+    let work = v1::Pipeline { name: HOSTILE.to_owned(), phases: vec![phase], ..v1::Pipeline::default() };
+    let violation = v1::SchemaViolation {
+        path: HOSTILE.to_owned(),
+        rule: HOSTILE.to_owned(),
+        expected: HOSTILE.to_owned(),
+        found: HOSTILE.to_owned(),
+    };
+    let rejected = v1::OutputRejected { attempt: 1, violations: vec![violation], ..Default::default() };
+    let blocked = v1::PhaseBlocked {
+        error: Some(error(HOSTILE, HOSTILE)),
+        payload: Some(json(&serde_json::json!([[HOSTILE]]).to_string())),
+        ..v1::PhaseBlocked::default()
+    };
+    is_harmless(&page([
+        (0, accepted(Work::Pipeline(work))),
+        (100, started(0, 0, &[HOSTILE])),
+        (200, leased(0, 0, 1)),
+        (300, Body::OutputRejected(rejected)),
+        (300, bad(0, 0, error(HOSTILE, HOSTILE), HOSTILE)),
+        (400, Body::PhaseBlocked(blocked)),
+    ]));
+}

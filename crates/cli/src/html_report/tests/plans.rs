@@ -236,10 +236,6 @@ fn pauses_and_answers_are_in_the_row_of_the_run() {
     );
 }
 
-/// Texts that would be markup, leave their place, or change the direction of the writing.
-const HOSTILE: &str =
-    "</title></style></script><script>alert(1)</script><img src=x onerror=\"a('2')\">\u{202e}\u{1b}[2J\0";
-
 #[test]
 fn hostile_texts_stay_texts() {
     let named = v1::Task { name: HOSTILE.to_owned(), agent: HOSTILE.to_owned(), ..v1::Task::default() };
@@ -273,15 +269,7 @@ fn hostile_texts_stay_texts() {
             })),
         ),
     ]);
-    is_whole(&page);
-    assert_eq!(page.matches("<script").count(), 1, "only the page's own");
-    assert_eq!(page.matches("</style>").count(), 1);
-    assert!(!page.contains("<img") && !page.contains("onerror=\""), "{page}");
-    assert!(!page.contains(['\u{202e}', '\u{1b}', '\0']), "nothing changes the direction, and nothing acts");
-    assert!(page.contains("&lt;script&gt;alert(1)") && page.contains("\\u{202e}\\u{1b}[2J\\u{0}"), "{page}");
-    for address in addresses(&page) {
-        assert!(address.starts_with('#'), "{address}");
-    }
+    is_harmless(&page);
 }
 
 #[test]

@@ -264,3 +264,16 @@ fn what_is_typed_is_in_no_report() {
     let page = html(&report_of(&events([accepted, started])));
     assert!(!page.contains("hunter2") && page.contains("7 characters"), "{page}");
 }
+
+#[test]
+fn pauses_of_a_script_are_in_its_timeline() {
+    let mut events = story();
+    let last = events.pop().unwrap_or_default();
+    let at = |seq, at_ms, body| v1::Event { seq, at_ms, body: Some(body), ..last.clone() };
+    events.push(at(last.seq, last.at_ms, v1::event::Body::RunPaused(v1::RunPaused::default())));
+    let resumed = v1::event::Body::RunResumed(v1::RunResumed::default());
+    events.push(at(last.seq + 1, last.at_ms + 2_000, resumed));
+    events.push(v1::Event { seq: last.seq + 2, at_ms: last.at_ms + 2_000, ..last.clone() });
+    let page = html(&report_of(&events));
+    shows(&page, &["id=\"timeline\"", "<b>The run</b>", "paused for 2s", "Opening the browser"]);
+}
