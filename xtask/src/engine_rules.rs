@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 const MAY_MATCH: &[&str] = &[
     "crates/cli/src/commands/fetch.rs",
     "crates/cli/src/commands/runs.rs",
-    "crates/cli/src/html_report/kind.rs",
     "crates/contracts/src/validate/request.rs",
     "crates/contracts/src/work.rs",
     "crates/daemon/src/services/starts.rs",

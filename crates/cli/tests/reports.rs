@@ -30,7 +30,7 @@ fn each_kind_of_run_has_a_report_that_begins_with_what_failed() {
         let parts: &[&str] = match made.kind {
             "plan" => &[
                 "<h1>nightly <span class=\"badge bad\">failed</span>",
-                "Tasks: 1 of 3 succeeded",
+                "Tasks: 2 of 4 succeeded",
                 "QUORUM_NOT_MET",
                 "What to do: ",
                 ">lint</a>",
@@ -42,7 +42,7 @@ fn each_kind_of_run_has_a_report_that_begins_with_what_failed() {
                 "before the next attempt",
                 "attempt 2 failed",
                 "id=\"tasks\"",
-                "1 that succeeded",
+                "2 that succeeded",
                 "id=\"outputs\"",
                 "&quot;lines&quot;: 3",
             ],

@@ -1,7 +1,7 @@
-//! The kinds of runs, as far as their reports differ: the one place that asks which kind a run is of.
+//! The kinds of reports, and what differs between them. Which one a run has follows from what its fold has.
 
 use capataz_contracts::v1;
-use capataz_contracts::v1::run_accepted::Work;
+use capataz_display::model::Run;
 use capataz_display::pipeline::Phase;
 use capataz_display::script::fold::State;
 use capataz_display::words::{fill, words};
@@ -12,7 +12,7 @@ use super::story::Story;
 use super::timeline::{Line, Timeline};
 use super::{Report, ask, failures, mode, outputs, pipeline, plan, rows, script};
 
-/// The kind of a run.
+/// The kind of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     #[default]
@@ -24,14 +24,14 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind of an accepted run, and the text that was asked, if it is one that answers a text.
-    pub fn of(accepted: &v1::RunAccepted) -> (Self, &str) {
-        match &accepted.work {
-            Some(Work::Plan(_)) | None => (Self::Plan, ""),
-            Some(Work::Ask(ask)) => (Self::Ask, &ask.text),
-            Some(Work::Script(_)) => (Self::Script, ""),
-            Some(Work::Pipeline(_)) => (Self::Pipeline, ""),
-            Some(Work::Mode(run)) => (Self::Mode, &run.query),
+    /// The kind of the report of a run that has been accepted.
+    pub fn of(run: &Run) -> Self {
+        match () {
+            () if run.names_tasks => Self::Plan,
+            () if run.script.is_some() => Self::Script,
+            () if run.execution.is_some() => Self::Mode,
+            () if !run.phases.is_empty() => Self::Pipeline,
+            () => Self::Ask,
         }
     }
 

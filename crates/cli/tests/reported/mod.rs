@@ -10,9 +10,10 @@ use serde_json::Value;
 
 use super::served::Served;
 
-/// `lint` fails twice, with a log; `count` succeeds.
+/// `lint` fails twice, with a log; `count` succeeds, and so does a task whose name and output are as wide as they can be.
 const PLAN: &str = r#"
 name = "nightly"
+policy = { kind = "quorum", quorum_threshold = 0.9 }
 retry = { delays_ms = [100], max_attempts = 2 }
 
 [[waves]]
@@ -26,6 +27,9 @@ agent = "linter"
 [[waves.tasks]]
 name = "types"
 agent = "linter"
+[[waves.tasks]]
+name = "a-task-whose-name-has-no-place-at-which-it-would-be-broken-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+agent = "wide"
 "#;
 
 /// The output of `read` breaks its rule, so that the phase is blocked.
@@ -63,6 +67,9 @@ const AGENTS: &str = r#"
 [[agents]]
 name = "counter"
 command = ["echo", '{"lines": 3, "names": ["a", "b"]}']
+[[agents]]
+name = "wide"
+command = ["sh", "-c", "row='\"a cell that is rather wide\"'; for n in 1 2 3 4 5; do row=\"$row, $row\"; done; echo \"[[$row]]\""]
 [[agents]]
 name = "linter"
 command = ["sh", "-c", "for n in 1 2 3; do echo the $n. finding >&2; done; exit 75"]

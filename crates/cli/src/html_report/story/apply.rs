@@ -34,9 +34,9 @@ impl Story {
         self.began_at_ms = at_ms;
         self.labels.clone_from(&accepted.labels);
         self.parent.clone_from(&accepted.parent);
-        let (kind, asked) = Kind::of(accepted);
-        self.kind = kind;
-        asked.clone_into(&mut self.asked);
+        self.kind = Kind::of(&self.model);
+        let asked = accepted.ask().map(|ask| ask.text.as_str()).or(accepted.query());
+        asked.unwrap_or_default().clone_into(&mut self.asked);
     }
 
     fn of_tasks(&mut self, at_ms: i64, body: &Body) {
