@@ -215,10 +215,10 @@ fn memory(page: &mut Markup, story: &Story) {
     }
     page.open_with("section", &[("id", "memory")]);
     page.element("h2", texts.memory);
-    let tokens: u64 = recalled.iter().map(|recalled| u64::from(recalled.tokens)).sum();
-    let values = [recalled.len().to_string(), tokens.to_string()];
-    page.element("p", &fill(texts.recalled, &[&values[0], &values[1]]));
     if !recalled.is_empty() {
+        let tokens: u64 = recalled.iter().map(|recalled| u64::from(recalled.tokens)).sum();
+        let values = [recalled.len().to_string(), tokens.to_string()];
+        page.element("p", &fill(texts.recalled, &[&values[0], &values[1]]));
         page.open("details");
         page.element("summary", texts.technical);
         page.open("ul");

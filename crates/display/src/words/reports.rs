@@ -159,7 +159,8 @@ texts! {
         unexpected: "not what was expected" / "no es lo esperado",
         decisions: "What was decided, step by step" / "Qué se decidió, paso a paso",
         memory: "Memory" / "Memoria",
-        recalled: "Something was recalled for {0} prompts: {1} tokens." / "Se recordó algo para {0} consultas: {1} tokens.",
+        recalled: "Prompts with something from memory: {0}, with {1} tokens of it."
+            / "Consultas con algo de la memoria: {0}, con {1} tokens de ella.",
         recall_took: ": {0} tokens, found in {1} µs" / ": {0} tokens, encontrados en {1} µs",
         kept_one: "{0} entry kept in memory" / "{0} entrada guardada en la memoria",
         kept_many: "{0} entries kept in memory" / "{0} entradas guardadas en la memoria",

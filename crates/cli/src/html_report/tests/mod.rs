@@ -157,3 +157,18 @@ fn is_harmless(page: &str) {
         assert!(address.starts_with('#'), "{address}");
     }
 }
+
+#[test]
+fn whatever_is_missing_of_a_run_its_page_is_whole() {
+    for story in [plans::story(), modes::story()] {
+        let events = at(story);
+        for (from, _) in events.iter().enumerate() {
+            for until in from..=events.len() {
+                is_whole(&html(&report(&events[from..until])));
+            }
+        }
+        let mut backwards = events;
+        backwards.reverse();
+        is_whole(&html(&report(&backwards)));
+    }
+}

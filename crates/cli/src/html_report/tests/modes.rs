@@ -109,7 +109,7 @@ fn checkpoint() -> Body {
     })
 }
 
-fn story() -> Vec<(i64, Body)> {
+pub fn story() -> Vec<(i64, Body)> {
     vec![
         (0, query()),
         (0, begun()),
@@ -162,7 +162,7 @@ fn an_execution_has_its_result_its_plan_its_calls_its_memory_and_its_checkpoints
             "not what was expected",
             "What was decided, step by step",
             "Memory",
-            "Something was recalled for 1 prompts: 42 tokens.",
+            "Prompts with something from memory: 1, with 42 tokens of it.",
             "found in 310 µs",
             "1 entry kept in memory",
             "list, then count",

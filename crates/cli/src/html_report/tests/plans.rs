@@ -49,7 +49,7 @@ fn ended(wave: u32, reason: &str) -> Body {
 }
 
 /// `fetch` loses its worker and fails once, then succeeds; `lint` fails; `tell` was never begun.
-fn story() -> Vec<(i64, Body)> {
+pub fn story() -> Vec<(i64, Body)> {
     let log = (1..=20).map(|line| format!("line {line}\n")).collect::<String>();
     vec![
         (0, plan()),
