@@ -18,7 +18,7 @@ mod router;
 mod runs;
 mod sessions;
 
-pub use actions::{ActArgs, ActCommand, BrowserCommand, DoArgs, DoctorArgs, OpenArgs};
+pub use actions::{ActArgs, ActCommand, BrowserCommand, DoArgs, DoctorArgs, EvidenceArgs, OpenArgs};
 pub use data::{BackupArgs, MachineArgs, RebuildArgs, RestoreArgs, VerifyArgs};
 pub use errors::ErrorsCommand;
 pub use memory::{MemoryCommand, MemorySearchArgs};
@@ -158,6 +158,8 @@ Executions that have ended and whose runs are kept. Waits for people are part of
     /// Find what execution modes remember, and have it forgotten
     #[command(subcommand)]
     Memory(MemoryCommand),
+    /// List what proves the actions of a run, and save a piece of it
+    Evidence(EvidenceArgs),
     /// Open browsers, perform single actions in them, and list open ones
     ///
     /// RUN is a session's run id, the beginning or the end of one among the newest 500 runs, or `latest`.

@@ -135,7 +135,8 @@ pub fn steps(plan: &v1::ModePlan, stand: &[i32], paint: Paint) -> String {
 }
 
 /// The mark of a step that stands there.
-pub(crate) fn mark(status: StepStatus) -> (&'static str, Tone) {
+#[must_use]
+pub fn mark(status: StepStatus) -> (&'static str, Tone) {
     match status {
         StepStatus::Unspecified | StepStatus::Pending => ("·", Tone::Faint),
         StepStatus::InProgress => ("▸", Tone::Strong),

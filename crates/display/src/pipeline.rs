@@ -59,6 +59,7 @@ pub(crate) fn apply(phases: &mut [Phase], body: &Body, at_ms: i64) {
         Body::PhaseCompleted(event) => phase.checkpoint.payload.clone_from(&event.summary),
         Body::PhaseBlocked(event) => {
             phase.checkpoint.error_message = event.error.as_ref().map(|error| error.message.clone());
+            phase.checkpoint.payload.clone_from(&event.payload);
         }
         _ => {}
     }
@@ -82,7 +83,9 @@ pub fn standing(phases: &[Phase], columns: usize) -> String {
     truncated(&line, columns)
 }
 
-fn status(checkpoint: &v1::Checkpoint) -> (&'static str, Tone) {
+/// Where a phase stands, in words.
+#[must_use]
+pub fn status(checkpoint: &v1::Checkpoint) -> (&'static str, Tone) {
     let texts = &words().pipelines;
     match checkpoint.status() {
         CheckpointStatus::Unspecified | CheckpointStatus::Pending => (texts.pending, Tone::Faint),

@@ -117,6 +117,8 @@ pub struct Words {
     pub script_lines: ScriptLines,
     pub browser: Browser,
     pub page: Page,
+    pub reports: Reports,
+    pub evidence: Evidence,
     pub usage: Usage,
     pub wrong: Wrong,
 }
@@ -164,7 +166,8 @@ macro_rules! texts {
                 /// Each text by its name, in both languages.
                 #[cfg(test)]
                 pub(in crate::words) fn pairs() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
-                    [$((stringify!($name), $english, $spanish),)*].into_iter()
+                    // On the heap: a test chains those of all groups, more than its stack has room for.
+                    Vec::from([$((stringify!($name), $english, $spanish),)*]).into_iter()
                 }
             }
         )*
@@ -182,6 +185,7 @@ pub mod messages;
 mod modes;
 mod pipelines;
 mod refusals;
+mod reports;
 pub mod routing;
 
 pub use actions::{Act, ActError, Browser, Page, ScriptLines};
@@ -190,6 +194,7 @@ pub use explain::{AgentStats, Analytics, Cascade, Classified, Memory, SessionVie
 pub use help::{Usage, Wrong};
 pub use modes::{Asking, Modes};
 pub use pipelines::Pipelines;
+pub use reports::{Evidence, Reports};
 
 const ENGLISH: Words = Words {
     ordinal: english_ordinal,
@@ -228,6 +233,8 @@ const ENGLISH: Words = Words {
     script_lines: ScriptLines::ENGLISH,
     browser: Browser::ENGLISH,
     page: Page::ENGLISH,
+    reports: Reports::ENGLISH,
+    evidence: Evidence::ENGLISH,
     usage: Usage::ENGLISH,
     wrong: Wrong::ENGLISH,
 };
@@ -269,6 +276,8 @@ const SPANISH: Words = Words {
     script_lines: ScriptLines::SPANISH,
     browser: Browser::SPANISH,
     page: Page::SPANISH,
+    reports: Reports::SPANISH,
+    evidence: Evidence::SPANISH,
     usage: Usage::SPANISH,
     wrong: Wrong::SPANISH,
 };

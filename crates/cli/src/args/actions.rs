@@ -81,6 +81,30 @@ Exit code 2 if the script breaks a rule.")]
     },
 }
 
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  capataz evidence latest                              list it
+  capataz evidence latest 3f0a9c12                     save one as KIND-ID.png
+  capataz evidence latest screenshot_after -o fault.png
+  capataz evidence 7f3a page_log -o - | jq .console
+
+A file that exists is left as it is, unless --force is given.")]
+pub struct EvidenceArgs {
+    /// Id of the run, the beginning or end of it, or `latest`
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// Piece to save: its id, the beginning of it, or its kind where there is one of it [default: list all]
+    #[arg(value_name = "ID")]
+    pub id: Option<String>,
+    /// File to write; `-` for stdout [default: named after the kind and the id, in the working folder]
+    #[arg(long, short = 'o', value_name = "FILE", requires = "id")]
+    pub output: Option<PathBuf>,
+    /// Write over a file that exists
+    #[arg(long, requires = "id")]
+    pub force: bool,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum BrowserCommand {
     /// Open a browser for actions that are proposed one at a time, and print its run id

@@ -206,7 +206,7 @@ Examples:
         #[arg(long, short = 'f')]
         follow: bool,
     },
-    /// Write a report of a script, with its pictures, as one HTML file
+    /// Write a report of a run as one HTML file: what failed, a timeline, outputs, pictures
     Report(ReportArgs),
     /// Tell what each contract has decided, and on which numbers
     ///
@@ -261,8 +261,10 @@ pub struct ListArgs {
 Examples:
   capataz runs report latest -o run.html
   capataz runs report 7f3a -o - > run.html
+  capataz runs report latest -o run.html --lang es
+  capataz runs report latest -o run.html --json | jq .bytes
 
-Only scripts have a report. The report of a running script shows its current state.")]
+The file needs nothing else: it loads nothing, and fits a phone. The report of a run that goes on shows its current state.")]
 pub struct ReportArgs {
     /// Id of the run, the beginning or end of it, or `latest`
     #[arg(value_name = "RUN")]

@@ -5,7 +5,7 @@ use std::path::Path;
 use capataz_contracts::v1;
 use serde_json::json;
 
-use super::{Daemon, Outcome, ending, run, script_report};
+use super::{Daemon, Outcome, ending, report, run};
 use crate::args::{ActArgs, ActCommand, Global, Patience};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -84,7 +84,7 @@ pub async fn act(args: ActArgs, global: &Global, out: &mut Output) -> Outcome {
         (false, _) => ending::unfinished(run_id, &model, end, options.timeout, out),
     };
     if let (true, Some(path)) = (finished, &args.report) {
-        script_report::write(&daemon, run_id, path, out).await?;
+        report::write(&daemon, run_id, path, out).await?;
         if !out.json {
             out.line(&fill(words().act.report_written, &[&path.display().to_string()]));
         }

@@ -10,7 +10,7 @@ use capataz_daemon::Config;
 use serde_json::json;
 
 use super::serve::asked_to_stop;
-use super::{Daemon, Outcome, act, ending, run::style_for_people, script_report};
+use super::{Daemon, Outcome, act, ending, report, run::style_for_people};
 use crate::args::DemoArgs;
 use crate::demo::crew;
 use crate::exit::Exit;
@@ -249,7 +249,7 @@ async fn register(address: &str, data_dir: &Path, out: &mut Output) -> Outcome {
         return Ok(if end == End::Interrupted { Exit::Interrupted } else { Exit::StillRunning });
     }
     let file = data_dir.join("report.html");
-    script_report::write(&daemon, &started.run_id, &file, out).await?;
+    report::write(&daemon, &started.run_id, &file, out).await?;
     let file = file.display().to_string();
     if out.json {
         out.record(&json!({ "run_id": started.run_id, "report": file }));

@@ -4,7 +4,7 @@ use capataz_contracts::{json, v1};
 use capataz_policy::lifecycle::TaskState;
 use serde_json::{Value, json};
 
-use super::{Daemon, Outcome, ending, fetch, script_report, time_travel};
+use super::{Daemon, Outcome, ending, fetch, report, time_travel};
 use crate::args::{Global, ListArgs, Patience, RunsCommand, WatchArgs};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -34,7 +34,7 @@ pub async fn runs(command: RunsCommand, global: &Global, out: &mut Output) -> Ou
         RunsCommand::Watch(args) => watch(daemon, args, out).await,
         RunsCommand::Answer { run } => super::ask::again(daemon, &run, out).await,
         RunsCommand::Logs { run, follow } => logs(daemon, &run, follow, out).await,
-        RunsCommand::Report(args) => script_report::report(daemon, args, out).await,
+        RunsCommand::Report(args) => report::report(daemon, args, out).await,
         RunsCommand::Explain { run } => explained(daemon, &run, out).await,
         RunsCommand::Export { run } => export(daemon, &run, out).await,
         steering => super::steer::steer(daemon, steering, out).await,
@@ -131,7 +131,7 @@ async fn show(
 
 /// Prints a script by its actions, which its events describe. The waves below the actions are an implementation detail.
 async fn show_script(daemon: &Daemon, run: &v1::Run, at: Option<u64>, now: i64, out: &mut Output) -> Outcome {
-    let events = script_report::read(daemon, &run.run_id, at.unwrap_or(u64::MAX)).await?;
+    let events = report::read(daemon, &run.run_id, at.unwrap_or(u64::MAX)).await?;
     let report = Report { run, events: &events, answer: None, verbose: true };
     out.line(&report.whole(now, out.paint));
     Ok(Exit::Ok)

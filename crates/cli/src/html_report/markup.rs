@@ -1,6 +1,7 @@
 //! A writer of HTML. All text and all attribute values go through one escape function; tags and attribute names are
 //! constants in this crate.
 
+use capataz_display::format::utc;
 use capataz_display::frame::{visible, visible_block};
 
 /// A document under construction.
@@ -10,7 +11,10 @@ pub struct Markup {
 }
 
 /// Elements without an end tag, in HTML and in the SVG that is part of it.
-const VOID: [&str; 4] = ["meta", "br", "rect", "use"];
+const VOID: [&str; 5] = ["meta", "br", "rect", "circle", "use"];
+
+/// Elements within a line of text.
+const INLINE: [&str; 6] = ["a", "b", "code", "span", "strong", "time"];
 
 impl Markup {
     pub fn open(&mut self, tag: &'static str) {
@@ -29,7 +33,7 @@ impl Markup {
             self.text.push(' ');
             self.text.push_str(name);
             self.text.push_str("=\"");
-            self.escape(value);
+            self.escape(&visible(value));
             self.text.push('"');
         }
         self.text.push_str(if VOID.contains(&tag) && tag != "meta" && tag != "br" { "/>" } else { ">" });
@@ -38,7 +42,8 @@ impl Markup {
     pub fn close(&mut self, tag: &'static str) {
         self.text.push_str("</");
         self.text.push_str(tag);
-        self.text.push_str(">\n");
+        // A line break would be a space before what follows within a line.
+        self.text.push_str(if INLINE.contains(&tag) { ">" } else { ">\n" });
     }
 
     /// Writes one line of text.
@@ -99,6 +104,14 @@ impl Markup {
         self.close("dd");
     }
 
+    /// Writes a time: in UTC, and in the reader's zone once the page's script has run.
+    pub fn time(&mut self, unix_ms: i64) {
+        let utc = utc(unix_ms);
+        self.open_with("time", &[("datetime", &utc.replacen(' ', "T", 1))]);
+        self.text(&utc);
+        self.close("time");
+    }
+
     /// Writes a block that is collapsed at first.
     pub fn folded(&mut self, title: &str, contents: &str) {
         self.open("details");
@@ -151,13 +164,13 @@ mod tests {
     #[test]
     fn text_and_attributes_cannot_leave_their_place() {
         let mut page = Markup::default();
-        page.open_with("a", &[("title", "\"><script>alert('x')</script>&")]);
+        page.open_with("a", &[("title", "\"><script>alert('x')</script>&\u{202e}")]);
         page.text("</a><img src=x onerror=1>\u{202e}\0");
         page.close("a");
         assert_eq!(
             page.finish(),
-            "<a title=\"&quot;&gt;&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&amp;\">\
-             &lt;/a&gt;&lt;img src=x onerror=1&gt;\\u{202e}\\u{0}</a>\n"
+            "<a title=\"&quot;&gt;&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&amp;\\u{202e}\">\
+             &lt;/a&gt;&lt;img src=x onerror=1&gt;\\u{202e}\\u{0}</a>"
         );
     }
 

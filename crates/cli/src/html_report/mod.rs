@@ -1,28 +1,40 @@
-//! The report of a script as one HTML file, readable without a network, without scripts, in light and in dark mode.
+//! The report of a run as one HTML file, readable without a network, in light and in dark mode, on a phone and on paper.
 //!
-//! [`html`] is pure: its input is a fold of the run's events with the contents of its evidence, its output is text. All
-//! text from a page, a script or a person is escaped by [`markup::Markup`], which writes no other text, and never
-//! becomes a link or a reference. The only addresses in the file are `data:` addresses of pictures, and the policy in
-//! its head allows a browser no others.
+//! [`html`] is pure: its input is a fold of the run's events with the run as it stands and the contents of its evidence, its
+//! output is text. All text from a page, an agent or a person is escaped by [`markup::Markup`], which writes no other text,
+//! and never becomes a link or a reference. The only addresses in the file are `data:` addresses of pictures, and the policy
+//! in its head allows a browser no others; it runs one script, which tells times in the reader's zone.
 //!
-//! The size is bounded: pictures, snapshots and tries beyond a limit are left out, and the page says so.
+//! Begin with [`story`], the fold; then `frame`, which every kind of run has, and [`kind`], what differs. The size is bounded:
+//! what is beyond a limit is left out or cut, and the page says so.
 
-mod action;
-mod failure;
+mod ask;
+mod failures;
+mod frame;
+pub mod kind;
 mod markup;
-mod overview;
-mod pictures;
+mod mode;
+mod outputs;
+mod people;
+mod pipeline;
+mod plan;
+mod rows;
+mod script;
+pub mod story;
+mod timeline;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use capataz_contracts::v1;
-use capataz_policy::executor::evidence::{DOM_SNAPSHOT as SNAPSHOT, SCREENSHOT_BEFORE as BEFORE};
+use capataz_policy::executor::evidence::DOM_SNAPSHOT as SNAPSHOT;
 
-use capataz_display::script::fold::{Activity, Ending, ScriptRun, Try};
-use capataz_display::words::{fill, words};
+use capataz_display::script::fold::{Ending, Try};
 use markup::Markup;
-use pictures::Gallery;
+use script::pictures::Gallery;
+use story::Story;
+
+pub use outputs::wanted as wanted_outputs;
 
 /// Maximum number of pictures in one report.
 pub const MOST_PICTURES: usize = 200;
@@ -32,7 +44,7 @@ pub const MOST_PICTURE_BYTES: u64 = 64 * 1024 * 1024;
 pub const MOST_SNAPSHOTS: usize = 50;
 /// Maximum number of bytes of one snapshot.
 pub const MOST_SNAPSHOT_BYTES: u64 = 512 * 1024;
-/// Maximum number of tries in one report.
+/// Maximum number of tries of a script's actions in one report.
 const MOST_TRIES: usize = 2_000;
 
 /// Media types of pictures that are shown.
@@ -41,13 +53,13 @@ const PICTURES: [&str; 3] = ["image/png", "image/jpeg", "image/webp"];
 /// The input of a report.
 #[derive(Debug)]
 pub struct Report {
-    pub run_id: String,
-    pub script: ScriptRun,
-    /// The run's open questions.
-    pub questions: Vec<v1::Question>,
+    /// The fold of the run's events.
+    pub story: Story,
+    /// The run as it stands, for what only a look from outside knows: its session, its parent, its children, its notices.
+    pub run: Option<v1::Run>,
     /// The version of the program that makes the report.
     pub version: String,
-    /// The evidence that [`wanted`] asked for, by id.
+    /// The evidence that [`wanted`] and the outputs that [`wanted_outputs`] asked for, by id.
     pub evidence: BTreeMap<String, Content>,
     /// The current time, for a run that goes on.
     pub now_ms: i64,
@@ -65,15 +77,17 @@ pub enum Content {
 
 /// Lists the evidence that a report shows, in the order in which it appears, each piece once. A piece beyond a limit
 /// comes with the reason for its omission.
-pub fn wanted(script: &ScriptRun) -> Vec<(v1::EvidenceRef, Option<Content>)> {
+pub fn wanted(story: &Story) -> Vec<(v1::EvidenceRef, Option<Content>)> {
     let (mut pictures, mut bytes, mut snapshots) = (0_usize, 0_u64, 0_usize);
-    let mut seen = BTreeMap::new();
+    let mut seen = BTreeSet::new();
     let mut wanted = Vec::new();
-    let tries = script.activities.iter().flat_map(|activity| &activity.tries).take(MOST_TRIES);
-    for piece in tries.flat_map(evidence_of) {
+    let activities = story.model.script.iter().flat_map(|script| &script.activities);
+    let of_script = activities.flat_map(|activity| &activity.tries).take(MOST_TRIES).flat_map(evidence_of);
+    let of_calls = story.browsed.iter().flat_map(|(_, action)| &action.evidence);
+    for piece in of_script.chain(of_calls.filter(|piece| is_picture(piece))) {
         let is_picture = is_picture(piece);
         let is_snapshot = piece.kind == SNAPSHOT;
-        if !(is_picture || is_snapshot) || seen.insert(piece.id.as_str(), ()).is_some() {
+        if !(is_picture || is_snapshot) || !seen.insert(piece.id.as_str()) {
             continue;
         }
         let refused = if is_picture && pictures >= MOST_PICTURES || is_snapshot && snapshots >= MOST_SNAPSHOTS
@@ -120,73 +134,27 @@ fn evidence_of(one: &Try) -> Vec<&v1::EvidenceRef> {
 pub fn html(report: &Report) -> String {
     let mut page = Markup::default();
     let mut gallery = Gallery::new(report);
-    overview::head(&mut page, report);
+    let story = &report.story;
+    let until_ms = story.until_ms(report.now_ms);
+    frame::head(&mut page, report);
     page.open("body");
-    overview::header(&mut page, report);
+    timeline::patterns(&mut page);
+    frame::header(&mut page, report, &mut gallery);
     page.open("main");
-    overview::timeline(&mut page, report);
-    overview::summary(&mut page, report);
-    overview::outputs(&mut page, report);
-    let mut left = MOST_TRIES;
-    for group in groups(&report.script) {
-        action::section(&mut page, report, &mut gallery, &group, &mut left);
-    }
-    if report.script.activities.is_empty() {
-        page.element("p", words().page.no_actions);
-    }
+    let from_ms = if story.model.script.is_some() { story.model.accepted_at_ms } else { story.began_at_ms };
+    story.kind.before_timeline(&mut page, report, until_ms);
+    story.kind.timeline(story, until_ms).draw(&mut page, from_ms, until_ms);
+    story.kind.after_timeline(&mut page, report, &mut gallery, until_ms);
+    people::section(&mut page, report);
+    people::children(&mut page, report);
+    people::notices(&mut page, report);
     page.close("main");
-    page.open("footer");
-    let texts = &words().page;
-    page.element("p", &fill(texts.generated, &[&report.script.seq.to_string()]));
-    page.close("footer");
+    frame::footer(&mut page, report);
     gallery.definitions(&mut page);
+    frame::local_times(&mut page);
     page.close("body");
     page.close("html");
     page.finish()
-}
-
-/// Activities that belong together: an action with its tries and recoveries, or the opening, or the closing of the
-/// browser.
-struct Group<'r> {
-    step: Option<u32>,
-    activities: Vec<&'r Activity>,
-    /// For each try, the next picture of the page that was taken after the try.
-    followers: Vec<Option<&'r v1::EvidenceRef>>,
-}
-
-fn groups(script: &ScriptRun) -> Vec<Group<'_>> {
-    let mut followers = followers(script).into_iter();
-    let mut groups: Vec<Group<'_>> = Vec::new();
-    for activity in &script.activities {
-        let own = followers.by_ref().take(activity.tries.len());
-        match groups.last_mut().filter(|group| group.step.is_some() && group.step == activity.step) {
-            Some(group) => {
-                group.activities.push(activity);
-                group.followers.extend(own);
-            }
-            None => groups.push(Group {
-                step: activity.step,
-                activities: vec![activity],
-                followers: own.collect(),
-            }),
-        }
-    }
-    groups
-}
-
-/// The following picture for each try. Pictures are taken before an action changes the page, so the next picture shows
-/// the effect of a successful action.
-fn followers(script: &ScriptRun) -> Vec<Option<&v1::EvidenceRef>> {
-    let tries = script.activities.iter().flat_map(|activity| &activity.tries);
-    let tries: Vec<&Try> = tries.collect();
-    let mut next = None;
-    let mut followers: Vec<Option<&v1::EvidenceRef>> = Vec::with_capacity(tries.len());
-    for one in tries.into_iter().rev() {
-        followers.push(next);
-        next = evidence_of(one).into_iter().find(|piece| piece.kind == BEFORE).or(next);
-    }
-    followers.reverse();
-    followers
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ const MOST_NAME_WIDTH: usize = 28;
 /// Tasks that a line names beside its own.
 const MOST_NAMED: usize = 5;
 /// The engine's own answer to a question that nobody has to answer any more.
-const WITHDRAWN: &str = "withdrawn";
+pub(crate) const WITHDRAWN: &str = "withdrawn";
 /// The placeholder for a task's name where a line is about the run.
 const NO_TASK: &str = "-";
 
@@ -399,7 +399,7 @@ fn reason(evaluation: Option<&v1::Evaluation>) -> String {
     })
 }
 
-fn loss(reason: v1::LeaseLossReason) -> &'static str {
+pub(crate) fn loss(reason: v1::LeaseLossReason) -> &'static str {
     let texts = &words().losses;
     match reason {
         v1::LeaseLossReason::NotAcknowledged => texts.not_acknowledged,
@@ -413,7 +413,7 @@ fn loss(reason: v1::LeaseLossReason) -> &'static str {
     }
 }
 
-fn cancel_reason(reason: v1::CancelReason) -> &'static str {
+pub(crate) fn cancel_reason(reason: v1::CancelReason) -> &'static str {
     let texts = &words().cancels;
     match reason {
         v1::CancelReason::Unspecified => "",

@@ -9,7 +9,7 @@ pub mod follow;
 mod keys;
 pub mod lines;
 pub mod live;
-mod mode_lines;
+pub mod mode_lines;
 mod more_time;
 mod pipeline_lines;
 pub mod screen;

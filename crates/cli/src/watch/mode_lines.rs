@@ -14,7 +14,7 @@ use capataz_display::words::{counted, fill, words};
 use super::lines::{Detail, Line, name_of};
 
 /// The line of an event of an execution; `None` for any other event.
-pub(super) fn line(run: &Run, body: &Body) -> Option<Line> {
+pub(crate) fn line(run: &Run, body: &Body) -> Option<Line> {
     let texts = &words().modes;
     let plain = |text: String, tone, needed| Some(Line { task: None, text, tone, needed });
     use Detail::{Everything, Results, Steps};

@@ -248,8 +248,6 @@ texts! {
         task_error: "The run says" / "La ejecución dice",
         questions: "Open questions" / "Preguntas abiertas",
         no_actions: "No action has begun." / "Ninguna acción ha empezado.",
-        not_a_script: "run {0} is not a script; only scripts have a report"
-            / "la ejecución {0} no es un script; solo los scripts tienen informe",
         written: "{0}: {1}, {2}" / "{0}: {1}, {2}",
     }
 }

@@ -64,6 +64,8 @@ fn both_languages_say_the_same_of_the_same() {
         .chain(ScriptLines::pairs())
         .chain(Browser::pairs())
         .chain(Page::pairs())
+        .chain(Reports::pairs())
+        .chain(Evidence::pairs())
         .chain(Usage::pairs())
         .chain(Wrong::pairs())
         .collect::<Vec<_>>();

@@ -279,6 +279,15 @@ pub(super) const ARGUMENTS: Texts = &[
         "Escribir un informe con imágenes, en un solo archivo HTML, cuando termine la ejecución",
     ),
     (
+        "Piece to save: its id, the beginning of it, or its kind where there is one of it [default: list all]",
+        "Pieza que guardar: su id, el comienzo de él, o su clase si hay una sola [predeterminado: listar todas]",
+    ),
+    (
+        "File to write; `-` for stdout [default: named after the kind and the id, in the working folder]",
+        "Archivo que escribir; `-` para stdout [predeterminado: con el nombre de la clase y del id, en la carpeta de trabajo]",
+    ),
+    ("Write over a file that exists", "Sobrescribir un archivo que existe"),
+    (
         "Id of the session's run, the beginning or end of it, or `latest`",
         "Id de la ejecución de la sesión, su comienzo o su final, o `latest`",
     ),

@@ -34,6 +34,10 @@ pub(super) const COMMANDS: Texts = &[
         "Buscar lo que recuerdan los modos de ejecución, y hacer que se olvide",
     ),
     (
+        "List what proves the actions of a run, and save a piece of it",
+        "Listar lo que demuestra las acciones de una ejecución, y guardar una pieza",
+    ),
+    (
         "Open browsers, perform single actions in them, and list open ones",
         "Abrir navegadores, hacer acciones sueltas en ellos y listar los abiertos",
     ),
@@ -134,8 +138,8 @@ pub(super) const COMMANDS: Texts = &[
     ("Try a run in quarantine again", "Probar de nuevo una ejecución en cuarentena"),
     ("Print the events of a run, one a line", "Mostrar los eventos de una ejecución, uno por línea"),
     (
-        "Write a report of a script, with its pictures, as one HTML file",
-        "Escribir un informe de un script, con sus imágenes, en un solo archivo HTML",
+        "Write a report of a run as one HTML file: what failed, a timeline, outputs, pictures",
+        "Escribir un informe de una ejecución en un solo archivo HTML: qué falló, una cronología, salidas, imágenes",
     ),
     (
         "Tell what each contract has decided, and on which numbers",

@@ -29,6 +29,8 @@ pub(super) const COMMENTS: Texts = &[
         "la carpeta de datos de capataz.toml, sin ningún daemon",
     ),
     ("a conversation; try /help", "una conversación; pruebe /help"),
+    ("list it", "listarla"),
+    ("save one as KIND-ID.png", "guardar una como CLASE-ID.png"),
     ("labels are spec ids", "las etiquetas son ids de specs"),
     ("shows the numbers of the events", "muestra los números de los eventos"),
     ("lists the open questions", "lista las preguntas abiertas"),
@@ -42,6 +44,10 @@ pub(super) const PARAGRAPHS: Texts = &[
     (
         "Exit codes: 0 success, 1 the run failed or the daemon refused, 2 wrong usage or invalid input, 3 no daemon, 4 the run goes on, 5 the run waits for an answer, 130 Ctrl-C.",
         "Códigos de salida: 0 éxito, 1 la ejecución falló o el daemon rechazó lo pedido, 2 uso incorrecto o entrada inválida, 3 no hay daemon, 4 la ejecución continúa, 5 la ejecución espera una respuesta, 130 Ctrl-C.",
+    ),
+    (
+        "A file that exists is left as it is, unless --force is given.",
+        "Un archivo que existe queda como está, salvo con --force.",
     ),
     (
         "Executions that have ended and whose runs are kept. Waits for people are part of their times.",
@@ -180,8 +186,8 @@ pub(super) const PARAGRAPHS: Texts = &[
         "Código de salida 1 si la ejecución sigue en cuarentena.",
     ),
     (
-        "Only scripts have a report. The report of a running script shows its current state.",
-        "Solo los scripts tienen informe. El de un script en marcha muestra su estado actual.",
+        "The file needs nothing else: it loads nothing, and fits a phone. The report of a run that goes on shows its current state.",
+        "El archivo no necesita nada más: no carga nada y cabe en un teléfono. El informe de una ejecución en marcha muestra su estado actual.",
     ),
     (
         "The exit code is 0 if the run succeeded, and 1 if it did not.",

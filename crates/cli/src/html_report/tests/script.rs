@@ -1,12 +1,15 @@
-use super::*;
-use capataz_display::script::tests::{error, events, fold, pictures, script, story};
+//! The reports of scripts.
+
+use super::super::*;
+use super::{addresses, shows, story_of};
+use capataz_display::script::tests::{error, events, pictures, script, story};
 
 /// The first bytes of a PNG of 1280 × 720, enough to read its size.
 const PICTURE: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\x05\0\0\0\x02\xd0";
 
 fn report_of(events: &[v1::Event]) -> Report {
-    let script = fold(events);
-    let evidence = wanted(&script)
+    let story = story_of(events);
+    let evidence = wanted(&story)
         .into_iter()
         .map(|(piece, refused)| {
             let content = match piece.kind.as_str() {
@@ -16,33 +19,7 @@ fn report_of(events: &[v1::Event]) -> Report {
             (piece.id, refused.unwrap_or(content))
         })
         .collect();
-    Report {
-        run_id: "0199".to_owned(),
-        script,
-        questions: Vec::new(),
-        version: "1.2.3".to_owned(),
-        evidence,
-        now_ms: 10_000,
-    }
-}
-
-#[track_caller]
-fn shows(page: &str, parts: &[&str]) {
-    let mut rest = page;
-    for part in parts {
-        let found = rest.find(part);
-        assert!(found.is_some(), "{part:?}, after those before it, in\n{page}");
-        rest = &rest[found.unwrap_or_default() + part.len()..];
-    }
-}
-
-/// The values of all attributes that could load something.
-fn addresses(page: &str) -> Vec<&str> {
-    ["href=\"", "src=\"", "url(", "srcset=\"", "action=\"", "poster=\"", "data=\""]
-        .into_iter()
-        .flat_map(|name| page.split(name).skip(1))
-        .map(|rest| rest.split(['"', ')']).next().unwrap_or_default())
-        .collect()
+    Report { story, run: None, version: "1.2.3".to_owned(), evidence, now_ms: 10_000 }
 }
 
 #[test]
@@ -53,13 +30,14 @@ fn a_report_tells_what_every_action_did() {
         &[
             "<title>shop: failed</title>",
             "<h1>shop <span class=\"badge bad\">failed</span>",
-            "Chrome/148.0.1.2",
-            "1.2.3",
-            "env=test",
-            "shop.example",
             "POSTCONDITION_FAILED",
             "href=\"#action-4\"",
+            "<use ",
+            "env=test",
+            "Chrome/148.0.1.2",
+            "shop.example",
             "Timeline",
+            "href=\"#action-2\">2 buy",
             "click role=button name=&quot;Buy&quot;",
             "Outputs",
             "12 €",
@@ -89,6 +67,7 @@ fn a_report_tells_what_every_action_did() {
             "Snapshot of the page",
             "https://shop.example/",
             "Report of events 1 to",
+            "1.2.3",
         ],
     );
 }
@@ -104,8 +83,8 @@ fn nothing_is_loaded_from_anywhere() {
     for address in addresses {
         assert!(address.starts_with('#') || address.starts_with("data:image/png;base64,"), "{address}");
     }
-    assert!(page.contains("default-src &#39;none&#39;; img-src data:"), "{page}");
-    assert!(!page.contains("<script") && !page.contains("<link") && !page.contains("@import"), "{page}");
+    assert!(page.contains("default-src &#39;none&#39;; script-src &#39;sha256-"), "{page}");
+    assert!(!page.contains("<script ") && !page.contains("<link") && !page.contains("@import"), "{page}");
 }
 
 #[test]
@@ -162,17 +141,25 @@ fn hostile_texts_stay_texts() {
             ..v1::ActionFailed::default()
         })),
     ]));
-    report.script.browser = HOSTILE.to_owned();
+    let script = report.story.model.script.as_mut().expect("a script");
+    script.browser = HOSTILE.to_owned();
     let of = |value: String| v1::ActionOutput { value, ..v1::ActionOutput::default() };
-    report.script.outputs.insert(HOSTILE.to_owned(), of(HOSTILE.to_owned()));
-    report.script.outputs.insert("table".to_owned(), of(serde_json::json!([[HOSTILE]]).to_string()));
+    script.outputs.insert(HOSTILE.to_owned(), of(HOSTILE.to_owned()));
+    script.outputs.insert("table".to_owned(), of(serde_json::json!([[HOSTILE]]).to_string()));
     for content in report.evidence.values_mut() {
         *content = Content::Here(HOSTILE.into());
     }
     report.evidence.insert("d0".repeat(32), Content::Missing(HOSTILE.to_owned()));
-    report.questions = vec![v1::Question { text: HOSTILE.to_owned(), ..v1::Question::default() }];
+    report.story.finished = None;
+    report.story.questions = vec![story::Asked {
+        question: v1::Question { text: HOSTILE.to_owned(), ..v1::Question::default() },
+        asked_at_ms: 1_000,
+        place: None,
+        answered: None,
+    }];
     let page = html(&report);
-    assert!(!page.contains("<script") && !page.contains("<img"), "{page}");
+    assert_eq!(page.matches("<script").count(), 1, "only the page's own");
+    assert!(!page.contains("<img"), "{page}");
     assert_eq!(page.matches("</style>").count(), 1);
     assert!(!page.contains("</title></style>") && !page.contains("onerror=\""), "{page}");
     assert!(page.contains("&lt;script&gt;"), "{page}");
@@ -183,7 +170,8 @@ fn a_mask_in_an_output_is_explained() {
     let mut report = report_of(&story());
     let explained = "«secret» and [redacted] stand for secrets";
     assert!(!html(&report).contains(explained));
-    for output in report.script.outputs.values_mut() {
+    let script = report.story.model.script.as_mut().expect("a script");
+    for output in script.outputs.values_mut() {
         output.redacted = true;
     }
     assert!(html(&report).contains(explained));
@@ -275,4 +263,17 @@ fn what_is_typed_is_in_no_report() {
     }));
     let page = html(&report_of(&events([accepted, started])));
     assert!(!page.contains("hunter2") && page.contains("7 characters"), "{page}");
+}
+
+#[test]
+fn pauses_of_a_script_are_in_its_timeline() {
+    let mut events = story();
+    let last = events.pop().unwrap_or_default();
+    let at = |seq, at_ms, body| v1::Event { seq, at_ms, body: Some(body), ..last.clone() };
+    events.push(at(last.seq, last.at_ms, v1::event::Body::RunPaused(v1::RunPaused::default())));
+    let resumed = v1::event::Body::RunResumed(v1::RunResumed::default());
+    events.push(at(last.seq + 1, last.at_ms + 2_000, resumed));
+    events.push(v1::Event { seq: last.seq + 2, at_ms: last.at_ms + 2_000, ..last.clone() });
+    let page = html(&report_of(&events));
+    shows(&page, &["id=\"timeline\"", "<b>The run</b>", "paused for 2s", "Opening the browser"]);
 }

@@ -3,32 +3,40 @@
 use capataz_contracts::v1;
 use capataz_policy::executor::evidence::{SCREENSHOT, SCREENSHOT_AFTER, SCREENSHOT_BEFORE};
 
-use super::markup::Markup;
+use super::super::markup::Markup;
+use super::super::{MOST_TRIES, Report};
 use super::overview::{anchor, duration, output, state_class};
 use super::pictures::Gallery;
-use super::{Group, MOST_TRIES, Report, failure};
+use super::{Group, failure};
 use crate::watch::script_lines;
 use capataz_display::actions::state_name;
 use capataz_display::format::exactly;
 use capataz_display::script::describe;
-use capataz_display::script::fold::{Activity, Ending, Try};
+use capataz_display::script::fold::{Activity, Ending, ScriptRun, State, Try};
 use capataz_display::words::{fill, words};
 
 /// Shown characters of a hash, enough to distinguish two hashes.
 const HASH_LENGTH: usize = 10;
 
-/// Writes the section of `group`. Tries beyond `left` are left out.
+/// Writes the section of `group`, folded if the action succeeded. Tries beyond `left` are left out.
 pub fn section<'r>(
     page: &mut Markup,
     report: &'r Report,
+    script: &ScriptRun,
     gallery: &mut Gallery<'r>,
     group: &Group<'r>,
     left: &mut usize,
 ) {
     let texts = &words().page;
     let Some(step) = group.step else { return frame(page, report, group) };
-    let declared = report.script.declared(step);
+    let declared = script.declared(step);
+    let state = script.state_of(step);
+    let is_folded = state == State::Succeeded;
     page.open_with("section", &[("class", "action"), ("id", &anchor(step))]);
+    if is_folded {
+        page.open("details");
+        page.open("summary");
+    }
     page.open("h2");
     page.text(&format!("{} ", step + 1));
     page.text(declared.map_or("", |action| action.id.as_str()));
@@ -36,11 +44,13 @@ pub fn section<'r>(
     let kind = declared.map_or("", |action| describe::kind_name(action.kind()));
     page.element_class("span", "kind", kind);
     page.constant(" ");
-    let state = report.script.state_of(step);
     page.element_class("span", state_class(state), state_name(state));
     page.constant(" ");
-    page.element_class("span", "faint", &duration(report, &group.activities));
+    page.element_class("span", "faint", &duration(&group.activities, report.story.until_ms(report.now_ms)));
     page.close("h2");
+    if is_folded {
+        page.close("summary");
+    }
     if let Some(action) = declared {
         asked(page, action);
     }
@@ -76,6 +86,9 @@ pub fn section<'r>(
     if left_out {
         page.element_class("p", "faint", &fill(texts.too_many_tries, &[&MOST_TRIES.to_string()]));
     }
+    if is_folded {
+        page.close("details");
+    }
     page.close("section");
 }
 
@@ -86,7 +99,7 @@ fn frame(page: &mut Markup, report: &Report, group: &Group<'_>) {
     page.open_class("section", "frame");
     page.open("p");
     page.text(if opens { texts.opening } else { texts.closing });
-    page.text(&format!(": {}", duration(report, &group.activities)));
+    page.text(&format!(": {}", duration(&group.activities, report.story.until_ms(report.now_ms))));
     page.close("p");
     for one in group.activities.iter().flat_map(|activity| &activity.tries) {
         if let Some(error) = &one.settled {
@@ -127,8 +140,7 @@ fn attempt<'r>(
     match &one.ending {
         Some(Ending::Succeeded(finished)) => {
             resolved(page, finished.resolution.as_ref());
-            stages(page, &one.stages);
-            state(page, finished.state_before.as_ref(), finished.state_after.as_ref());
+            inside(page, &one.stages, finished.state_before.as_ref(), finished.state_after.as_ref());
             meanwhile(page, finished.changes.as_ref());
             if let Some(given) = &finished.output {
                 page.element("h4", &format!("{} {}", words().page.output, given.name));
@@ -139,20 +151,19 @@ fn attempt<'r>(
         Some(Ending::Failed(failures)) => {
             let first = failures.first();
             resolved(page, first.and_then(|failed| failed.resolution.as_ref()));
-            stages(page, &one.stages);
-            if let Some(error) = first.and_then(|failed| failed.error.as_ref()) {
-                state(page, error.state_before.as_ref(), error.state_after.as_ref());
-            }
-            meanwhile(page, first.and_then(|failed| failed.changes.as_ref()));
             for failed in failures {
                 failure::failure(page, report, failed);
             }
+            let error = first.and_then(|failed| failed.error.as_ref());
+            let after = error.and_then(|error| error.state_after.as_ref());
+            inside(page, &one.stages, error.and_then(|error| error.state_before.as_ref()), after);
+            meanwhile(page, first.and_then(|failed| failed.changes.as_ref()));
             if let Some((failed, error)) = first.and_then(|failed| Some((failed, failed.error.as_ref()?))) {
                 pictures(page, gallery, &error.evidence_refs, failed.resolution.as_ref(), None);
                 failure::snapshots(page, report, &error.evidence_refs);
             }
         }
-        Some(Ending::Done) | None => stages(page, &one.stages),
+        Some(Ending::Done) | None => inside(page, &one.stages, None, None),
     }
     if let Some(error) = &one.settled {
         failure::settled(page, error);
@@ -176,6 +187,23 @@ fn resolved(page: &mut Markup, record: Option<&v1::ResolutionRecord>) {
     page.close("dd");
     page.pair_code(texts.element, &record.element);
     page.close("dl");
+}
+
+/// Writes stages with their durations, and hashes of the page, behind a disclosure.
+fn inside(
+    page: &mut Markup,
+    records: &[v1::StageRecord],
+    before: Option<&v1::StateSignature>,
+    after: Option<&v1::StateSignature>,
+) {
+    if records.is_empty() && before.is_none() {
+        return;
+    }
+    page.open("details");
+    page.element("summary", words().reports.technical);
+    stages(page, records);
+    state(page, before, after);
+    page.close("details");
 }
 
 fn stages(page: &mut Markup, records: &[v1::StageRecord]) {

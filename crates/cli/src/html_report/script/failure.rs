@@ -3,8 +3,8 @@
 use capataz_contracts::v1;
 use serde_json::Value;
 
-use super::markup::Markup;
-use super::{Content, MOST_SNAPSHOTS, Report, SNAPSHOT};
+use super::super::markup::Markup;
+use super::super::{Content, MOST_SNAPSHOTS, Report, SNAPSHOT};
 use capataz_display::script::describe;
 use capataz_display::words::advice::advice;
 use capataz_display::words::messages::message;

@@ -6,8 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use capataz_contracts::v1;
 
-use super::markup::Markup;
-use super::{Content, MOST_PICTURES, Report, is_picture};
+use super::super::markup::Markup;
+use super::super::{Content, MOST_PICTURES, Report, is_picture};
 use capataz_display::script::describe::bytes;
 use capataz_display::words::{fill, words};
 
@@ -92,7 +92,8 @@ impl<'r> Gallery<'r> {
     /// The target's box, in pixels of the picture.
     fn outline(&self, target: &v1::ResolutionRecord, size: Size) -> Option<[f64; 4]> {
         let parts = [target.x?, target.y?, target.width?, target.height?];
-        let browser = self.report.script.script.browser.as_ref();
+        let script = self.report.story.model.script.as_ref();
+        let browser = script.and_then(|script| script.script.browser.as_ref());
         let viewport = browser.and_then(|browser| browser.width).map_or(VIEWPORT_WIDTH, f64::from);
         let scale = size.width / viewport;
         let [x, y, width, height] = parts;

@@ -1,0 +1,232 @@
+//! `capataz evidence`: lists what proves the actions of a run, and saves a piece of it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use capataz_contracts::v1;
+use capataz_contracts::v1::event::Body;
+use serde_json::{Value, json};
+
+use super::report::{STDOUT, cannot_write, for_each_event, save};
+use super::{Daemon, Outcome, fetch};
+use crate::args::{EvidenceArgs, Global};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use capataz_display::format::utc;
+use capataz_display::paint::Tone;
+use capataz_display::script::describe::bytes;
+use capataz_display::table::Table;
+use capataz_display::words::{fill, words};
+
+/// Characters of an id that are shown in a list, and that are in the name of a file.
+const ID_LENGTH: usize = 12;
+/// Pieces that a refusal names.
+const MOST_NAMED: usize = 5;
+
+/// A piece of evidence, and the action that it is of.
+struct Piece {
+    evidence: v1::EvidenceRef,
+    /// Id of the action; empty where it belongs to none.
+    action: String,
+    succeeded: bool,
+    at_ms: i64,
+}
+
+pub async fn evidence(args: EvidenceArgs, global: &Global, out: &mut Output) -> Outcome {
+    let daemon = Daemon::connect(global).await?;
+    let run_id = fetch::run_id(&daemon, &args.run).await?;
+    let mut pieces = Vec::new();
+    for_each_event(&daemon, &run_id, u64::MAX, |event| pieces.extend(of_event(event))).await?;
+    match &args.id {
+        None => list(&run_id, &pieces, out),
+        Some(id) => {
+            let piece = named(&run_id, &pieces, id)?;
+            keep(&daemon, &run_id, piece, &args, out).await
+        }
+    }
+}
+
+/// The evidence that an event names.
+fn of_event(event: &v1::Event) -> Vec<Piece> {
+    let (pieces, action, succeeded) = match &event.body {
+        Some(Body::ActionFinished(finished)) => (&finished.evidence, &finished.action_id, true),
+        Some(Body::ActionFailed(failed)) => match &failed.error {
+            Some(error) => (&error.evidence_refs, &error.action_id, false),
+            None => return Vec::new(),
+        },
+        _ => return Vec::new(),
+    };
+    let of_action = |evidence: &v1::EvidenceRef| Piece {
+        evidence: evidence.clone(),
+        action: action.clone(),
+        succeeded,
+        at_ms: event.at_ms,
+    };
+    pieces.iter().map(of_action).collect()
+}
+
+fn list(run_id: &str, pieces: &[Piece], out: &mut Output) -> Outcome {
+    let texts = &words().evidence;
+    if out.json {
+        let listed: Vec<Value> = pieces.iter().map(Piece::to_json).collect();
+        out.document(&json!({ "run_id": run_id, "evidence": listed }));
+        return Ok(Exit::Ok);
+    }
+    if pieces.is_empty() {
+        out.line(&fill(texts.none, &[run_id]));
+        return Ok(Exit::Ok);
+    }
+    let mut table = Table::new(texts.head);
+    for piece in pieces {
+        let evidence = &piece.evidence;
+        let action = if piece.action.is_empty() { texts.of_browser } else { piece.action.as_str() };
+        let tone = if piece.succeeded { Tone::Plain } else { Tone::Bad };
+        table.row([
+            (in_short(&evidence.id), Tone::Strong),
+            (evidence.kind.clone(), Tone::Plain),
+            (bytes(evidence.bytes), Tone::Plain),
+            (action.to_owned(), tone),
+            (utc(piece.at_ms), Tone::Faint),
+            (if evidence.redacted { texts.masked.to_owned() } else { String::new() }, Tone::Faint),
+        ]);
+    }
+    out.line(&table.render(out.paint));
+    out.line(&fill(texts.save_with, &[run_id]));
+    Ok(Exit::Ok)
+}
+
+/// The piece that the text names: by its id, the beginning of it, or its kind.
+fn named<'p>(run_id: &str, pieces: &'p [Piece], text: &str) -> Result<&'p Piece, Failure> {
+    let texts = &words().evidence;
+    let fits = |piece: &&Piece| piece.evidence.id.starts_with(text) || piece.evidence.kind == text;
+    // The same content may prove several actions.
+    let found: BTreeMap<&str, &Piece> =
+        pieces.iter().filter(fits).map(|piece| (piece.evidence.id.as_str(), piece)).collect();
+    let mut pieces = found.values();
+    match (pieces.next(), found.len()) {
+        (Some(piece), 1) if !text.is_empty() => Ok(piece),
+        (Some(_), _) if !text.is_empty() => {
+            let some: Vec<String> = found.keys().take(MOST_NAMED).map(|id| in_short(id)).collect();
+            Err(Failure::failed(fill(texts.ambiguous, &[text, &some.join(", ")])))
+        }
+        _ => Err(Failure::failed(fill(texts.no_such, &[run_id, text]))),
+    }
+}
+
+/// Writes the content to a file, or to stdout.
+async fn keep(
+    daemon: &Daemon,
+    run_id: &str,
+    piece: &Piece,
+    args: &EvidenceArgs,
+    out: &mut Output,
+) -> Outcome {
+    let evidence = &piece.evidence;
+    let content = match &evidence.inline {
+        Some(text) => Bytes::from(text.clone()),
+        None => {
+            let read = daemon.client.get_blob(&evidence.id).await;
+            read.map_err(|error| daemon.failure(error).about(run_id))?
+        }
+    };
+    let file = args.output.clone().unwrap_or_else(|| PathBuf::from(file_name(evidence)));
+    if file.as_os_str() == STDOUT {
+        out.raw(&content);
+        return Ok(Exit::Ok);
+    }
+    save(&file, &content, args.force).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            Failure::failed(fill(words().evidence.exists, &[&file.display().to_string()]))
+        }
+        _ => cannot_write(&file, &error),
+    })?;
+    let place = file.display().to_string();
+    if out.json {
+        let mut document = piece.to_json();
+        if let Some(object) = document.as_object_mut() {
+            object.insert("run_id".to_owned(), run_id.into());
+            object.insert("file".to_owned(), place.into());
+        }
+        out.document(&document);
+    } else {
+        let size = bytes(content.len() as u64);
+        let values = [place.as_str(), &size, &evidence.media_type, &evidence.id];
+        out.line(&fill(words().evidence.saved, &values));
+    }
+    Ok(Exit::Ok)
+}
+
+/// A name that no page and no agent has chosen: the kind is one of a few, and letters are all that is kept of it.
+fn file_name(evidence: &v1::EvidenceRef) -> String {
+    let is_plain = |character: &char| character.is_ascii_alphanumeric() || *character == '_';
+    let plain = |text: &str| text.chars().filter(is_plain).collect::<String>();
+    let extension = match evidence.media_type.as_str() {
+        "image/png" => "png",
+        "image/jpeg" => "jpg",
+        "image/webp" => "webp",
+        "application/json" => "json",
+        "text/html" => "html",
+        kind if kind.starts_with("text/") => "txt",
+        _ => "bin",
+    };
+    format!("{}-{}.{extension}", plain(&evidence.kind), plain(&in_short(&evidence.id)))
+}
+
+fn in_short(id: &str) -> String {
+    id.chars().take(ID_LENGTH).collect()
+}
+
+impl Piece {
+    fn to_json(&self) -> Value {
+        json!({
+            "id": self.evidence.id,
+            "kind": self.evidence.kind,
+            "media_type": self.evidence.media_type,
+            "bytes": self.evidence.bytes,
+            "redacted": self.evidence.redacted,
+            "action": self.action,
+            "succeeded": self.succeeded,
+            "at_ms": self.at_ms,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(id: &str, kind: &str) -> Piece {
+        Piece {
+            evidence: v1::EvidenceRef { id: id.to_owned(), kind: kind.to_owned(), ..Default::default() },
+            action: String::new(),
+            succeeded: true,
+            at_ms: 0,
+        }
+    }
+
+    #[test]
+    fn a_piece_is_named_by_its_id_the_beginning_of_it_or_its_kind() {
+        let pieces =
+            [piece("ab1", "screenshot_before"), piece("ab2", "html_full"), piece("ab2", "html_full")];
+        let id = |text: &str| named("r", &pieces, text).map(|piece| piece.evidence.id.clone()).ok();
+        assert_eq!(id("ab1").as_deref(), Some("ab1"));
+        assert_eq!(id("ab2").as_deref(), Some("ab2"), "the same content twice is one piece");
+        assert_eq!(id("html_full").as_deref(), Some("ab2"));
+        assert_eq!(id("ab"), None);
+        assert_eq!(id("c"), None);
+        assert_eq!(id(""), None);
+    }
+
+    #[test]
+    fn the_name_of_a_file_has_nothing_of_a_path() {
+        let evidence = v1::EvidenceRef {
+            id: "../../0123456789abcdef".to_owned(),
+            kind: "../evil/name".to_owned(),
+            media_type: "image/png".to_owned(),
+            ..v1::EvidenceRef::default()
+        };
+        assert_eq!(file_name(&evidence), "evilname-012345.png");
+    }
+}
