@@ -10,6 +10,7 @@ mod draining;
 mod folder;
 mod folds;
 mod guard;
+mod holder;
 mod hosts;
 mod listener;
 mod lock;
@@ -59,6 +60,7 @@ pub use clock::Clock;
 pub use config::{
     Config, ConfigError, DeclaredAgent, HealthChecks, Overrides, RetentionConfig, RulesPlanner,
 };
+pub use holder::{Holder, Listening};
 pub use lock::LockError;
 pub use rebuild::{RebuildError, rebuild};
 pub use specs::SpecsError;
@@ -186,6 +188,9 @@ impl Daemon {
             stopped,
         )
         .await?;
+        if let Err(error) = lock.tell(&Listening::here(address, runtime.now().wall.0)) {
+            tracing::warn!(%error, "commands that are given the data folder alone do not find this daemon");
+        }
         let sweeping = sweeper::run(runtime.clone(), config.retention.clone(), browsers, health.clone());
         let sweeper = tokio::spawn(sweeping);
         tracing::info!(%address, data_dir = %config.data_dir.display(), "the daemon is ready");
