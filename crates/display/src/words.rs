@@ -119,6 +119,9 @@ pub struct Words {
     pub page: Page,
     pub usage: Usage,
     pub wrong: Wrong,
+    pub init: Init,
+    pub local: Local,
+    pub status: Status,
 }
 
 /// The texts in use.
@@ -180,6 +183,7 @@ mod explain;
 pub mod help;
 pub mod messages;
 mod modes;
+mod own_daemon;
 mod pipelines;
 mod refusals;
 pub mod routing;
@@ -189,6 +193,7 @@ pub use doctor::Doctor;
 pub use explain::{AgentStats, Analytics, Cascade, Classified, Memory, SessionViews, TimeTravel};
 pub use help::{Usage, Wrong};
 pub use modes::{Asking, Modes};
+pub use own_daemon::{Init, Local, Status};
 pub use pipelines::Pipelines;
 
 const ENGLISH: Words = Words {
@@ -230,6 +235,9 @@ const ENGLISH: Words = Words {
     page: Page::ENGLISH,
     usage: Usage::ENGLISH,
     wrong: Wrong::ENGLISH,
+    init: Init::ENGLISH,
+    local: Local::ENGLISH,
+    status: Status::ENGLISH,
 };
 
 const SPANISH: Words = Words {
@@ -271,6 +279,9 @@ const SPANISH: Words = Words {
     page: Page::SPANISH,
     usage: Usage::SPANISH,
     wrong: Wrong::SPANISH,
+    init: Init::SPANISH,
+    local: Local::SPANISH,
+    status: Status::SPANISH,
 };
 
 fn english_ordinal(number: u64) -> String {

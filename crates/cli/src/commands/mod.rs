@@ -12,6 +12,8 @@ mod doctor;
 mod ending;
 pub mod errors;
 mod fetch;
+pub mod init;
+mod local;
 pub mod machine;
 pub mod memory;
 pub mod mode;
@@ -26,6 +28,7 @@ mod session_diff;
 mod session_views;
 pub mod sessions;
 mod state_sync;
+pub mod status;
 mod steer;
 mod time_travel;
 
@@ -58,6 +61,11 @@ impl Daemon {
             Ok(client) => Ok(Self { client, addr: addr.to_owned() }),
             Err(error) => Err(Failure::Answer { error, addr: addr.to_owned(), run: None, task: None }),
         }
+    }
+
+    /// The address that it was found at.
+    pub fn address(&self) -> &str {
+        &self.addr
     }
 
     /// Converts a refused or failed call to a failure of the command.

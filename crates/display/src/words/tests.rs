@@ -66,6 +66,9 @@ fn both_languages_say_the_same_of_the_same() {
         .chain(Page::pairs())
         .chain(Usage::pairs())
         .chain(Wrong::pairs())
+        .chain(Init::pairs())
+        .chain(Local::pairs())
+        .chain(Status::pairs())
         .collect::<Vec<_>>();
     assert!(pairs.len() > 500, "{}", pairs.len());
     for (name, english, spanish) in pairs {
