@@ -212,6 +212,18 @@ Executions that have ended and whose runs are kept. Waits for people are part of
         after_help = "Example:\n  capataz completions bash > ~/.local/share/bash-completion/completions/capataz"
     )]
     Completions { shell: Shell },
+    /// Print the manual's page of the program, or write a page for each command
+    #[command(after_help = "\
+Examples:
+  capataz man | man -l -
+  capataz man ~/.local/share/man/man1
+
+Pages of the folder that have the same names are written again.")]
+    Man {
+        /// Folder of the pages; it is made if it is not there
+        #[arg(value_name = "DIR")]
+        folder: Option<PathBuf>,
+    },
 }
 
 #[derive(Args, Debug)]
@@ -235,6 +247,9 @@ pub struct ServeArgs {
     #[arg(long, value_name = "DIR")]
     pub specs: Option<PathBuf>,
     /// Print the effective settings and where each comes from, and start nothing
+    ///
+    /// Programs, secrets, folders and specs that the settings name and that are not as a daemon needs them are told all at
+    /// once, with what to do (exit code 2).
     #[arg(long)]
     pub check: bool,
     /// Record all inputs of the shards in a new file, for `cargo xtask simulate --replay`

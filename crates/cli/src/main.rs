@@ -127,6 +127,7 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
         Command::Backup(args) => return commands::backup::backup(args, out),
         Command::Restore(args) => return commands::backup::restore(args, out),
         Command::Verify(args) => return commands::backup::verify(args, out),
+        Command::Man { folder } => return commands::man::man(folder.as_deref(), out),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "capataz", &mut script);
@@ -165,6 +166,7 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
             | Command::Backup(_)
             | Command::Restore(_)
             | Command::Verify(_)
+            | Command::Man { .. }
             | Command::Completions { .. } => Ok(Exit::Ok),
         }
     });

@@ -162,6 +162,76 @@ fn a_folder_that_cannot_be_written_is_named_and_nothing_is_left_there() {
     assert_eq!(fs::read_dir(folder).unwrap().count(), 1);
 }
 
+const LACKING: &str = "\
+data_dir = \"data\"
+specs_dir = \"specs\"
+secrets_dir = \"secrets\"
+
+[[agents]]
+name = \"a\"
+command = [\"no-such-program\"]
+env = { TOKEN = \"${secret:LOST}\" }
+
+[[agents]]
+name = \"b\"
+command = [\"./text\"]
+";
+
+#[test]
+fn serve_check_names_all_that_the_configuration_needs_and_what_to_do_in_both_languages() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("capataz.toml"), LACKING).unwrap();
+    fs::write(folder.join("text"), "").unwrap();
+    fs::write(folder.join("data"), "no folder").unwrap();
+    fs::create_dir(folder.join("specs")).unwrap();
+    fs::write(folder.join("specs/wrong.toml"), "nonsense = 1\n").unwrap();
+    let checked = document(&check(folder, &["serve", "--check", "--json"], 2));
+    let problems = checked["problems"].as_array().unwrap();
+    let mut told: Vec<String> = problems
+        .iter()
+        .map(|problem| format!("{} {}", problem["path"].as_str().unwrap(), problem["code"].as_str().unwrap()))
+        .collect();
+    assert!(
+        problems.iter().all(|problem| problem["message"] != "" && problem["remedy"] != ""),
+        "{problems:#?}"
+    );
+    told.dedup();
+    let expected = [
+        "data_dir FOLDER_NOT_WRITABLE",
+        "specs_dir SPEC_INVALID",
+        "secrets_dir FOLDER_NOT_FOUND",
+        "agents[0].command[0] PROGRAM_NOT_FOUND",
+        "agents[0].env.TOKEN SECRET_UNKNOWN",
+        "agents[1].command[0] PROGRAM_NOT_EXECUTABLE",
+    ];
+    assert_eq!(told, expected);
+    let english = said(&check(folder, &["serve", "--check"], 2).stderr);
+    let spanish = said(&check(folder, &["serve", "--check", "--lang", "es"], 2).stderr);
+    for (text, lines) in [
+        (
+            english,
+            [
+                "  agents[0].command[0]: there is no program no-such-program\n    next: install it, ",
+                "  agents[0].env.TOKEN: the secret LOST is not known\n    next: set the variable CAPATAZ_SECRET_LOST, ",
+                "  agents[1].command[0]: ./text may not be executed\n    next: chmod +x ./text\n",
+            ],
+        ),
+        (
+            spanish,
+            [
+                "  agents[0].command[0]: no hay ningún programa no-such-program\n    siguiente paso: instálelo, ",
+                "  agents[0].env.TOKEN: no se conoce el secreto LOST\n    siguiente paso: defina la variable ",
+                "  agents[1].command[0]: ./text no se puede ejecutar\n    siguiente paso: chmod +x ./text\n",
+            ],
+        ),
+    ] {
+        for line in lines {
+            assert!(text.contains(line), "{line:?} in {text}");
+        }
+    }
+}
+
 #[test]
 fn a_daemon_that_has_the_data_folder_does_the_work_and_says_so() {
     let folder = tempfile::tempdir().unwrap();

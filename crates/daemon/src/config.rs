@@ -24,10 +24,13 @@ use crate::specs::Source;
 
 mod document;
 mod layers;
+mod needs;
 mod profile;
 #[cfg(test)]
 mod tests;
 mod text;
+
+pub use needs::{Lack, Need};
 
 use document::{Document, MOST};
 use layers::{Environment, Toml};

@@ -58,7 +58,7 @@ pub use capataz_shard::rebuild::{Difference, Told, Totals};
 pub use capataz_store::sqlite::backup::{Blobs, Copying};
 pub use clock::Clock;
 pub use config::{
-    Config, ConfigError, DeclaredAgent, HealthChecks, Overrides, RetentionConfig, RulesPlanner,
+    Config, ConfigError, DeclaredAgent, HealthChecks, Lack, Need, Overrides, RetentionConfig, RulesPlanner,
 };
 pub use holder::{Holder, Listening};
 pub use lock::LockError;

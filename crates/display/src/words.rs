@@ -121,6 +121,7 @@ pub struct Words {
     pub wrong: Wrong,
     pub init: Init,
     pub local: Local,
+    pub needs: Needs,
     pub status: Status,
 }
 
@@ -193,7 +194,7 @@ pub use doctor::Doctor;
 pub use explain::{AgentStats, Analytics, Cascade, Classified, Memory, SessionViews, TimeTravel};
 pub use help::{Usage, Wrong};
 pub use modes::{Asking, Modes};
-pub use own_daemon::{Init, Local, Status};
+pub use own_daemon::{Init, Local, Needs, Status};
 pub use pipelines::Pipelines;
 
 const ENGLISH: Words = Words {
@@ -237,6 +238,7 @@ const ENGLISH: Words = Words {
     wrong: Wrong::ENGLISH,
     init: Init::ENGLISH,
     local: Local::ENGLISH,
+    needs: Needs::ENGLISH,
     status: Status::ENGLISH,
 };
 
@@ -281,6 +283,7 @@ const SPANISH: Words = Words {
     wrong: Wrong::SPANISH,
     init: Init::SPANISH,
     local: Local::SPANISH,
+    needs: Needs::SPANISH,
     status: Status::SPANISH,
 };
 

@@ -87,9 +87,10 @@ impl Place {
         work: impl AsyncFnOnce(&mut Output) -> Outcome,
         out: &mut Output,
     ) -> Outcome {
-        let Some(stop) = &mut self.stop else { return work(out).await };
         let (outcome, is_stopping) = {
-            let mut work = pin!(work(&mut *out));
+            // Boxed: what follows a run is large.
+            let mut work = Box::pin(work(&mut *out));
+            let Some(stop) = &mut self.stop else { return work.await };
             tokio::select! {
                 biased;
                 outcome = &mut work => (outcome, false),

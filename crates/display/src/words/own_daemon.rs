@@ -23,6 +23,35 @@ texts! {
             / "el daemon de este comando terminó; el próximo con {0} continúa: capataz serve",
     }
 
+    /// What `serve --check` says of what a configuration needs, and what to do.
+    Needs {
+        lacks_one: "{0} thing that the configuration needs is not as it should be"
+            / "{0} cosa que necesita la configuración no está como debería",
+        lacks_many: "{0} things that the configuration needs are not as they should be"
+            / "{0} cosas que necesita la configuración no están como deberían",
+        no_program: "there is no program {0}" / "no hay ningún programa {0}",
+        no_program_next: "install it, or write its path; a relative one is of `cwd`, else of the folder of the daemon"
+            / "instálelo, o escriba su ruta; una relativa es de `cwd` o, sin él, de la carpeta del daemon",
+        not_executable: "{0} may not be executed" / "{0} no se puede ejecutar",
+        not_executable_next: "chmod +x {0}" / "chmod +x {0}",
+        no_secret: "the secret {0} is not known" / "no se conoce el secreto {0}",
+        no_secret_next: "set the variable CAPATAZ_SECRET_{0}, or write the file {0} in secrets_dir"
+            / "defina la variable CAPATAZ_SECRET_{0}, o escriba el archivo {0} en secrets_dir",
+        unread_secret: "the secret {0} cannot be read: {1}" / "no se puede leer el secreto {0}: {1}",
+        no_folder: "there is no folder {0}" / "no hay ninguna carpeta {0}",
+        no_folder_next: "make it, or name another one: mkdir -p {0}" / "créela, o indique otra: mkdir -p {0}",
+        unreadable: "{0} cannot be read: {1}" / "no se puede leer {0}: {1}",
+        unreadable_next: "name another one, or let the user of the daemon read it"
+            / "indique otra, o deje que el usuario del daemon la lea",
+        unwritable: "{0} cannot be used: {1}" / "no se puede usar {0}: {1}",
+        unwritable_next: "name another one with data_dir or --data-dir, or let the user of the daemon write to it"
+            / "indique otra con data_dir o --data-dir, o deje que el usuario del daemon escriba en ella",
+        open: "others than its owner may write to {0} (mode {1})" / "otros que su dueño pueden escribir en {0} (modo {1})",
+        open_next: "see whether they have, and take that from them: chmod 700 {0}"
+            / "compruebe si lo han hecho, y quíteselo: chmod 700 {0}",
+        wrong_spec_next: "`capataz router lint` says more of it" / "`capataz router lint` dice más",
+    }
+
     /// `status` and `stop`.
     Status {
         serves: "a daemon serves at {0}" / "un daemon sirve en {0}",

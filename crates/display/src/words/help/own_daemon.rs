@@ -32,6 +32,19 @@ pub(super) const TEXTS: Texts = &[
         "How long to wait for its end, such as 90s or 10m [default: until it has ended]",
         "Cuánto esperar a que termine, como 90s o 10m [predeterminado: hasta que termine]",
     ),
+    (
+        "Programs, secrets, folders and specs that the settings name and that are not as a daemon needs them are told all at once, with what to do (exit code 2).",
+        "Los programas, secretos, carpetas y specs que nombran los ajustes y que no están como los necesita un daemon se muestran todos a la vez, con qué hacer (código de salida 2).",
+    ),
+    (
+        "Print the manual's page of the program, or write a page for each command",
+        "Mostrar la página del manual del programa, o escribir una página por cada comando",
+    ),
+    ("Folder of the pages; it is made if it is not there", "Carpeta de las páginas; se crea si no existe"),
+    (
+        "Pages of the folder that have the same names are written again.",
+        "Las páginas de la carpeta con los mismos nombres se escriben de nuevo.",
+    ),
     ("in the working folder", "en la carpeta de trabajo"),
     ("write a folder with a crew and a plan", "escribir una carpeta con una cuadrilla y un plan"),
     ("needs no daemon: see capataz init", "no necesita daemon: véase capataz init"),
