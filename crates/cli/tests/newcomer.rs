@@ -258,6 +258,11 @@ fn what_a_daemon_inside_the_command_cannot_do_is_refused_with_the_reason() {
     let named = refused(&["ask", "hello", "--local", "--addr", "http://127.0.0.1:9"]);
     assert!(named.contains("leave one of them out"), "{named}");
     assert!(refused(&["run", "plan.toml", "--config", "capataz.toml"]).contains("--local"));
+    // What the daemon refuses is said as by any other.
+    fs::write(folder.join("other.toml"), WAITING_PLAN).unwrap();
+    let unknown = check(folder, &["run", "other.toml", "--local", "--json"], 1);
+    assert_eq!(document(&unknown)["error"]["code"], "AGENT_NOT_FOUND");
+    fs::remove_dir_all(folder.join("data")).unwrap();
     // Nothing is started for a plan that is wrong.
     fs::write(folder.join("wrong.toml"), "name = \"\"").unwrap();
     check(folder, &["run", "wrong.toml", "--local"], 2);

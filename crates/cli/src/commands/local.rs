@@ -63,7 +63,8 @@ pub async fn connect(args: &LocalArgs, global: &Global, out: &Output) -> Result<
             Err(error @ DaemonError::Lock(LockError::Taken { .. })) => Failure::failed(chain(&error)),
             Err(error) => return Err(Failure::failed(chain(&error))),
         };
-        let holder = Holder::of(&data_dir).map_err(|error| Failure::failed(error.to_string()))?;
+        // Nothing more is known where it belongs to another user.
+        let Ok(holder) = Holder::of(&data_dir) else { return Err(refused) };
         if let Some(listening) = holder.as_ref().and_then(Holder::listening) {
             let addr = format!("http://{}", listening.address);
             let daemon = Daemon::connect_to(&addr).await?;
@@ -123,7 +124,9 @@ impl Here {
             }
             ending.await;
         }
-        let goes_on = matches!(outcome, Ok(Exit::StillRunning | Exit::WaitsForAnswer | Exit::Interrupted));
+        // A command that was refused has left nothing to look at.
+        let Ok(exit) = outcome else { return };
+        let goes_on = matches!(exit, Exit::StillRunning | Exit::WaitsForAnswer | Exit::Interrupted);
         let text = if goes_on { texts.goes_on } else { texts.kept };
         note(&fill(text, &[&self.data_dir.display().to_string()]));
     }
