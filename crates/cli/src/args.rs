@@ -13,6 +13,7 @@ mod data;
 mod errors;
 mod memory;
 mod modes;
+mod own_daemon;
 mod pipelines;
 mod router;
 mod runs;
@@ -23,6 +24,7 @@ pub use data::{BackupArgs, MachineArgs, RebuildArgs, RestoreArgs, VerifyArgs};
 pub use errors::ErrorsCommand;
 pub use memory::{MemoryCommand, MemorySearchArgs};
 pub use modes::{ModeCommand, ModeRunArgs};
+pub use own_daemon::{FolderArgs, InitArgs, LocalArgs, StatusArgs, StopArgs};
 pub use pipelines::{PipelineCommand, PipelineRunArgs};
 pub use router::{AskArgs, EvalArgs, LintArgs, RouterCommand};
 pub use runs::{
@@ -45,6 +47,7 @@ pub struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   capataz demo                         a tour in ten seconds
+  capataz init crew                    write a folder with a crew and a plan
   capataz serve                        start a daemon
   capataz run plan.toml --watch        run a plan and watch it
   capataz ask \"Me siento perdido\"      route a text to a spec and show its answer
@@ -68,6 +71,9 @@ pub struct Global {
         value_name = "URL"
     )]
     pub addr: String,
+    /// Whether the command line or the environment says the address.
+    #[arg(skip)]
+    pub is_named: bool,
     /// Print JSON: one document, or one line for each item of a stream
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub json: bool,
@@ -110,6 +116,15 @@ pub enum Command {
     ///
     /// Settings come from capataz.toml, then CAPATAZ_LISTEN, CAPATAZ_DATA_DIR and CAPATAZ_SPECS_DIR, then these flags.
     Serve(ServeArgs),
+    /// Write a small folder with a crew and a plan that work
+    ///
+    /// The folder gets capataz.toml, plan.toml and the program of an agent. Where one of them is there already, nothing is
+    /// written.
+    Init(InitArgs),
+    /// Tell how the daemon of a data folder is: where it listens, what runs, which agents it has
+    Status(StatusArgs),
+    /// Have the daemon of a data folder drain and end
+    Stop(StopArgs),
     /// Watch a daemon run a crew over a folder, with a retry, a timeout and a quorum
     ///
     /// The daemon runs inside this command, on a free port, with a new data folder that is kept.
@@ -199,6 +214,18 @@ Executions that have ended and whose runs are kept. Waits for people are part of
         after_help = "Example:\n  capataz completions bash > ~/.local/share/bash-completion/completions/capataz"
     )]
     Completions { shell: Shell },
+    /// Print the manual's page of the program, or write a page for each command
+    #[command(after_help = "\
+Examples:
+  capataz man | man -l -
+  capataz man ~/.local/share/man/man1
+
+Pages of the folder that have the same names are written again.")]
+    Man {
+        /// Folder of the pages; it is made if it is not there
+        #[arg(value_name = "DIR")]
+        folder: Option<PathBuf>,
+    },
 }
 
 #[derive(Args, Debug)]
@@ -222,6 +249,9 @@ pub struct ServeArgs {
     #[arg(long, value_name = "DIR")]
     pub specs: Option<PathBuf>,
     /// Print the effective settings and where each comes from, and start nothing
+    ///
+    /// Programs, secrets, folders and specs that the settings name and that are not as a daemon needs them are told all at
+    /// once, with what to do (exit code 2).
     #[arg(long)]
     pub check: bool,
     /// Record all inputs of the shards in a new file, for `cargo xtask simulate --replay`
@@ -265,6 +295,7 @@ pub struct DemoArgs {
 #[command(after_help = "\
 Examples:
   capataz run examples/plans/quorum-review.toml --watch
+  capataz run plan.toml --local                needs no daemon: see capataz init
   capataz run plan.toml --detach --label env=ci --key build-4711
   capataz run plan.toml --timeout 10m --json
   generate-plan | capataz run - --format json
@@ -294,6 +325,8 @@ pub struct RunArgs {
     /// State file that the session begins with, and that follows the plan [default: .elsabro/state.json, where the folder is]
     #[arg(long, value_name = "FILE", requires = "session")]
     pub state: Option<PathBuf>,
+    #[command(flatten)]
+    pub local: LocalArgs,
     #[command(flatten)]
     pub following: Following,
 }

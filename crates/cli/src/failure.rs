@@ -21,6 +21,8 @@ use capataz_display::words::{counted, fill, words};
 pub enum Failure {
     /// A problem of this machine or of the command line.
     Local { exit: Exit, message: String, hint: Option<String> },
+    /// These files keep the command from doing anything.
+    Files { message: String, files: Vec<String>, hint: String },
     /// A file of settings has all of these problems, each with its place.
     Problems { problems: Vec<String> },
     /// A document breaks rules.
@@ -69,6 +71,7 @@ impl Failure {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Local { exit, .. } => *exit,
+            Self::Files { .. } => Exit::Failed,
             Self::Problems { .. } | Self::Violations { .. } | Self::Script { .. } | Self::State { .. } => {
                 Exit::Invalid
             }
@@ -91,6 +94,9 @@ impl Failure {
             Self::Script { file, violations } => return invalid_script(file, violations),
             Self::Local { message, hint: None, .. } => json!({ "message": message }),
             Self::Local { message, hint: Some(hint), .. } => json!({ "message": message, "hint": hint }),
+            Self::Files { message, files, hint } => {
+                json!({ "message": message, "files": files, "hint": hint })
+            }
             Self::Problems { problems } => json!({
                 "code": "VALIDATION_ERROR",
                 "message": summary(words().errors.configuration, problems.len()),
@@ -137,6 +143,12 @@ impl Failure {
                     text.push_str(&format!("\n{hint}"));
                 }
                 text
+            }
+            Self::Files { message, files, hint } => {
+                let head = format!("{} {}", paint.text(Tone::Bad, "error:"), visible(message));
+                let files = files.iter().map(|file| format!("  {}", visible(file)));
+                let lines = [head].into_iter().chain(files).chain([hint.clone()]);
+                lines.collect::<Vec<_>>().join("\n")
             }
             Self::Problems { problems } => {
                 let lines = problems.iter().map(|problem| format!("  {}", visible(&placed_refusal(problem))));

@@ -1,7 +1,7 @@
 //! The `capataz` command: a daemon, and everything that a person or a script does with one.
 //!
 //! The program decides nothing about runs, and has no second way into the daemon: every command except `serve`, `demo`,
-//! `backup`, `restore`, `verify`, `rebuild`, `errors` and `contract` is a client of the API like any other. Only [`output`] writes
+//! `init`, `stop`, `backup`, `restore`, `verify`, `rebuild`, `errors` and `contract` is a client of the API like any other. Only [`output`] writes
 //! to the terminal, and all texts are in [`capataz_display::words`]. Begin reading with [`args`], then [`commands`];
 //! [`capataz_display`] formats results, [`watch`] follows runs.
 
@@ -70,13 +70,31 @@ fn main() -> ExitCode {
 /// The command line. `--addr` is for those who talk to a daemon: whoever starts one says `--listen`.
 fn parsed(mut command: clap::Command) -> Result<Cli, clap::Error> {
     let matches = command.try_get_matches_from_mut(std::env::args_os())?;
-    let cli = Cli::from_arg_matches(&matches)?;
+    let mut cli = Cli::from_arg_matches(&matches)?;
     let of_command = matches.subcommand().map_or(&matches, |(_, of_command)| of_command);
-    let is_named = of_command.value_source("addr") == Some(ValueSource::CommandLine);
-    if is_named && matches!(cli.command, Command::Serve(_)) {
-        return Err(help::conflict(&mut command, words().wrong.addr_of_serve));
+    let said_by = of_command.value_source("addr");
+    cli.global.is_named = said_by.is_some_and(|source| source != ValueSource::DefaultValue);
+    match conflict(&cli.command, said_by == Some(ValueSource::CommandLine)) {
+        Some(message) => Err(help::conflict(&mut command, message)),
+        None => Ok(cli),
     }
-    Ok(cli)
+}
+
+/// Which arguments of the command exclude each other, and why; `is_named` says whether `--addr` is among them.
+fn conflict(command: &Command, is_named: bool) -> Option<&'static str> {
+    let texts = &words().wrong;
+    let (is_local, is_detached) = match command {
+        Command::Serve(_) => return is_named.then_some(texts.addr_of_serve),
+        Command::Run(args) => (args.local.local, args.following.detach),
+        Command::Act(args) => (args.local.local, args.detach),
+        Command::Ask(args) => (args.local.local, false),
+        _ => (false, false),
+    };
+    match is_local {
+        true if is_detached => Some(texts.detach_of_local),
+        true if is_named => Some(texts.addr_of_local),
+        _ => None,
+    }
 }
 
 /// Prints the help that was asked for, or what is wrong, in the language in use.
@@ -93,6 +111,7 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
     let Cli { global, command } = cli;
     // Commands that need no async runtime do not start one.
     let command = match command {
+        Command::Init(args) => return commands::init::init(&args, out),
         Command::Contract(command) => return commands::contract::contract(command, out),
         Command::Errors(command) => return commands::errors::errors(command, out),
         Command::Act(args) if args.command.is_some() => {
@@ -108,6 +127,7 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
         Command::Backup(args) => return commands::backup::backup(args, out),
         Command::Restore(args) => return commands::backup::restore(args, out),
         Command::Verify(args) => return commands::backup::verify(args, out),
+        Command::Man { folder } => return commands::man::man(folder.as_deref(), out),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "capataz", &mut script);
@@ -123,6 +143,8 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
     let work: Pin<Box<dyn Future<Output = commands::Outcome> + '_>> = Box::pin(async {
         match command {
             Command::Serve(args) => commands::serve::serve(args, out).await,
+            Command::Status(args) => commands::status::status(args, &global, out).await,
+            Command::Stop(args) => commands::status::stop(args, &global, out).await,
             Command::Demo(args) => commands::demo::demo(args, out).await,
             Command::Run(args) => commands::run::run(args, &global, out).await,
             Command::Runs(command) => commands::runs::runs(command, &global, out).await,
@@ -138,12 +160,14 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
             Command::Agents(command) => commands::agents::agents(command, &global, out).await,
             Command::Sessions(command) => commands::sessions::sessions(command, &global, out).await,
             Command::Doctor(args) => commands::machine::doctor(args, &global, out).await,
-            Command::Contract(_)
+            Command::Init(_)
+            | Command::Contract(_)
             | Command::Errors(_)
             | Command::Rebuild(_)
             | Command::Backup(_)
             | Command::Restore(_)
             | Command::Verify(_)
+            | Command::Man { .. }
             | Command::Completions { .. } => Ok(Exit::Ok),
         }
     });

@@ -130,9 +130,9 @@ fn who_leaves_something_out_is_told_in_spanish_what_it_is() {
     );
     check_wrong(
         "--json",
-        "falta un subcomando de 'capataz'\n  [subcomandos: serve, demo, run, runs, ask, act, pipeline, mode, analytics, \
-         memory, evidence, browser, router, agents, contract, errors, sessions, rebuild, backup, restore, verify, doctor, \
-         completions, help]\n\nUso: capataz [OPCIONES] <COMANDO>",
+        "falta un subcomando de 'capataz'\n  [subcomandos: serve, init, status, stop, demo, run, runs, ask, act, pipeline, \
+         mode, analytics, memory, evidence, browser, router, agents, contract, errors, sessions, rebuild, backup, restore, \
+         verify, doctor, completions, man, help]\n\nUso: capataz [OPCIONES] <COMANDO>",
     );
 }
 

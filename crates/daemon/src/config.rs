@@ -24,11 +24,14 @@ use crate::specs::Source;
 
 mod document;
 mod layers;
+mod needs;
 mod profile;
 mod telemetry;
 #[cfg(test)]
 mod tests;
 mod text;
+
+pub use needs::{Lack, Need};
 
 use document::{Document, MOST};
 use layers::{Environment, Toml};

@@ -10,6 +10,7 @@ mod draining;
 mod folder;
 mod folds;
 mod guard;
+mod holder;
 mod hosts;
 mod listener;
 mod lock;
@@ -61,9 +62,10 @@ pub use capataz_store::sqlite::backup::{Blobs, Copying};
 pub use capataz_telemetry::Own;
 pub use clock::Clock;
 pub use config::{
-    Config, ConfigError, DeclaredAgent, HealthChecks, Overrides, RetentionConfig, RulesPlanner,
+    Config, ConfigError, DeclaredAgent, HealthChecks, Lack, Need, Overrides, RetentionConfig, RulesPlanner,
     TelemetryConfig,
 };
+pub use holder::{Holder, Listening};
 pub use lock::LockError;
 pub use rebuild::{RebuildError, rebuild};
 pub use specs::SpecsError;
@@ -213,6 +215,9 @@ impl Daemon {
             stopped,
         )
         .await?;
+        if let Err(error) = lock.tell(&Listening::here(address, runtime.now().wall.0)) {
+            tracing::warn!(%error, "commands that are given the data folder alone do not find this daemon");
+        }
         let sweeping = sweeper::run(runtime.clone(), config.retention.clone(), browsers, health.clone());
         let sweeper = tokio::spawn(sweeping);
         tracing::info!(%address, data_dir = %config.data_dir.display(), "the daemon is ready");

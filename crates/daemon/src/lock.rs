@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
 use crate::folder::{self, Refused};
+use crate::holder::{self, LOCK, Listening};
 
 /// The interval between two looks at the lock of a daemon that is dead, and how many of them there are: five seconds.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -40,10 +41,23 @@ fn by(process: &Option<u32>) -> String {
 /// Held as long as the daemon runs; the system lets it go whatever becomes of the process.
 #[derive(Debug)]
 pub(crate) struct DataLock {
+    data_dir: PathBuf,
     _file: File,
 }
 
+impl Drop for DataLock {
+    /// The address goes before the lock does.
+    fn drop(&mut self) {
+        holder::forget(&self.data_dir);
+    }
+}
+
 impl DataLock {
+    /// Says beside the lock where its holder listens.
+    pub(crate) fn tell(&self, listening: &Listening) -> std::io::Result<()> {
+        listening.tell(&self.data_dir)
+    }
+
     pub(crate) fn take(data_dir: &Path) -> Result<Self, LockError> {
         let mut looks = 0;
         Self::take_or(data_dir, || {
@@ -55,14 +69,15 @@ impl DataLock {
     }
 
     /// Takes the lock. Where the daemon that has it is dead, `wait` says whether it is worth to look again: a process that
-    /// the daemon had just forked has the lock, too, until it executes its program.
+    /// the daemon had just forked has the lock, too, until it executes its program. So it is where the lock names nobody: who
+    /// has just taken it names itself next, and who only asks whether it is held gives it back.
     fn take_or(data_dir: &Path, mut wait: impl FnMut() -> bool) -> Result<Self, LockError> {
         let io = |source| LockError::Io { data_dir: data_dir.to_owned(), source };
         folder::prepare(data_dir).map_err(|refused| match refused {
             Refused::Writable(mode) => LockError::Writable { data_dir: data_dir.to_owned(), mode },
             Refused::Io(error) => io(error),
         })?;
-        let path = data_dir.join("daemon.lock");
+        let path = data_dir.join(LOCK);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut file = options.open(path).map_err(io)?;
@@ -71,7 +86,7 @@ impl DataLock {
                 Ok(()) => break,
                 Err(TryLockError::WouldBlock) => {
                     let process = holder(&mut file);
-                    if process.is_some_and(is_dead) && wait() {
+                    if process.is_none_or(is_dead) && wait() {
                         continue;
                     }
                     return Err(LockError::Taken { data_dir: data_dir.to_owned(), process });
@@ -85,7 +100,9 @@ impl DataLock {
             .set_len(0)
             .and_then(|()| file.rewind())
             .and_then(|()| writeln!(file, "{}", std::process::id()));
-        Ok(Self { _file: file })
+        // That of a daemon that was killed.
+        holder::forget(data_dir);
+        Ok(Self { data_dir: data_dir.to_owned(), _file: file })
     }
 }
 
@@ -144,6 +161,16 @@ mod tests {
         let (folder, _file) = taken_by(std::process::id());
         let lock = DataLock::take_or(folder.path(), || panic!("nothing is waited for"));
         assert!(matches!(lock, Err(LockError::Taken { process, .. }) if process == Some(std::process::id())));
+    }
+
+    #[test]
+    fn a_lock_that_names_nobody_yet_is_looked_at_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = File::create(folder.path().join("daemon.lock")).unwrap();
+        file.lock_shared().unwrap();
+        let mut asking = Some(file);
+        let lock = DataLock::take_or(folder.path(), || asking.take().is_some());
+        assert!(lock.is_ok(), "{lock:?}");
     }
 
     #[test]

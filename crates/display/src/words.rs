@@ -121,6 +121,10 @@ pub struct Words {
     pub evidence: Evidence,
     pub usage: Usage,
     pub wrong: Wrong,
+    pub init: Init,
+    pub local: Local,
+    pub needs: Needs,
+    pub status: Status,
 }
 
 /// The texts in use.
@@ -183,6 +187,7 @@ mod explain;
 pub mod help;
 pub mod messages;
 mod modes;
+mod own_daemon;
 mod pipelines;
 mod refusals;
 mod reports;
@@ -193,6 +198,7 @@ pub use doctor::Doctor;
 pub use explain::{AgentStats, Analytics, Cascade, Classified, Memory, SessionViews, TimeTravel};
 pub use help::{Usage, Wrong};
 pub use modes::{Asking, Modes};
+pub use own_daemon::{Init, Local, Needs, Status};
 pub use pipelines::Pipelines;
 pub use reports::{Evidence, Reports};
 
@@ -237,6 +243,10 @@ const ENGLISH: Words = Words {
     evidence: Evidence::ENGLISH,
     usage: Usage::ENGLISH,
     wrong: Wrong::ENGLISH,
+    init: Init::ENGLISH,
+    local: Local::ENGLISH,
+    needs: Needs::ENGLISH,
+    status: Status::ENGLISH,
 };
 
 const SPANISH: Words = Words {
@@ -280,6 +290,10 @@ const SPANISH: Words = Words {
     evidence: Evidence::SPANISH,
     usage: Usage::SPANISH,
     wrong: Wrong::SPANISH,
+    init: Init::SPANISH,
+    local: Local::SPANISH,
+    needs: Needs::SPANISH,
+    status: Status::SPANISH,
 };
 
 fn english_ordinal(number: u64) -> String {

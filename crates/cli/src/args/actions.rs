@@ -6,7 +6,7 @@ use std::time::Duration;
 use capataz_contracts::placeholder::is_placeholder_name;
 use clap::{Args, Subcommand};
 
-use super::{Patience, PlanFormat, label, parse_duration};
+use super::{LocalArgs, Patience, PlanFormat, label, parse_duration};
 
 #[derive(Args, Debug)]
 #[command(
@@ -54,6 +54,8 @@ pub struct ActArgs {
     /// Write a report with pictures, as one HTML file, when the run has ended
     #[arg(long, value_name = "FILE", conflicts_with = "detach")]
     pub report: Option<PathBuf>,
+    #[command(flatten)]
+    pub local: LocalArgs,
     #[command(flatten)]
     pub patience: Patience,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::{label, parse_duration};
+use super::{LocalArgs, label, parse_duration};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -48,6 +48,8 @@ pub struct AskArgs {
     /// How long to wait for the answer
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10m")]
     pub timeout: Duration,
+    #[command(flatten)]
+    pub local: LocalArgs,
 }
 
 /// The text of a JSON object.

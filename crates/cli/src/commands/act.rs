@@ -5,7 +5,7 @@ use std::path::Path;
 use capataz_contracts::v1;
 use serde_json::json;
 
-use super::{Daemon, Outcome, ending, report, run};
+use super::{Daemon, Outcome, ending, local, report, run};
 use crate::args::{ActArgs, ActCommand, Global, Patience};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -54,7 +54,11 @@ pub async fn act(args: ActArgs, global: &Global, out: &mut Output) -> Outcome {
     if args.headed {
         script.browser.get_or_insert_default().headed = true;
     }
-    let daemon = Daemon::connect(global).await?;
+    let (daemon, place) = local::connect(&args.local, global, out).await?;
+    place.during(async |out: &mut Output| perform(&daemon, script, &args, out).await, out).await
+}
+
+async fn perform(daemon: &Daemon, script: v1::Script, args: &ActArgs, out: &mut Output) -> Outcome {
     let request = v1::StartRunRequest {
         labels: args.labels.iter().cloned().collect(),
         idempotency_key: args.key.clone(),
@@ -84,13 +88,13 @@ pub async fn act(args: ActArgs, global: &Global, out: &mut Output) -> Outcome {
         (false, _) => ending::unfinished(run_id, &model, end, options.timeout, out),
     };
     if let (true, Some(path)) = (finished, &args.report) {
-        report::write(&daemon, run_id, path, out).await?;
+        report::write(daemon, run_id, path, out).await?;
         if !out.json {
             out.line(&fill(words().act.report_written, &[&path.display().to_string()]));
         }
     }
     if out.json && !args.watch {
-        run::answer(&daemon, started, finished, out).await?;
+        run::answer(daemon, started, finished, out).await?;
     }
     Ok(exit)
 }

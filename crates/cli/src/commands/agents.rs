@@ -10,7 +10,7 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::watch::follow::now_ms;
 use capataz_display::error::{self, Context};
-use capataz_display::paint::Tone;
+use capataz_display::paint::{Paint, Tone};
 use capataz_display::table::Table;
 use capataz_display::words::{counted, fill, words};
 use capataz_display::{agent_stats, format};
@@ -38,13 +38,17 @@ async fn list(daemon: &Daemon, out: &mut Output) -> Outcome {
         out.document(&document);
         return Ok(Exit::Ok);
     }
+    out.line(&table(&agents, out.paint));
+    Ok(Exit::Ok)
+}
+
+/// The agents with their workers and tasks, or that there are none.
+pub(super) fn table(agents: &[v1::AgentStatus], paint: Paint) -> String {
     let mut table = Table::new(words().agents.head);
-    for status in &agents {
+    for status in agents {
         table.row(row(status, now_ms()));
     }
-    let text = if table.is_empty() { words().agents.none.to_owned() } else { table.render(out.paint) };
-    out.line(&text);
-    Ok(Exit::Ok)
+    if table.is_empty() { words().agents.none.to_owned() } else { table.render(paint) }
 }
 
 fn row(status: &v1::AgentStatus, now_ms: i64) -> [(String, Tone); 8] {

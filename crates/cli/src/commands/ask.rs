@@ -8,7 +8,7 @@ use capataz_contracts::{duration, json, v1};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use super::{Daemon, Outcome, fetch};
+use super::{Daemon, Outcome, fetch, local};
 use crate::args::{AskArgs, Global};
 use crate::exit::Exit;
 use crate::failure::{Failure, in_short};
@@ -17,11 +17,13 @@ use capataz_display::answer as display;
 use capataz_display::words::{fill, words};
 
 pub async fn ask(mut args: AskArgs, global: &Global, out: &mut Output) -> Outcome {
-    let daemon = Daemon::connect(global).await?;
-    match args.text.take() {
+    let (daemon, place) = local::connect(&args.local, global, out).await?;
+    let text = args.text.take();
+    let work = async |out: &mut Output| match text {
         Some(text) => once(&daemon, &args, text, out).await,
         None => converse(&daemon, &args, out).await,
-    }
+    };
+    place.during(work, out).await
 }
 
 /// The arguments that all messages of this command share.

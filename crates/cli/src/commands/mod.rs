@@ -13,9 +13,13 @@ mod ending;
 pub mod errors;
 pub mod evidence;
 mod fetch;
+pub mod init;
+mod local;
 pub mod machine;
+pub mod man;
 pub mod memory;
 pub mod mode;
+mod needs;
 pub mod pipeline;
 pub mod rebuild;
 mod report;
@@ -27,6 +31,7 @@ mod session_diff;
 mod session_views;
 pub mod sessions;
 mod state_sync;
+pub mod status;
 mod steer;
 mod time_travel;
 
@@ -63,6 +68,11 @@ impl Daemon {
             }
             Err(error) => Err(Failure::Answer { error, addr: addr.to_owned(), run: None, task: None }),
         }
+    }
+
+    /// The address that it was found at.
+    pub fn address(&self) -> &str {
+        &self.addr
     }
 
     /// Converts a refused or failed call to a failure of the command.

@@ -6,7 +6,7 @@ use capataz_contracts::v1;
 use serde_json::Value;
 
 use super::state_sync::StateSync;
-use super::{Daemon, Outcome, ending, fetch};
+use super::{Daemon, Outcome, ending, fetch, local};
 use crate::args::{ContinueArgs, Following, ForkArgs, Global, Patience, RunArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -23,18 +23,21 @@ pub async fn run(args: RunArgs, global: &Global, out: &mut Output) -> Outcome {
     if args.session.is_some() {
         plan.session = args.session;
     }
-    let daemon = Daemon::connect(global).await?;
-    let state = match &plan.session {
-        Some(session) => StateSync::begin(&daemon, session, args.state.as_deref(), out).await?,
-        None => None,
+    let (daemon, place) = local::connect(&args.local, global, out).await?;
+    let work = async |out: &mut Output| {
+        let state = match &plan.session {
+            Some(session) => StateSync::begin(&daemon, session, args.state.as_deref(), out).await?,
+            None => None,
+        };
+        let request = v1::StartRunRequest {
+            labels: args.labels.into_iter().collect(),
+            idempotency_key: args.key,
+            ..v1::StartRunRequest::of_plan(plan)
+        };
+        let started = daemon.client.start_run(request).await.map_err(|error| daemon.failure(error))?;
+        follow_started(&daemon, started, args.following, state.as_ref(), out).await
     };
-    let request = v1::StartRunRequest {
-        labels: args.labels.into_iter().collect(),
-        idempotency_key: args.key,
-        ..v1::StartRunRequest::of_plan(plan)
-    };
-    let started = daemon.client.start_run(request).await.map_err(|error| daemon.failure(error))?;
-    follow_started(&daemon, started, args.following, state.as_ref(), out).await
+    place.during(work, out).await
 }
 
 /// Starts a run that goes on where another one has ended.

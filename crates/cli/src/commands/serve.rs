@@ -9,7 +9,7 @@ use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use super::Outcome;
+use super::{Outcome, needs};
 use crate::args::{LogFormat, ServeArgs};
 use crate::exit::Exit;
 use crate::failure::{Failure, chain};
@@ -65,20 +65,29 @@ pub async fn serve(args: ServeArgs, out: &mut Output) -> Outcome {
     Ok(Exit::Ok)
 }
 
+/// Prints the settings, and what they need and is not there.
+#[expect(clippy::disallowed_methods, reason = "commands get a part of the daemon's environment")]
 fn check(config: &Config, out: &mut Output) -> Exit {
+    let needs = config.needs(|name| std::env::var_os(name));
+    let exit = if needs.is_empty() { Exit::Ok } else { Exit::Invalid };
     if out.json {
         let settings = config.describe().iter();
         let settings =
             settings.map(|(key, value, origin)| json!({ "key": key, "value": value, "from": origin }));
-        out.document(&json!({ "settings": settings.collect::<Vec<_>>() }));
-        return Exit::Ok;
+        let problems = needs::to_json(&needs);
+        out.document(&json!({ "settings": settings.collect::<Vec<_>>(), "problems": problems }));
+        return exit;
     }
     let mut table = Table::new(words().serve.check_head);
     for (key, value, origin) in config.describe() {
         table.row([(key.clone(), Tone::Strong), (value.clone(), Tone::Plain), (origin.clone(), Tone::Faint)]);
     }
     out.line(&table.render(out.paint));
-    Exit::Ok
+    if !needs.is_empty() {
+        out.flush();
+        needs::tell(&needs, out);
+    }
+    exit
 }
 
 /// Starts the log on stderr, and what sends the daemon's own spans. Answers go to stdout.

@@ -11,6 +11,7 @@ use super::{Language, browser, messages};
 mod arguments;
 mod commands;
 mod examples;
+mod own_daemon;
 mod usage;
 
 pub use usage::{Usage, Wrong};
@@ -26,6 +27,7 @@ const TEXTS: &[Texts] = &[
     arguments::VALUES,
     examples::COMMENTS,
     examples::PARAGRAPHS,
+    own_daemon::TEXTS,
 ];
 
 /// A text of the help in the language in use: in Spanish piece by piece, and as it is where there is no Spanish.

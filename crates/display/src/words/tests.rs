@@ -68,6 +68,10 @@ fn both_languages_say_the_same_of_the_same() {
         .chain(Evidence::pairs())
         .chain(Usage::pairs())
         .chain(Wrong::pairs())
+        .chain(Init::pairs())
+        .chain(Local::pairs())
+        .chain(Needs::pairs())
+        .chain(Status::pairs())
         .collect::<Vec<_>>();
     assert!(pairs.len() > 500, "{}", pairs.len());
     for (name, english, spanish) in pairs {

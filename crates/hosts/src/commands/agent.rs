@@ -165,6 +165,15 @@ impl ProcessAgent {
         }
     }
 
+    /// The secrets that its variables refer to: the variable and the secret's name. What is no reference is skipped.
+    pub fn secrets(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.env.iter().flat_map(|(variable, value)| {
+            let template = Template::parse(value).ok();
+            let names = template.iter().flat_map(Template::secrets).collect::<Vec<_>>();
+            names.into_iter().map(|name| (variable.as_str(), name))
+        })
+    }
+
     /// Everything that is wrong with the declaration, in the order of the fields; paths are relative to the agent.
     pub fn validate(&self) -> Vec<Violation> {
         let mut violations = Vec::new();

@@ -46,6 +46,14 @@ impl<'a> Template<'a> {
         Ok(Self(pieces))
     }
 
+    /// The names of the secrets that it refers to.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter_map(|piece| match piece {
+            Piece::Text(_) => None,
+            Piece::Secret(name) => Some(*name),
+        })
+    }
+
     /// The value with its secrets in place; each of them is added to `used`.
     ///
     /// # Errors

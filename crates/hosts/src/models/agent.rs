@@ -166,7 +166,8 @@ impl ModelAgent {
     }
 
     /// The name of the secret that is its key.
-    pub(super) fn secret(&self) -> Option<&str> {
+    #[must_use]
+    pub fn secret(&self) -> Option<&str> {
         let name = self.key.as_ref()?.strip_prefix(REFERENCE.0)?.strip_suffix(REFERENCE.1)?;
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
         (!name.is_empty() && name.bytes().all(plain)).then_some(name)

@@ -59,6 +59,10 @@ texts! {
         similar_arguments: "some similar arguments exist: {0}" / "existen argumentos parecidos: {0}",
         similar_value: "a similar value exists: {0}" / "existe un valor parecido: {0}",
         similar_values: "some similar values exist: {0}" / "existen valores parecidos: {0}",
+        addr_of_local: "--local uses the daemon of the data folder, or starts one; --addr names another one: leave one of them out"
+            / "--local usa el daemon de la carpeta de datos, o inicia uno; --addr nombra otro: quite uno de los dos",
+        detach_of_local: "--detach leaves the run to a daemon, and that of --local ends with this command; start one that stays: capataz serve"
+            / "--detach deja la ejecución a un daemon, y el de --local termina con este comando; inicie uno que siga: capataz serve",
         addr_of_serve: "--addr names a daemon to talk to; a daemon is told where to listen by --listen"
             / "--addr nombra un daemon con el que hablar; dónde escucha un daemon se dice con --listen",
     }

@@ -1,0 +1,133 @@
+//! `--local`: a daemon for the time of one command. It is inside the command, unless a daemon has the data folder already.
+
+use std::path::PathBuf;
+use std::pin::{Pin, pin};
+use std::time::Duration;
+
+use capataz_daemon::{Config, DaemonError, Holder, LockError, Overrides};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::serve::asked_to_stop;
+use super::{Daemon, Outcome};
+use crate::args::{Global, LocalArgs};
+use crate::exit::Exit;
+use crate::failure::{Failure, chain};
+use crate::output::Output;
+use capataz_display::words::{fill, words};
+
+/// A free port, whatever the configuration says: a daemon for others may want that one.
+const ANY_PORT: &str = "127.0.0.1:0";
+/// How long another daemon may take from its lock to its port: it recovers its runs meanwhile.
+const STARTS: Duration = Duration::from_secs(30);
+/// The interval between two looks at that.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// How long the work may take to say its last words, once the command is asked to stop.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How long the end may take before it is said what it waits for.
+const SAID_AFTER: Duration = Duration::from_secs(1);
+
+/// The daemon of a command, and how long the command may work with it.
+pub struct Place {
+    /// The daemon inside this command; `None` where another process has it, which goes on afterwards.
+    here: Option<Here>,
+    /// Ends when the command is asked to stop; `None` where that ends the process.
+    stop: Option<Pin<Box<dyn Future<Output = ()>>>>,
+}
+
+struct Here {
+    daemon: capataz_daemon::Daemon,
+    data_dir: PathBuf,
+}
+
+/// Connects to the daemon of `--addr`, or with `--local` to that of the data folder, which is started where there is none.
+///
+/// # Errors
+/// The configuration cannot be used, the daemon does not start, or nobody listens.
+pub async fn connect(args: &LocalArgs, global: &Global, out: &Output) -> Result<(Daemon, Place), Failure> {
+    if !args.local {
+        return Ok((Daemon::connect(global).await?, Place { here: None, stop: None }));
+    }
+    let overrides = Overrides { listen: Some(ANY_PORT.to_owned()), ..Overrides::default() };
+    let config = Config::load(args.config.as_deref(), overrides).map_err(Failure::of_config)?;
+    let data_dir = config.data_dir.clone();
+    // Heard from before there is something to drain.
+    let stop: Pin<Box<dyn Future<Output = ()>>> = Box::pin(asked_to_stop()?);
+    let until = Instant::now() + STARTS;
+    loop {
+        let refused = match capataz_daemon::Daemon::start(config.clone()).await {
+            Ok(daemon) => {
+                let addr = format!("http://{}", daemon.address());
+                let here = Some(Here { daemon, data_dir });
+                return Ok((Daemon::connect_to(&addr).await?, Place { here, stop: Some(stop) }));
+            }
+            Err(error @ DaemonError::Lock(LockError::Taken { .. })) => Failure::failed(chain(&error)),
+            Err(error) => return Err(Failure::failed(chain(&error))),
+        };
+        // Nothing more is known where it belongs to another user.
+        let Ok(holder) = Holder::of(&data_dir) else { return Err(refused) };
+        if let Some(listening) = holder.as_ref().and_then(Holder::listening) {
+            let addr = format!("http://{}", listening.address);
+            let daemon = Daemon::connect_to(&addr).await?;
+            if !out.json {
+                out.note(&fill(words().local.elsewhere, &[&addr, &data_dir.display().to_string()]));
+            }
+            return Ok((daemon, Place { here: None, stop: Some(stop) }));
+        }
+        // It starts or ends, or does other work on the folder.
+        if Instant::now() >= until {
+            return Err(refused);
+        }
+        sleep(LOOK_AGAIN).await;
+    }
+}
+
+impl Place {
+    /// Does the work, as long as the command is not asked to stop. Then a daemon inside this command drains and ends.
+    pub async fn during(
+        mut self,
+        work: impl AsyncFnOnce(&mut Output) -> Outcome,
+        out: &mut Output,
+    ) -> Outcome {
+        let (outcome, is_stopping) = {
+            // Boxed: what follows a run is large.
+            let mut work = Box::pin(work(&mut *out));
+            let Some(stop) = &mut self.stop else { return work.await };
+            tokio::select! {
+                biased;
+                outcome = &mut work => (outcome, false),
+                () = stop => (timeout(LAST_WORDS, work).await.unwrap_or(Ok(Exit::Interrupted)), true),
+            }
+        };
+        if let Some(here) = self.here {
+            here.end(&outcome, is_stopping, out).await;
+        }
+        outcome
+    }
+}
+
+impl Here {
+    async fn end(self, outcome: &Outcome, is_stopping: bool, out: &Output) {
+        let texts = &words().local;
+        let note = |text: &str| {
+            if !out.json {
+                out.note(text);
+            }
+        };
+        let interrupted = is_stopping || matches!(outcome, Ok(Exit::Interrupted));
+        if interrupted {
+            note(words().serve.stopping);
+        }
+        let mut ending = pin!(self.daemon.shutdown());
+        if timeout(SAID_AFTER, &mut ending).await.is_err() {
+            if !interrupted {
+                note(texts.drains);
+            }
+            ending.await;
+        }
+        // A command that was refused has left nothing to look at.
+        let Ok(exit) = outcome else { return };
+        let goes_on = matches!(exit, Exit::StillRunning | Exit::WaitsForAnswer | Exit::Interrupted);
+        let text = if goes_on { texts.goes_on } else { texts.kept };
+        note(&fill(text, &[&self.data_dir.display().to_string()]));
+    }
+}

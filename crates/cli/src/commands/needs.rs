@@ -1,0 +1,80 @@
+//! What `capataz serve --check` says of what a configuration needs and does not find, and what to do about it.
+
+use capataz_daemon::{Lack, Need};
+use serde_json::{Value, json};
+
+use crate::output::Output;
+use capataz_display::frame::visible;
+use capataz_display::paint::Tone;
+use capataz_display::words::messages::placed_refusal;
+use capataz_display::words::{counted, fill, words};
+
+/// A need in words.
+struct Said {
+    code: &'static str,
+    message: String,
+    remedy: String,
+}
+
+/// The needs as JSON: a path, a code, and both texts.
+pub fn to_json(needs: &[Need]) -> Value {
+    let listed = needs.iter().map(|need| {
+        let Said { code, message, remedy } = said(&need.lack);
+        json!({ "path": need.key, "code": code, "message": message, "remedy": remedy })
+    });
+    listed.collect()
+}
+
+/// Says all of them on stderr.
+pub fn tell(needs: &[Need], out: &Output) {
+    let texts = &words().needs;
+    let (count, paint) = (needs.len() as u64, out.error_paint());
+    out.note(&paint.text(Tone::Bad, &counted(count, texts.lacks_one, texts.lacks_many)));
+    for need in needs {
+        let Said { message, remedy, .. } = said(&need.lack);
+        out.note(&format!("  {}: {}", paint.text(Tone::Strong, &visible(&need.key)), visible(&message)));
+        out.note(&format!("    {}", visible(&fill(words().doctor.next, &[&remedy]))));
+    }
+}
+
+fn said(lack: &Lack) -> Said {
+    let texts = &words().needs;
+    let with = |code, message: &str, remedy: &str, values: &[&str]| Said {
+        code,
+        message: fill(message, values),
+        remedy: fill(remedy, values),
+    };
+    match lack {
+        Lack::NoProgram(name) => with("PROGRAM_NOT_FOUND", texts.no_program, texts.no_program_next, &[name]),
+        Lack::NotExecutable(path) => {
+            let path = path.display().to_string();
+            with("PROGRAM_NOT_EXECUTABLE", texts.not_executable, texts.not_executable_next, &[&path])
+        }
+        Lack::NoSecret(name) => with("SECRET_UNKNOWN", texts.no_secret, texts.no_secret_next, &[name]),
+        Lack::UnreadSecret(name, error) => {
+            let error = error.to_string();
+            with("SECRET_NOT_READABLE", texts.unread_secret, texts.no_secret_next, &[name, &error])
+        }
+        Lack::NoFolder(path) => {
+            let path = path.display().to_string();
+            with("FOLDER_NOT_FOUND", texts.no_folder, texts.no_folder_next, &[&path])
+        }
+        Lack::Unreadable(path, error) => {
+            let (path, error) = (path.display().to_string(), error.to_string());
+            with("FOLDER_NOT_READABLE", texts.unreadable, texts.unreadable_next, &[&path, &error])
+        }
+        Lack::Unwritable(path, error) => {
+            let (path, error) = (path.display().to_string(), error.to_string());
+            with("FOLDER_NOT_WRITABLE", texts.unwritable, texts.unwritable_next, &[&path, &error])
+        }
+        Lack::OpenToOthers(path, mode) => {
+            let (path, mode) = (path.display().to_string(), format!("{mode:o}"));
+            with("FOLDER_OPEN_TO_OTHERS", texts.open, texts.open_next, &[&path, &mode])
+        }
+        Lack::WrongSpec(line) => Said {
+            code: "SPEC_INVALID",
+            message: placed_refusal(line).into_owned(),
+            remedy: texts.wrong_spec_next.to_owned(),
+        },
+    }
+}

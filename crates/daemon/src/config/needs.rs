@@ -1,0 +1,263 @@
+//! What a configuration needs of the machine and does not find there: programs, secrets, folders, valid specs. Whoever starts
+//! a daemon may want to know before the first task fails. Nothing here changes anything.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use capataz_hosts::commands::ProcessAgent;
+use capataz_hosts::port::SecretResolver as _;
+use rustix::fs::{Access, access};
+
+use super::Config;
+use crate::machine::{Folder, Permission};
+use crate::secrets::Secrets;
+use crate::specs::{self, SpecsError};
+
+/// Where programs are looked for by a command that has no `PATH`.
+const NO_PATH: &str = "/bin:/usr/bin";
+/// The variable that says where programs are looked for.
+const PATH: &str = "PATH";
+
+/// Something that the configuration names, by its key, and that is not as a daemon needs it.
+#[derive(Debug)]
+pub struct Need {
+    /// The key that names it, such as `agents[0].command[0]`.
+    pub key: String,
+    pub lack: Lack,
+}
+
+/// What is wrong with it.
+#[derive(Debug)]
+pub enum Lack {
+    /// No file is there that a command could be.
+    NoProgram(String),
+    /// A file is there, and this user may not execute it.
+    NotExecutable(PathBuf),
+    /// Neither a variable nor a file has the secret of this name.
+    NoSecret(String),
+    /// The secret is there, and cannot be read.
+    UnreadSecret(String, io::Error),
+    NoFolder(PathBuf),
+    /// The folder cannot be read.
+    Unreadable(PathBuf, io::Error),
+    /// The folder cannot be made, read or written.
+    Unwritable(PathBuf, io::Error),
+    /// Others may write to the folder, by these permissions.
+    OpenToOthers(PathBuf, u32),
+    /// A spec file breaks a rule: the line that says so, with its place.
+    WrongSpec(String),
+}
+
+impl Config {
+    /// All that it needs and does not find, in the order of its keys. `variable` answers for one name of the environment.
+    #[must_use]
+    pub fn needs(&self, variable: impl Fn(&str) -> Option<OsString>) -> Vec<Need> {
+        let mut needs = Needs { secrets: Secrets::new(self.secrets_dir.clone()), found: Vec::new() };
+        needs.data_dir(&self.data_dir);
+        needs.specs(self);
+        if let Some(folder) = &self.secrets_dir {
+            needs.readable("secrets_dir", folder);
+        }
+        for (index, agent) in self.agents.iter().enumerate() {
+            let key = format!("agents[{index}]");
+            if let Some(folder) = &agent.cwd {
+                needs.readable(&format!("{key}.cwd"), folder);
+            }
+            needs.program(&key, agent, &variable);
+            for (name, secret) in agent.secrets() {
+                needs.secret(format!("{key}.env.{name}"), secret);
+            }
+        }
+        for (index, model) in self.models.iter().enumerate() {
+            if let Some(secret) = model.secret() {
+                needs.secret(format!("models[{index}].key"), secret);
+            }
+        }
+        if let Some(secret) = &self.browser.storage_key {
+            needs.secret("browser.storage_key".to_owned(), secret);
+        }
+        for (index, folder) in self.browser.upload_folders.iter().enumerate() {
+            needs.readable(&format!("browser.upload_folders[{index}]"), folder);
+        }
+        needs.found
+    }
+}
+
+struct Needs {
+    secrets: Secrets,
+    found: Vec<Need>,
+}
+
+impl Needs {
+    fn lacks(&mut self, key: impl Into<String>, lack: Lack) {
+        self.found.push(Need { key: key.into(), lack });
+    }
+
+    fn data_dir(&mut self, folder: &Path) {
+        match Folder::examine(folder).access {
+            Permission::Own | Permission::Missing(_) | Permission::Readable(_) => {}
+            Permission::Writable(mode) => self.lacks("data_dir", Lack::OpenToOthers(folder.to_owned(), mode)),
+            Permission::Refused(error) => self.lacks("data_dir", Lack::Unwritable(folder.to_owned(), error)),
+        }
+    }
+
+    fn specs(&mut self, config: &Config) {
+        match specs::load(&config.spec_source()) {
+            Ok(_) => {}
+            Err(SpecsError::Read { path, source }) => self.lacks("specs_dir", Lack::Unreadable(path, source)),
+            Err(SpecsError::Invalid(errors)) => {
+                errors.iter().for_each(|error| self.lacks("specs_dir", Lack::WrongSpec(error.to_string())));
+            }
+            Err(error @ SpecsError::TooMany(_)) => {
+                self.lacks("specs_dir", Lack::WrongSpec(error.to_string()))
+            }
+        }
+    }
+
+    fn readable(&mut self, key: &str, folder: &Path) {
+        match fs::metadata(folder) {
+            Ok(metadata) if metadata.is_dir() => {
+                if let Err(errno) = access(folder, Access::READ_OK | Access::EXEC_OK) {
+                    self.lacks(key, Lack::Unreadable(folder.to_owned(), errno.into()));
+                }
+            }
+            Ok(_) => self.lacks(key, Lack::NoFolder(folder.to_owned())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.lacks(key, Lack::NoFolder(folder.to_owned()));
+            }
+            Err(error) => self.lacks(key, Lack::Unreadable(folder.to_owned(), error)),
+        }
+    }
+
+    fn secret(&mut self, key: String, name: &str) {
+        match self.secrets.resolve(name) {
+            Ok(Some(_)) => {}
+            Ok(None) => self.lacks(key, Lack::NoSecret(name.to_owned())),
+            Err(error) => self.lacks(key, Lack::UnreadSecret(name.to_owned(), error)),
+        }
+    }
+
+    /// The program as the command would find it: a path from its working folder, or a name along its own `PATH`.
+    fn program(&mut self, key: &str, agent: &ProcessAgent, variable: &impl Fn(&str) -> Option<OsString>) {
+        let Some(program) = agent.command.first() else { return };
+        let folder = agent.cwd.as_deref().unwrap_or(Path::new(""));
+        let candidates: Vec<PathBuf> = if program.contains('/') {
+            vec![folder.join(program)]
+        } else {
+            let passed = agent.pass_env.iter().any(|name| name == PATH).then(|| variable(PATH)).flatten();
+            let path = agent.env.get(PATH).map(OsString::from).or(passed);
+            let path = path.unwrap_or_else(|| NO_PATH.into());
+            std::env::split_paths(&path).map(|entry| folder.join(entry).join(program)).collect()
+        };
+        let mut files = candidates.into_iter().filter(|path| path.is_file()).peekable();
+        let first = files.peek().cloned();
+        let is_executable = |path: PathBuf| access(&path, Access::EXEC_OK).is_ok();
+        let lack = match first {
+            None => Lack::NoProgram(program.clone()),
+            Some(_) if files.any(is_executable) => return,
+            Some(file) => Lack::NotExecutable(file),
+        };
+        self.lacks(format!("{key}.command[0]"), lack);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+    use crate::Overrides;
+
+    /// What a configuration lacks, each as its key and what it is about, with `PATH` as the folder `bin` beside the file.
+    fn lacks(config: &str) -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        for (name, mode) in [("bin/tool", 0o755), ("bin/text", 0o644), ("work/own", 0o700)] {
+            fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+            fs::write(root.join(name), "").unwrap();
+            fs::set_permissions(root.join(name), Permissions::from_mode(mode)).unwrap();
+        }
+        fs::create_dir_all(root.join("secrets")).unwrap();
+        fs::write(root.join("secrets/KNOWN"), "it").unwrap();
+        fs::create_dir_all(root.join("specs")).unwrap();
+        fs::write(root.join("specs/wrong.toml"), "nonsense = 1\n").unwrap();
+        let config = config.replace("ROOT", &root.display().to_string());
+        fs::write(root.join("capataz.toml"), config).unwrap();
+        let data_dir = Some(root.join("data"));
+        let overrides = Overrides { data_dir, ..Overrides::default() };
+        let config = Config::load(Some(&root.join("capataz.toml")), overrides).unwrap();
+        let needs = config.needs(|name| (name == "PATH").then(|| root.join("bin").into()));
+        let told = needs.iter().map(|need| {
+            let what = match &need.lack {
+                Lack::NoProgram(name) => format!("no program {name}"),
+                Lack::NotExecutable(path) => format!("not executable {}", path.display()),
+                Lack::NoSecret(name) | Lack::UnreadSecret(name, _) => format!("no secret {name}"),
+                Lack::NoFolder(path) => format!("no folder {}", path.display()),
+                Lack::Unreadable(path, _) => format!("unreadable {}", path.display()),
+                Lack::Unwritable(path, _) => format!("unwritable {}", path.display()),
+                Lack::OpenToOthers(path, mode) => format!("open {} {mode:o}", path.display()),
+                Lack::WrongSpec(line) => line.clone(),
+            };
+            format!("{}: {}", need.key, what.replace(&root.display().to_string(), ""))
+        });
+        told.collect()
+    }
+
+    fn agent(lines: &str) -> String {
+        format!(
+            "specs_dir = \"ROOT/bin\"\nsecrets_dir = \"ROOT/secrets\"\n[[agents]]\nname = \"a\"\n{lines}\n"
+        )
+    }
+
+    #[test]
+    fn a_program_is_looked_for_as_its_command_would_be_started() {
+        let found = ["command = [\"tool\"]", "command = [\"own\"]\nenv = { PATH = \"ROOT/work\" }"];
+        let found = found
+            .into_iter()
+            .chain(["command = [\"./own\"]\ncwd = \"ROOT/work\"", "command = [\"ROOT/bin/tool\"]"]);
+        for lines in found {
+            assert_eq!(lacks(&agent(lines)), [] as [&str; 0], "{lines}");
+        }
+        for (lines, expected) in [
+            ("command = [\"none\"]", "agents[0].command[0]: no program none"),
+            ("command = [\"own\"]", "agents[0].command[0]: no program own"),
+            ("command = [\"tool\"]\npass_env = []", "agents[0].command[0]: no program tool"),
+            ("command = [\"text\"]", "agents[0].command[0]: not executable /bin/text"),
+            ("command = [\"ROOT/work\"]", "agents[0].command[0]: no program /work"),
+        ] {
+            assert_eq!(lacks(&agent(lines)), [expected], "{lines}");
+        }
+    }
+
+    #[test]
+    fn all_that_is_lacking_is_told_at_once_in_the_order_of_the_keys() {
+        let config = "secrets_dir = \"ROOT/secrets\"\nspecs_dir = \"ROOT/specs\"\n\
+                      [[agents]]\nname = \"a\"\ncommand = [\"none\"]\ncwd = \"ROOT/gone\"\n\
+                      env = { A = \"${secret:KNOWN}\", B = \"x ${secret:LOST} ${secret:GONE}\" }\n\
+                      [[models]]\nname = \"m\"\nprotocol = \"openai\"\nbase_url = \"https://localhost/v1\"\nmodel = \"x\"\n\
+                      key = \"${secret:KEY}\"\n\
+                      [browser]\nstorage_key = \"STATES\"\nupload_folders = [\"ROOT/bin/tool\"]\n";
+        let told = lacks(config);
+        assert!(told[0].starts_with("specs_dir: /specs/wrong.toml:1:1"), "{told:#?}");
+        let others: Vec<&String> = told.iter().filter(|told| !told.starts_with("specs_dir: ")).collect();
+        let expected = [
+            "agents[0].cwd: no folder /gone",
+            "agents[0].command[0]: no program none",
+            "agents[0].env.B: no secret LOST",
+            "agents[0].env.B: no secret GONE",
+            "models[0].key: no secret KEY",
+            "browser.storage_key: no secret STATES",
+            "browser.upload_folders[0]: no folder /bin/tool",
+        ];
+        assert_eq!(others, expected);
+    }
+
+    #[test]
+    fn folders_that_a_daemon_would_refuse_are_named() {
+        let told = lacks("specs_dir = \"ROOT/none\"\nsecrets_dir = \"ROOT/bin/tool\"\n");
+        assert_eq!(told, ["specs_dir: unreadable /none", "secrets_dir: no folder /bin/tool"]);
+    }
+}
