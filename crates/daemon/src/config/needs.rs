@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use capataz_hosts::commands::ProcessAgent;
+use capataz_hosts::commands::{ProcessAgent, secrets_of};
 use capataz_hosts::port::SecretResolver as _;
 use rustix::fs::{Access, access};
 
@@ -73,6 +73,11 @@ impl Config {
         for (index, model) in self.models.iter().enumerate() {
             if let Some(secret) = model.secret() {
                 needs.secret(format!("models[{index}].key"), secret);
+            }
+        }
+        for (name, value) in &self.telemetry.headers {
+            for secret in secrets_of(value) {
+                needs.secret(format!("telemetry.headers.{name}"), secret);
             }
         }
         if let Some(secret) = &self.browser.storage_key {
@@ -210,6 +215,16 @@ mod tests {
         format!(
             "specs_dir = \"ROOT/bin\"\nsecrets_dir = \"ROOT/secrets\"\n[[agents]]\nname = \"a\"\n{lines}\n"
         )
+    }
+
+    #[test]
+    fn what_a_collector_wants_to_know_may_be_a_secret_that_nobody_knows() {
+        let headers = "authorization = \"Bearer ${secret:NONE}\"\nx = \"${secret:KNOWN}\"";
+        let telemetry = format!(
+            "[telemetry]\notlp_endpoint = \"http://127.0.0.1:4317\"\n[telemetry.headers]\n{headers}\n"
+        );
+        let config = format!("specs_dir = \"ROOT/bin\"\nsecrets_dir = \"ROOT/secrets\"\n{telemetry}");
+        assert_eq!(lacks(&config), ["telemetry.headers.authorization: no secret NONE"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use capataz_contracts::version::ContractVersion;
 use capataz_contracts::{Violation, v1};
 use serde::Deserialize;
 
-use super::environment::Template;
+use super::environment::{Template, secrets_of};
 
 /// What a command gets from the daemon's environment where its agent does not say.
 pub const DEFAULT_PASS_ENV: &[&str] = &["PATH", "HOME", "LANG", "TMPDIR"];
@@ -167,11 +167,9 @@ impl ProcessAgent {
 
     /// The secrets that its variables refer to: the variable and the secret's name. What is no reference is skipped.
     pub fn secrets(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.env.iter().flat_map(|(variable, value)| {
-            let template = Template::parse(value).ok();
-            let names = template.iter().flat_map(Template::secrets).collect::<Vec<_>>();
-            names.into_iter().map(|name| (variable.as_str(), name))
-        })
+        self.env
+            .iter()
+            .flat_map(|(variable, value)| secrets_of(value).into_iter().map(|name| (variable.as_str(), name)))
     }
 
     /// Everything that is wrong with the declaration, in the order of the fields; paths are relative to the agent.

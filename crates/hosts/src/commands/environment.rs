@@ -87,6 +87,12 @@ pub fn wrong_reference(text: &str) -> Option<String> {
     Template::parse(text).err()
 }
 
+/// The names of the secrets that this text refers to. One with a wrong reference refers to none.
+#[must_use]
+pub fn secrets_of(text: &str) -> Vec<&str> {
+    Template::parse(text).iter().flat_map(Template::secrets).collect()
+}
+
 /// The text with the secrets that it refers to in their places.
 ///
 /// # Errors

@@ -24,7 +24,7 @@ pub use capataz_shim::{
 };
 
 pub use agent::{DEFAULT_MAX_OUTPUT, DEFAULT_PASS_ENV, Kind, MAX_MAX_OUTPUT, OutputFormat, ProcessAgent};
-pub use environment::{filled, wrong_reference};
+pub use environment::{filled, secrets_of, wrong_reference};
 pub use outcome::{Output, ProcessOutcome};
 pub use run::{Call, ProcessContext, ProgressUpdate, run};
 pub use serve::{PROCESS_HOST, ProcessAgents};
