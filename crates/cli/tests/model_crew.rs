@@ -1,6 +1,6 @@
 //! The crew of examples/models/crew, as it is shipped: two models that the daemon asks, and one behind a command in Python.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 #![expect(clippy::disallowed_types, reason = "starts the daemon as a program")]
 
 mod served;
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use capataz_contracts::plan_file::{self, Format};
 use capataz_contracts::v1;
-use capataz_testmodel::{Asked, Protocol, Reply, TestModel, Turn};
+use capataz_testmodel::{Asked, Protocol, TestModel, Turn};
 use served::Served;
 
 const CREW: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/models/crew");

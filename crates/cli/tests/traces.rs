@@ -1,6 +1,6 @@
 //! Runs as traces: what a collector gets of them, whatever happens to the daemon and to the collector.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 #![expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "starts the program as people do")]
 
 mod served;
@@ -116,10 +116,8 @@ fn expected(run: &str, log: &[v1::Event]) -> BTreeSet<Vec<u8>> {
             Body::TaskAttemptFailed(failed) => {
                 at_work.remove(&(failed.wave, failed.task));
             }
-            Body::TaskSettled(settled) => {
-                if !at_work.remove(&(settled.wave, settled.task)) {
-                    ids.insert(own);
-                }
+            Body::TaskSettled(settled) if !at_work.remove(&(settled.wave, settled.task)) => {
+                ids.insert(own);
             }
             _ => {}
         }

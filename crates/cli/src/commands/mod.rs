@@ -43,6 +43,12 @@ use crate::failure::Failure;
 
 pub type Outcome = Result<Exit, Failure>;
 
+/// The span that this command is part of: runs that a command of an agent starts belong to its work.
+#[expect(clippy::disallowed_methods, reason = "that is where whoever starts programs says so")]
+fn own_span() -> String {
+    std::env::var("TRACEPARENT").unwrap_or_default()
+}
+
 /// A connection to the daemon. It knows the address, which failures mention.
 #[derive(Clone, Debug)]
 pub struct Daemon {
@@ -61,11 +67,7 @@ impl Daemon {
     /// The same as for [`connect`](Self::connect).
     pub async fn connect_to(addr: &str) -> Result<Self, Failure> {
         match Client::connect(addr).await {
-            Ok(client) => {
-                // Runs that a command of an agent starts belong to its work.
-                let traceparent = std::env::var("TRACEPARENT").unwrap_or_default();
-                Ok(Self { client: client.with_traceparent(&traceparent), addr: addr.to_owned() })
-            }
+            Ok(client) => Ok(Self { client: client.with_traceparent(&own_span()), addr: addr.to_owned() }),
             Err(error) => Err(Failure::Answer { error, addr: addr.to_owned(), run: None, task: None }),
         }
     }
