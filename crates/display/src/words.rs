@@ -90,6 +90,7 @@ pub struct Words {
     pub losses: Losses,
     pub cancels: Cancels,
     pub keys: Keys,
+    pub live: Live,
     pub runs: Runs,
     pub statuses: Statuses,
     pub agents: Agents,
@@ -178,6 +179,7 @@ mod configuration;
 mod doctor;
 mod explain;
 pub mod help;
+mod live;
 pub mod messages;
 mod modes;
 mod pipelines;
@@ -188,6 +190,7 @@ pub use actions::{Act, ActError, Browser, Page, ScriptLines};
 pub use doctor::Doctor;
 pub use explain::{AgentStats, Analytics, Cascade, Classified, Memory, SessionViews, TimeTravel};
 pub use help::{Usage, Wrong};
+pub use live::Live;
 pub use modes::{Asking, Modes};
 pub use pipelines::Pipelines;
 
@@ -201,6 +204,7 @@ const ENGLISH: Words = Words {
     losses: Losses::ENGLISH,
     cancels: Cancels::ENGLISH,
     keys: Keys::ENGLISH,
+    live: Live::ENGLISH,
     runs: Runs::ENGLISH,
     statuses: Statuses::ENGLISH,
     agents: Agents::ENGLISH,
@@ -242,6 +246,7 @@ const SPANISH: Words = Words {
     losses: Losses::SPANISH,
     cancels: Cancels::SPANISH,
     keys: Keys::SPANISH,
+    live: Live::SPANISH,
     runs: Runs::SPANISH,
     statuses: Statuses::SPANISH,
     agents: Agents::SPANISH,
