@@ -215,15 +215,16 @@ impl<'r> Watcher<'r> {
                 self.run.apply(&event);
                 self.received = Instant::now();
                 let told = self.told_at_once(&event, out);
-                // The box of a question has its answers.
-                let is_in_box = told.is_some() && matches!(event.body, Some(Body::QuestionAsked(_)));
+                // The box of a question has its answers, and a line beside a box would tell a watcher the same again.
+                let is_asked = matches!(event.body, Some(Body::QuestionAsked(_)));
+                let is_in_box = told.is_some() && (is_asked || self.style == Style::Live);
                 if self.style == Style::Json {
                     let mut record = record(&run_id, &event, Some(&cursor));
                     if let Some(object) = record.as_object_mut().filter(|_| inherited) {
                         object.insert("inherited".to_owned(), true.into());
                     }
                     out.record(&record);
-                } else if !is_in_box && !(told.is_some() && self.style == Style::Live) {
+                } else if !is_in_box {
                     self.show(&run_id, &event, out);
                 }
                 if let Some(told) = told {
