@@ -1,10 +1,11 @@
 //! Reasons why a command did not do what it was asked, and their display.
 
 use std::borrow::Cow;
+use std::path::Path;
 
 use capataz_client::{ClientError, FieldViolation};
 use capataz_contracts::{Violation, v1};
-use capataz_daemon::ConfigError;
+use capataz_daemon::{ConfigError, SpecsError};
 use capataz_policy::codes;
 use serde_json::{Value, json};
 
@@ -23,8 +24,8 @@ pub enum Failure {
     Local { exit: Exit, message: String, hint: Option<String> },
     /// These files keep the command from doing anything.
     Files { message: String, files: Vec<String>, hint: String },
-    /// A file of settings has all of these problems, each with its place.
-    Problems { problems: Vec<String> },
+    /// Files that this program reads have all of these problems, each with its place.
+    Problems { subject: String, problems: Vec<String> },
     /// A document breaks rules.
     Violations { subject: String, violations: Vec<Violation> },
     /// A script breaks rules.
@@ -43,8 +44,21 @@ impl Failure {
     /// The daemon's configuration cannot be used.
     pub fn of_config(error: ConfigError) -> Self {
         match error {
-            ConfigError::Invalid(problems) => Self::Problems { problems },
+            ConfigError::Invalid(problems) => {
+                Self::Problems { subject: words().errors.configuration.to_owned(), problems }
+            }
             other => Self::invalid(chain(&other)),
+        }
+    }
+
+    /// The spec files of a folder cannot be used.
+    pub fn of_specs(folder: &Path, error: &SpecsError) -> Self {
+        match error {
+            SpecsError::Invalid(errors) => Self::Problems {
+                subject: folder.display().to_string(),
+                problems: errors.iter().map(ToString::to_string).collect(),
+            },
+            other => Self::invalid(chain(other)),
         }
     }
 
@@ -97,9 +111,9 @@ impl Failure {
             Self::Files { message, files, hint } => {
                 json!({ "message": message, "files": files, "hint": hint })
             }
-            Self::Problems { problems } => json!({
+            Self::Problems { subject, problems } => json!({
                 "code": "VALIDATION_ERROR",
-                "message": summary(words().errors.configuration, problems.len()),
+                "message": summary(subject, problems.len()),
                 "problems": problems,
             }),
             Self::Violations { subject, violations } => json!({
@@ -150,9 +164,9 @@ impl Failure {
                 let lines = [head].into_iter().chain(files).chain([hint.clone()]);
                 lines.collect::<Vec<_>>().join("\n")
             }
-            Self::Problems { problems } => {
+            Self::Problems { subject, problems } => {
                 let lines = problems.iter().map(|problem| format!("  {}", visible(&placed_refusal(problem))));
-                let summary = paint.text(Tone::Bad, &summary(words().errors.configuration, problems.len()));
+                let summary = paint.text(Tone::Bad, &summary(subject, problems.len()));
                 [summary].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
             }
             Self::Violations { subject, violations } => {

@@ -16,6 +16,8 @@ pub struct Output {
     pub json: bool,
     /// True when stdout is a terminal.
     pub terminal: bool,
+    /// True when stdout is a terminal whose cursor moves.
+    pub moves: bool,
     pub paint: Paint,
     error_paint: Paint,
     closed: bool,
@@ -36,6 +38,7 @@ impl Output {
         Self {
             json,
             terminal: out,
+            moves: out && !is_dumb(),
             paint: paint(out && console::colors_enabled()),
             error_paint: paint(err && console::colors_enabled_stderr()),
             closed: false,
@@ -92,6 +95,12 @@ impl Output {
             self.closed = true;
         }
     }
+}
+
+/// Whether the terminal says of itself that its cursor does not move.
+#[expect(clippy::disallowed_methods, reason = "the program reads its environment")]
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb")
 }
 
 /// The columns that people have: what `COLUMNS` says, else those of the terminal.

@@ -494,6 +494,16 @@ fn lint_says_what_is_unwise_and_by_exit_code_how_much() {
     ]);
     fs::write(&file, third.replace("title", "titel")).expect("a file");
     lint(specs.path(), 2, &[]).notes("third.toml:2:1: titel");
+    // All errors at once, each in a line of its own.
+    fs::write(&file, third.replace("title", "titel").replace("keywords", "keyword")).expect("a file");
+    let told = lint(specs.path(), 2, &[]);
+    for begins in ["2:1: titel: ", "6:1: keyword: "] {
+        told.notes(&format!("\n  {}:{begins}", file.display()));
+    }
+    let told = lint(specs.path(), 2, &["--json"]).json();
+    let problems = told["error"]["problems"].as_array().expect("a list");
+    assert!(problems.iter().all(|problem| problem.as_str().is_some_and(|problem| !problem.contains('\n'))));
+    assert_eq!(problems.len(), 3, "{told}");
     lint(&specs.path().join("nowhere"), 2, &[]).notes("nowhere");
 }
 

@@ -53,7 +53,7 @@ fn the_live_view_shows_the_end_of_what_a_command_has_written() {
     let shown = terminal.shows("  read 3 of 7");
     assert!(shown.contains("  first") && shown.contains("left"), "{shown}");
     open_gate(folder.path());
-    terminal.shows("run finished: succeeded");
+    terminal.shows("capataz runs show");
     assert_eq!(view.wait().unwrap().code(), Some(0));
 }
 

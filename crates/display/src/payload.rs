@@ -29,14 +29,13 @@ const MOST_LINES: usize = 24;
 /// Maximum number of columns of each such line.
 const LINE_WIDTH: usize = 110;
 
-/// The payload as text, shortened. `None` for payloads that are not text, are stored as a blob, or are absent.
+/// The payload as text, shortened. `None` for payloads that are not text, are empty, are stored as a blob, or are absent.
 pub fn excerpt(payload: &v1::Payload) -> Option<String> {
     let Some(Data::Inline(bytes)) = &payload.data else { return None };
     let text = std::str::from_utf8(bytes).ok()?;
     let pretty = if is_json(&payload.media_type) {
         let value: serde_json::Value = serde_json::from_str(text).ok()?;
         match value {
-            serde_json::Value::Null => return None,
             serde_json::Value::String(text) => text,
             value => serde_json::to_string_pretty(&value).ok()?,
         }
@@ -69,7 +68,7 @@ mod tests {
     fn json_is_laid_out_and_texts_are_shown_as_they_are() {
         check("application/json", r#"{"a":1}"#, Some("{\n  \"a\": 1\n}"));
         check("application/json", r#""two\nlines""#, Some("two\nlines"));
-        check("application/json", "null", None);
+        check("application/json", "null", Some("null"));
         check("text/plain", "a\u{7}\n\tb\n", Some("a\\u{7}\n    b"));
         check("application/octet-stream", "", None);
     }

@@ -131,8 +131,10 @@ fn outputs(run: &v1::Run, paint: Paint) -> Vec<String> {
         .filter_map(|(task, output)| {
             let title = fill(words().watch.output_of, &[&visible(&task.name)]);
             let body = match payload::excerpt(output) {
+                // A report is about what there is.
+                Some(excerpt) if excerpt == "null" => return None,
                 Some(excerpt) => excerpt,
-                None if payload::size(output) <= "null".len() as u64 => return None,
+                None if payload::size(output) == 0 => return None,
                 None => fill(words().watch.output_elsewhere, &[&run.run_id]),
             };
             Some(format!("{}\n{body}", paint.text(Tone::Strong, &title)))

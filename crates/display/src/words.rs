@@ -90,6 +90,7 @@ pub struct Words {
     pub losses: Losses,
     pub cancels: Cancels,
     pub keys: Keys,
+    pub live: Live,
     pub runs: Runs,
     pub statuses: Statuses,
     pub agents: Agents,
@@ -185,6 +186,7 @@ mod configuration;
 mod doctor;
 mod explain;
 pub mod help;
+mod live;
 pub mod messages;
 mod modes;
 mod own_daemon;
@@ -197,6 +199,7 @@ pub use actions::{Act, ActError, Browser, Page, ScriptLines};
 pub use doctor::Doctor;
 pub use explain::{AgentStats, Analytics, Cascade, Classified, Memory, SessionViews, TimeTravel};
 pub use help::{Usage, Wrong};
+pub use live::Live;
 pub use modes::{Asking, Modes};
 pub use own_daemon::{Init, Local, Needs, Status};
 pub use pipelines::Pipelines;
@@ -212,6 +215,7 @@ const ENGLISH: Words = Words {
     losses: Losses::ENGLISH,
     cancels: Cancels::ENGLISH,
     keys: Keys::ENGLISH,
+    live: Live::ENGLISH,
     runs: Runs::ENGLISH,
     statuses: Statuses::ENGLISH,
     agents: Agents::ENGLISH,
@@ -259,6 +263,7 @@ const SPANISH: Words = Words {
     losses: Losses::SPANISH,
     cancels: Cancels::SPANISH,
     keys: Keys::SPANISH,
+    live: Live::SPANISH,
     runs: Runs::SPANISH,
     statuses: Statuses::SPANISH,
     agents: Agents::SPANISH,

@@ -190,7 +190,7 @@ pub struct OpenArgs {
 #[command(after_help = "\
 Examples:
   echo '{\"id\": \"open\", \"kind\": \"navigate\", \"url\": \"https://example.com\"}' | capataz browser do latest -
-  echo '{\"id\": \"more\", \"kind\": \"click\", \"target\": {\"ref\": \"e12\"}}' | capataz browser do latest -
+  echo '{\"id\": \"more\", \"kind\": \"click\", \"target\": {\"ref\": \"d1e2\"}}' | capataz browser do latest -
   capataz browser do 7f3a action.json --json | jq .error.error_code
 
 Exit code 1 if the action failed.")]

@@ -208,7 +208,7 @@ fn no_rows(file: &Path) -> Failure {
 }
 
 fn catalogue(folder: &Path) -> Result<Catalogue, Failure> {
-    capataz_daemon::read_specs(folder).map_err(|error| Failure::invalid(error.to_string()))
+    capataz_daemon::read_specs(folder).map_err(|error| Failure::of_specs(folder, &error))
 }
 
 /// `router lint`.

@@ -99,7 +99,7 @@ pub async fn follow_started(
     state: Option<&StateSync>,
     out: &mut Output,
 ) -> Outcome {
-    let Following { watch, detach, patience, progress, .. } = following;
+    let Following { watch, wait, detach, patience, progress } = following;
     let run_id = started.run_id.clone();
     if detach {
         detached(&started, out);
@@ -107,9 +107,10 @@ pub async fn follow_started(
     }
     begun(&started, out);
     let style = match (watch, out.json) {
-        (false, _) => Style::Silent,
         (true, true) => Style::Json,
         (true, false) => style_for_people(out),
+        (false, false) if out.moves && !wait => Style::Live,
+        (false, _) => Style::Silent,
     };
     let Patience { timeout, exit_on_question } = patience;
     let options = Options { style, timeout, exit_on_question, progress };
@@ -201,7 +202,7 @@ fn with_created(mut document: Value, created: bool) -> Value {
     document
 }
 
-/// The style for people. Moving lines need a terminal.
+/// The style for people. Moving lines need a terminal whose cursor moves.
 pub fn style_for_people(out: &Output) -> Style {
-    if out.terminal { Style::Live } else { Style::Lines(Detail::Steps) }
+    if out.moves { Style::Live } else { Style::Lines(Detail::Steps) }
 }

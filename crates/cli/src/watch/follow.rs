@@ -14,11 +14,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::asking::Asking;
-use super::keys::Keys;
+use super::keys::{self, Keys};
 use super::lines::{self, Detail};
 use super::live::{FRAME, Live};
 use super::more_time::MoreTime;
-use super::screen;
+use super::view;
 use crate::output::Output;
 use capataz_display::at_once::{self, Told};
 use capataz_display::format;
@@ -32,7 +32,7 @@ pub enum Style {
     Silent,
     /// A line for each event.
     Lines(Detail),
-    /// Past events above, running tasks below.
+    /// What a person has to know above, running tasks below.
     Live,
     /// Each event as a JSON document on a line of its own.
     Json,
@@ -88,6 +88,10 @@ pub async fn follow(
     let mut away_since: Option<Instant> = None;
     // From here on Ctrl-C ends the watching and not the process, so that the terminal gets its mode back.
     let mut interrupts = signal(SignalKind::interrupt()).ok();
+    if options.style == Style::Live {
+        // Without handlers, these signals would leave the view on the screen, and nothing else.
+        let _ = keys::heed_signals();
+    }
     let mut keys = if options.style == Style::Live && interrupts.is_some() { Keys::new() } else { None };
     let mut more_time = MoreTime::default();
     let mut asking = if options.exit_on_question { None } else { Asking::new(out) };
@@ -163,6 +167,11 @@ pub async fn follow(
         }
     };
     watcher.clear(out);
+    let is_asking = asking.as_ref().is_some_and(Asking::is_open);
+    if end == End::Interrupted && out.terminal && !out.json && (options.style != Style::Live || is_asking) {
+        // The terminal has shown the key, and what follows begins on a line of its own.
+        out.line("");
+    }
     Ok((watcher.run, end))
 }
 
@@ -192,7 +201,7 @@ impl<'r> Watcher<'r> {
             run_id,
             style,
             run: Run::default(),
-            live: (style == Style::Live).then(Live::new),
+            live: (style == Style::Live).then(Live::default),
             received: Instant::now(),
             caught_up: false,
             told_away: false,
@@ -206,8 +215,9 @@ impl<'r> Watcher<'r> {
                 self.run.apply(&event);
                 self.received = Instant::now();
                 let told = self.told_at_once(&event, out);
-                // The box of a question has its answers.
-                let is_in_box = told.is_some() && matches!(event.body, Some(Body::QuestionAsked(_)));
+                // The box of a question has its answers, and a line beside a box would tell a watcher the same again.
+                let is_asked = matches!(event.body, Some(Body::QuestionAsked(_)));
+                let is_in_box = told.is_some() && (is_asked || self.style == Style::Live);
                 if self.style == Style::Json {
                     let mut record = record(&run_id, &event, Some(&cursor));
                     if let Some(object) = record.as_object_mut().filter(|_| inherited) {
@@ -282,7 +292,9 @@ impl<'r> Watcher<'r> {
                 }
             }
             Style::Live => {
-                let line = lines::render(&self.run, run_id, event, Detail::Results, out.paint);
+                let stays = stays_above(&self.run, event);
+                let line = stays.then(|| lines::render(&self.run, run_id, event, Detail::Results, out.paint));
+                let line = line.flatten();
                 if let (Some(live), Some(line)) = (&mut self.live, line) {
                     live.keep(line);
                 }
@@ -320,14 +332,32 @@ impl<'r> Watcher<'r> {
         let now_ms = if self.caught_up { self.run.at_ms + since } else { self.run.at_ms };
         // One row stays free for the cursor.
         let rows = rows.saturating_sub(1);
-        let lines = screen::screen(&self.run, self.run_id, now_ms, rows, columns, out.paint);
-        live.draw(&screen::with_hint(lines, hint, rows, columns, out.paint), out);
+        live.draw(&view::view(&self.run, self.run_id, now_ms, hint, (rows, columns), out.paint), out);
     }
 
     fn clear(&mut self, out: &mut Output) {
         if let Some(live) = &mut self.live {
             live.clear(out);
         }
+    }
+}
+
+/// Whether the event has a line above the live view. How far a plan is, the view says, and what came of it, the report: of its
+/// tasks only failures have one.
+fn stays_above(run: &Run, event: &v1::Event) -> bool {
+    match &event.body {
+        _ if !run.names_tasks => true,
+        Some(
+            Body::RunAccepted(_)
+            | Body::WaveStarted(_)
+            | Body::WaveDecided(_)
+            | Body::WaveFinished(_)
+            | Body::RunFinished(_),
+        ) => false,
+        Some(Body::TaskSettled(settled)) => {
+            matches!(settled.status(), v1::ResultStatus::Error | v1::ResultStatus::Timeout)
+        }
+        _ => true,
     }
 }
 

@@ -17,6 +17,8 @@ use rustix::termios::{tcflush, tcgetattr, tcgetpgrp, tcsetattr};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
+use super::live;
+
 /// As many bytes as a terminal keeps for its reader, so that all of what is pasted is read at once.
 const MOST_TYPED: usize = 4096;
 
@@ -162,6 +164,11 @@ fn is_ours(terminal: &impl AsFd) -> bool {
     tcgetpgrp(terminal).is_ok_and(|group| group == getpgrp())
 }
 
+/// Whether another process has this terminal, as far as this one can know.
+pub fn is_in_background(terminal: &impl AsFd) -> bool {
+    tcgetpgrp(terminal).is_ok_and(|group| group != getpgrp())
+}
+
 /// Gives the terminal the mode back that it had before the first key.
 fn unset() {
     if let Some(mode) = terminal().as_mut() {
@@ -180,9 +187,9 @@ fn close() {
     *terminal() = None;
 }
 
-/// From now on every signal that would end or stop the process gives the terminal its mode back first. It stays so after the
-/// view, because a signal that once has a handler keeps it.
-fn heed_signals() -> io::Result<()> {
+/// From now on every signal that would end or stop the process takes the view away first, and gives the terminal its mode back.
+/// It stays so after the view, because a signal that once has a handler keeps it.
+pub fn heed_signals() -> io::Result<()> {
     static ARE_HEEDED: AtomicBool = AtomicBool::new(false);
     if ARE_HEEDED.load(Ordering::Acquire) {
         return Ok(());
@@ -213,12 +220,14 @@ fn heed_signals() -> io::Result<()> {
 
 /// Ends the process with the code that a shell reports of one which the signal has ended.
 fn end(signal: Signal) {
+    live::take_away();
     close();
     std::process::exit(128 + signal.as_raw());
 }
 
 /// Stops the process, as Ctrl-Z asks. The view takes the keys again with its next frame in the foreground.
 fn stop_now() {
+    live::take_away();
     let mut terminal = terminal();
     if let Some(mode) = terminal.as_mut() {
         unset_where_ours(mode);

@@ -1,7 +1,7 @@
 //! Watching a run: events in, text out.
 //!
-//! [`lines`] and [`screen`] turn events and their fold ([`capataz_display::model`]) into text; all three are pure. [`keys`] reads
-//! what is pressed meanwhile, [`more_time`] is what the one key does, and [`asking`] has questions answered. [`follow`] and
+//! [`lines`], [`screen`] and [`view`] turn events and their fold ([`capataz_display::model`]) into text; all of them are pure.
+//! [`keys`] reads what is pressed meanwhile, [`more_time`] is what the one key does, and [`asking`] has questions answered. [`follow`] and
 //! [`live`] do the rest.
 
 mod asking;
@@ -14,3 +14,4 @@ mod more_time;
 mod pipeline_lines;
 pub mod screen;
 pub mod script_lines;
+mod view;

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use capataz_client::{Client, ClientError};
 use capataz_contracts::v1;
 use capataz_display::format::took;
-use capataz_display::frame::visible;
+use capataz_display::frame::{truncated, visible};
 use capataz_display::model::{Phase, Run, Step, Task};
 use capataz_display::paint::{Paint, Tone};
 use capataz_display::words::messages::refusal;
@@ -14,6 +14,9 @@ use capataz_display::words::{fill, words};
 use capataz_display::{error, format};
 use capataz_policy::timeout;
 use uuid::Uuid;
+
+/// Columns of a task's name, so that what the keys do has room beside it.
+const MOST_NAME_WIDTH: usize = 28;
 
 type Answer = Result<v1::ExtendTaskResponse, ClientError>;
 
@@ -67,14 +70,15 @@ impl MoreTime {
         let texts = &words().keys;
         let by = took(by_ms());
         if let Some(asked) = &self.asked {
-            return Some(fill(texts.asking, &[&by, &visible(&asked.task)]));
+            return Some(fill(texts.asking, &[&by, &truncated(&asked.task, MOST_NAME_WIDTH)]));
         }
         let Some(task) = next_to_time_out(run) else {
             return self.is_idle.then(|| texts.nothing.to_owned());
         };
         self.is_idle = false;
         let is_over = matches!(task.step, Step::Stopping { .. });
-        Some(fill(if is_over { texts.offer_over } else { texts.offer }, &[&by, &visible(&task.name)]))
+        let name = truncated(&task.name, MOST_NAME_WIDTH);
+        Some(fill(if is_over { texts.offer_over } else { texts.offer }, &[&by, &name]))
     }
 }
 

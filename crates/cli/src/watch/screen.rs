@@ -27,9 +27,8 @@ pub fn screen(run: &Run, run_id: &str, now_ms: i64, rows: usize, columns: usize,
     if run.is_finished() {
         return Vec::new();
     }
-    // The spinner needs these columns.
-    let room_for_tails = columns.saturating_sub(3 + TAIL_INDENT.len());
-    let columns = columns.saturating_sub(3).max(20);
+    let room_for_tails = columns.saturating_sub(BESIDE + TAIL_INDENT.len());
+    let columns = columns.saturating_sub(BESIDE).max(LEAST_COLUMNS);
     let phases = (!run.phases.is_empty()).then(|| still(pipeline::standing(&run.phases, columns)));
     let Some(wave) = run.wave.and_then(|index| run.waves.get(index)) else {
         // A phase is blocked before it begins where its input cannot be made.
@@ -54,33 +53,37 @@ pub fn screen(run: &Run, run_id: &str, now_ms: i64, rows: usize, columns: usize,
         let room = rows.saturating_sub(head.len() + 2).min(MOST_STEPS);
         head.extend(execution.steps_around(room, columns, paint).into_iter().map(still));
     }
-    let mut lines = Vec::new();
-    let mut tails = Vec::new();
+    let mut at_work = Vec::new();
     let mut queued = 0_u64;
     let mut absent = BTreeSet::new();
-    let width = name_width(wave);
+    let width = name_width(wave, columns);
     for task in wave.active.iter().filter_map(|index| wave.tasks.get(*index as usize)) {
         match &task.step {
             Step::Queued | Step::Planned => {
                 queued += 1;
                 absent.extend(task.absent.then(|| visible(&task.agent)));
             }
-            step => {
-                let tone = if task.imminent { Tone::Warning } else { Tone::Plain };
-                lines.push(Line {
-                    spins: !matches!(step, Step::Retrying { .. }),
-                    text: paint.text(tone, &truncated(&task_line(task, width, now_ms), columns)),
-                });
-                tails.push(tail_lines(task, room_for_tails, paint));
-            }
+            _ => at_work.push(task),
         }
     }
+    at_work.sort_by_key(|task| turn(task));
+    let shown = at_work.iter().take(MOST_TASKS);
+    let tails: Vec<Vec<Line>> = shown.clone().map(|task| tail_lines(task, room_for_tails, paint)).collect();
+    let mut lines: Vec<Line> = shown
+        .map(|task| Line {
+            spins: !matches!(task.step, Step::Retrying { .. }),
+            text: paint.text(
+                if task.imminent { Tone::Warning } else { Tone::Plain },
+                &truncated(&task_line(task, width, columns, now_ms), columns),
+            ),
+        })
+        .collect();
     let waiting = (queued > 0).then(|| still(queue_line(queued, &absent, columns, paint)));
-    let room = rows.saturating_sub(head.len() + usize::from(waiting.is_some())).max(1);
-    if lines.len() <= room {
+    let room = rows.saturating_sub(head.len() + usize::from(waiting.is_some())).clamp(1, MOST_TASKS);
+    if at_work.len() <= room {
         lines = with_tails(lines, tails, room);
     } else {
-        let hidden = lines.len() - (room - 1);
+        let hidden = at_work.len() - (room - 1);
         lines.truncate(room - 1);
         lines.push(still(paint.text(Tone::Faint, &fill(words().watch.more_running, &[&hidden.to_string()]))));
     }
@@ -100,6 +103,25 @@ fn with_tails(lines: Vec<Line>, mut tails: Vec<Vec<Line>>, room: usize) -> Vec<L
     lines.into_iter().zip(tails).flat_map(|(line, tail)| [line].into_iter().chain(tail)).collect()
 }
 
+/// Rows of tasks at work, and of what they put out.
+const MOST_TASKS: usize = 10;
+
+/// Columns of the spinner, and one that stays free.
+pub const BESIDE: usize = 3;
+/// Fewer columns are no reason to shorten anything further.
+const LEAST_COLUMNS: usize = 4;
+/// In fewer columns, a task's agent and attempt give way to its time.
+const NARROW: usize = 45;
+
+/// The order in which tasks are shown: the longest at work first, then those that wait for their next attempt.
+fn turn(task: &Task) -> (bool, i64) {
+    match task.step {
+        Step::Running { since_ms } | Step::Stopping { since_ms } => (false, since_ms),
+        Step::Retrying { at_ms } => (true, at_ms),
+        Step::Planned | Step::Queued | Step::Settled { .. } => (true, i64::MAX),
+    }
+}
+
 /// Steps of an execution's plan that are shown at once.
 const MOST_STEPS: usize = 10;
 
@@ -115,22 +137,6 @@ fn tail_lines(task: &Task, columns: usize, paint: Paint) -> Vec<Line> {
     };
     let shown = |line: &str| format!("{TAIL_INDENT}{}", truncated_front(line, columns));
     tail.lines().map(|line| still(paint.text(Tone::Faint, &shown(line)))).collect()
-}
-
-/// The lines with one below them that says what the keys do, where there is room for more than the heading and a task.
-pub fn with_hint(
-    mut lines: Vec<Line>,
-    hint: Option<String>,
-    rows: usize,
-    columns: usize,
-    paint: Paint,
-) -> Vec<Line> {
-    if let Some(hint) = hint.filter(|_| !lines.is_empty() && rows > 2) {
-        lines.truncate(rows - 1);
-        let columns = columns.saturating_sub(3).max(20);
-        lines.push(still(paint.text(Tone::Faint, &truncated(&hint, columns))));
-    }
-    lines
 }
 
 /// How many tasks wait, and for which agents nobody is there who serves them.
@@ -220,16 +226,19 @@ fn notes(run: &Run, run_id: &str, columns: usize, paint: Paint) -> Vec<String> {
 
 const MOST_NAME_WIDTH: usize = 28;
 
-fn name_width(wave: &Wave) -> usize {
+fn name_width(wave: &Wave, columns: usize) -> usize {
     let names = wave.active.iter().filter_map(|index| wave.tasks.get(*index as usize));
-    names.map(|task| width(&visible(&task.name))).max().unwrap_or(0).min(MOST_NAME_WIDTH)
+    names.map(|task| width(&visible(&task.name))).max().unwrap_or(0).min(MOST_NAME_WIDTH).min(columns / 2)
 }
 
 /// The line of a task: `fetch  agent-fetch  attempt 2/3  1.2s  29:58 left  40%  message`.
-fn task_line(task: &Task, width: usize, now_ms: i64) -> String {
+fn task_line(task: &Task, width: usize, columns: usize, now_ms: i64) -> String {
     let texts = &words().watch;
     let attempt = fill(texts.attempt, &[&task.attempt.to_string(), &task.max_attempts.to_string()]);
-    let mut parts = vec![padded(&visible(&task.name), width), visible(&task.agent), attempt];
+    let mut parts = vec![padded(&truncated(&task.name, width), width)];
+    if columns >= NARROW {
+        parts.extend([visible(&task.agent), attempt]);
+    }
     match task.step {
         Step::Running { since_ms } => {
             parts.push(took(now_ms - since_ms));
@@ -294,8 +303,8 @@ mod tests {
             20,
             &[
                 "checks (quorum): 1 of 4 settled, 1 succeeded, needs 2/4 (50%)",
-                "fetch  agent-fetch  attempt 1/3  again in 0.5s",
                 "* lint   agent-lint  attempt 1/3  5.5s  40%  reading",
+                "fetch  agent-fetch  attempt 1/3  again in 0.5s",
                 "1 queued",
             ],
         );
@@ -475,20 +484,30 @@ mod tests {
     }
 
     #[test]
-    fn what_the_keys_do_stands_below_the_tasks_where_there_is_room() {
-        let run = fold([accepted(&["a", "b", "c"]), started(), leased(0, 1), leased(1, 1), leased(2, 1)]);
-        let shown = |rows: usize, hint: Option<&str>| {
-            let lines = screen(&run, "0199", 10_500, rows, 40, Paint::OFF);
-            let lines = with_hint(lines, hint.map(str::to_owned), rows, 40, Paint::OFF);
-            lines.into_iter().map(|line| line.text).collect::<Vec<String>>()
+    fn ten_tasks_at_most_have_a_line_however_many_rows_there_are() {
+        let names: Vec<String> = (0..30).map(|number| format!("t{number}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        // The later ones have begun first.
+        let begun = (0..30).rev().map(|task| leased(task, 1));
+        let run = fold([accepted(&names), started()].into_iter().chain(begun));
+        let lines = screen(&run, "0199", 100_000, 60, 80, Paint::OFF);
+        assert_eq!(lines.len(), 11);
+        assert!(lines[1].text.starts_with("t29  ") && lines[9].text.starts_with("t21  "), "{lines:?}");
+        assert_eq!(lines[10].text, "… and 21 more");
+    }
+
+    #[test]
+    fn a_narrow_terminal_has_the_name_and_the_time() {
+        let run =
+            fold([accepted(&["fetch", "界".repeat(128).as_str()]), started(), leased(0, 1), leased(1, 1)]);
+        let shown = |columns: usize| {
+            let lines = screen(&run, "0199", 10_500, 20, columns, Paint::OFF);
+            lines[1..].iter().map(|line| line.text.clone()).collect::<Vec<_>>()
         };
-        let hint = "e: 15m more for a, the next to time out";
-        let lines = shown(20, Some(hint));
-        assert_eq!((lines.len(), lines[4].as_str()), (5, "e: 15m more for a, the next to time …"));
-        assert_eq!(shown(20, None), lines[..4]);
-        let lines = shown(4, Some(hint));
-        assert_eq!((lines.len(), lines[3].as_str()), (4, "e: 15m more for a, the next to time …"));
-        assert_eq!(shown(2, Some(hint)), shown(2, None));
+        assert_eq!(shown(20), ["fetch     7.5s", "界界界…   6.5s"]);
+        let wide = shown(80);
+        assert_eq!(wide[0], format!("fetch{}agent-fetch  attempt 1/3  7.5s", " ".repeat(25)));
+        assert!(wide.iter().all(|line| width(line) <= 77), "{wide:?}");
     }
 
     #[test]

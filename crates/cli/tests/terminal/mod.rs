@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::num::NonZeroU16;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,12 +16,22 @@ use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
 /// How long something may take before the test counts as failed.
 const AT_MOST: Duration = Duration::from_secs(120);
 
+/// Lines that have left the screen at its top, and are kept.
+const SCROLLED: usize = 20_000;
+
+/// What the program has written.
+struct Shown {
+    text: String,
+    /// What a person sees of it.
+    screen: vt100::Parser,
+}
+
 pub struct Terminal {
     /// The side of the person.
     person: File,
     /// The side of the program. It stays open, so that the terminal outlives the program.
     program: File,
-    shown: Arc<(Mutex<String>, Condvar)>,
+    shown: Arc<(Mutex<Shown>, Condvar)>,
 }
 
 impl Terminal {
@@ -38,15 +49,15 @@ impl Terminal {
         tcsetwinsize(&program, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 })
             .unwrap();
         let person = File::from(controller);
-        let shown = Arc::new((Mutex::new(String::new()), Condvar::new()));
+        let screen = vt100::Parser::new(lines(rows), lines(columns), SCROLLED);
+        let shown = Arc::new((Mutex::new(Shown { text: String::new(), screen }), Condvar::new()));
         let (mut reads, into) = (person.try_clone().unwrap(), shown.clone());
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = reads.read(&mut bytes) {
-                into.0
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push_str(&String::from_utf8_lossy(&bytes[..count]));
+                let mut shown = into.0.lock().unwrap_or_else(PoisonError::into_inner);
+                shown.text.push_str(&String::from_utf8_lossy(&bytes[..count]));
+                shown.screen.process(&bytes[..count]);
                 into.1.notify_all();
             }
         });
@@ -61,7 +72,8 @@ impl Terminal {
     /// Starts the program with all of its streams at this terminal, which it has in the foreground.
     pub fn starts(&self, program: &str, arguments: &[&str]) -> Child {
         let mut command = Command::new("setsid");
-        command.arg("--ctty").arg(program).args(arguments).env("LC_ALL", "C").env_remove("COLUMNS");
+        command.arg("--ctty").arg(program).args(arguments).env("LC_ALL", "C").env("TERM", "xterm");
+        command.env_remove("COLUMNS");
         command.stdin(self.stream()).stdout(self.stream()).stderr(self.stream()).spawn().unwrap()
     }
 
@@ -71,7 +83,7 @@ impl Terminal {
 
     /// Everything that was shown until now.
     pub fn shown(&self) -> String {
-        self.shown.0.lock().unwrap().clone()
+        self.shown.0.lock().unwrap().text.clone()
     }
 
     /// Waits until the text is shown, and returns what came before it and what is shown with it.
@@ -82,10 +94,56 @@ impl Terminal {
     /// The same of what is shown after so many bytes.
     pub fn shows_after(&self, bytes: usize, text: &str) -> String {
         let (shown, changed) = &*self.shown;
-        let lacks = |shown: &mut String| !shown.get(bytes..).is_some_and(|shown| shown.contains(text));
+        let has = |shown: &Shown| shown.text.get(bytes..).is_some_and(|shown| shown.contains(text));
+        let lacks = |shown: &mut Shown| !has(shown);
         let (shown, _) = changed.wait_timeout_while(shown.lock().unwrap(), AT_MOST, lacks).unwrap();
-        assert!(shown.get(bytes..).is_some_and(|shown| shown.contains(text)), "{text:?} in\n{shown}");
-        shown.clone()
+        assert!(has(&shown), "{text:?} in\n{}", shown.text);
+        shown.text.clone()
+    }
+
+    /// Waits until the rows that a person sees are so, and returns them.
+    pub fn sees(&self, what: &str, so: impl Fn(&[String]) -> bool) -> Vec<String> {
+        let (shown, changed) = &*self.shown;
+        let differs = |shown: &mut Shown| !so(&rows(shown));
+        let (shown, _) = changed.wait_timeout_while(shown.lock().unwrap(), AT_MOST, differs).unwrap();
+        let rows = rows(&shown);
+        assert!(so(&rows), "{what}:\n{}", rows.join("\n"));
+        rows
+    }
+
+    /// The rows that a person sees.
+    pub fn screen(&self) -> Vec<String> {
+        rows(&self.shown.0.lock().unwrap())
+    }
+
+    /// The rows that a person sees, and above them those that have left the screen at its top.
+    pub fn everything(&self) -> Vec<String> {
+        let mut shown = self.shown.0.lock().unwrap();
+        let screen = shown.screen.screen_mut();
+        let mut everything = Vec::new();
+        for above in (1..=screen.scrollback_len()).rev() {
+            screen.set_scrollback(above);
+            let (_, columns) = screen.size();
+            everything.extend(screen.rows(0, columns.get()).next());
+        }
+        screen.set_scrollback(0);
+        everything.extend(rows(&shown));
+        everything
+    }
+
+    /// The row and the column of the cursor, and whether it is seen.
+    pub fn cursor(&self) -> (u16, u16, bool) {
+        let shown = self.shown.0.lock().unwrap();
+        let (row, column) = shown.screen.screen().cursor_position();
+        (row, column, !shown.screen.screen().hide_cursor())
+    }
+
+    /// Gives the terminal so many rows and columns.
+    pub fn resize(&self, rows: u16, columns: u16) {
+        let mut shown = self.shown.0.lock().unwrap();
+        tcsetwinsize(&self.program, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 })
+            .unwrap();
+        shown.screen.screen_mut().set_size(lines(rows), lines(columns));
     }
 
     pub fn mode(&self) -> Mode {
@@ -100,6 +158,15 @@ impl Terminal {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
+}
+
+fn lines(count: u16) -> NonZeroU16 {
+    NonZeroU16::new(count).unwrap()
+}
+
+fn rows(shown: &Shown) -> Vec<String> {
+    let screen = shown.screen.screen();
+    screen.rows(0, screen.size().1.get()).collect()
 }
 
 /// The mode of a terminal, which can be compared.
