@@ -603,6 +603,30 @@ fn people_are_addressed_in_the_language_of_their_locale_or_the_one_that_they_ask
 }
 
 #[test]
+fn several_runs_are_cancelled_at_once() {
+    let daemon = Daemon::start(CREW);
+    let plan = "name = \"long\"\n[[tasks]]\nname = \"a\"\nagent = \"endless\"\n";
+    let begun = || {
+        let started = daemon.run(plan, &["--detach"], 0, "", "");
+        String::from_utf8_lossy(&started.stdout).trim().to_owned()
+    };
+    let [one, two, three] = [begun(), begun(), begun()];
+    // A name that is none of a run cancels nothing.
+    daemon.check(&["runs", "cancel", &one, "nowhere", "--force"], 1, "", "nowhere");
+    daemon.check(&["runs", "list", "--status", "running"], 0, &one, "");
+
+    let output = daemon.check(&["runs", "cancel", &one, "latest", &three, "--force"], 0, &one, "");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains(&three) && said.lines().count() == 2, "{said}");
+    // One that has ended does not keep the others.
+    daemon.check(&["runs", "watch", &one], 1, "cancelled", "");
+    let output = daemon.check(&["runs", "cancel", &one, &two, "--force"], 1, &two, "RUN_FINISHED");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(!said.contains(&one), "{said}");
+    daemon.check(&["runs", "watch", &two], 1, "cancelled", "");
+}
+
+#[test]
 fn a_run_that_goes_on_can_be_left_steered_and_stopped() {
     let daemon = Daemon::start(CREW);
     let plan = "name = \"long\"\n[[tasks]]\nname = \"a\"\nagent = \"endless\"\n";

@@ -297,11 +297,12 @@ pub struct WatchArgs {
 #[command(after_help = "\
 Examples:
   capataz runs cancel latest --reason 'wrong branch'
-  capataz runs cancel 7f3a --force")]
+  capataz runs cancel 7f3a --force
+  capataz runs cancel 7f3a 91c0 e2b4")]
 pub struct CancelArgs {
-    /// Id of the run, the beginning or end of it, or `latest`
-    #[arg(value_name = "RUN")]
-    pub run: String,
+    /// Id of the run, the beginning or end of it, or `latest`; may be repeated
+    #[arg(value_name = "RUN", required = true)]
+    pub runs: Vec<String>,
     /// Reason, stored with the run
     #[arg(long, default_value = "", hide_default_value = true)]
     pub reason: String,

@@ -23,18 +23,7 @@ pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> O
         move |error| of_run(error).about_task(&task)
     };
     let (text, answer): (String, Value) = match command {
-        RunsCommand::Cancel(CancelArgs { run, reason, force, mutation }) => {
-            let run_id = fetch::run_id(daemon, &run).await?;
-            let request = v1::CancelRunRequest {
-                run_id: run_id.clone(),
-                request_id: mutation.request_id,
-                if_seq: mutation.if_seq,
-                reason,
-                force,
-            };
-            let response = client.cancel_run(request).await.map_err(failed(&run_id))?;
-            (fill(texts.cancelled, &[&run_id]), json::print("capataz.v1.CancelRunResponse", &response))
-        }
+        RunsCommand::Cancel(args) => return cancel(daemon, args, out).await,
         RunsCommand::Pause { run, mutation } => {
             let run_id = fetch::run_id(daemon, &run).await?;
             let request = v1::PauseRunRequest {
@@ -148,6 +137,43 @@ pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> O
         out.line(&error::ok(&text, out.paint));
     }
     Ok(Exit::Ok)
+}
+
+/// Cancels runs, one after the other. Nothing is cancelled if one of the names is none of a run; one that the daemon refuses
+/// to cancel does not keep the others.
+async fn cancel(daemon: &Daemon, args: CancelArgs, out: &mut Output) -> Outcome {
+    let mut run_ids = Vec::new();
+    for run in &args.runs {
+        let run_id = fetch::run_id(daemon, run).await?;
+        if !run_ids.contains(&run_id) {
+            run_ids.push(run_id);
+        }
+    }
+    let are_several = run_ids.len() > 1;
+    let mut exit = Exit::Ok;
+    for run_id in run_ids {
+        let request = v1::CancelRunRequest {
+            run_id: run_id.clone(),
+            request_id: args.mutation.request_id.clone(),
+            if_seq: args.mutation.if_seq,
+            reason: args.reason.clone(),
+            force: args.force,
+        };
+        let answer = daemon.client.cancel_run(request).await;
+        match answer.map_err(|error| daemon.failure(error).about(&run_id)) {
+            Ok(response) if out.json => {
+                let answer = json::print("capataz.v1.CancelRunResponse", &response);
+                if are_several { out.record(&answer) } else { out.document(&answer) }
+            }
+            Ok(_) => out.line(&error::ok(&fill(words().runs.cancelled, &[&run_id]), out.paint)),
+            Err(failure) if are_several => {
+                failure.tell(out);
+                exit = if exit == Exit::Ok { failure.exit() } else { exit };
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(exit)
 }
 
 /// The value of an answer: JSON, or the content of a file, which is JSON if its name says so, and else text.

@@ -124,6 +124,9 @@ impl<F: AsFd> Mode<F> {
         let mut for_keys = before.clone();
         // Signals of the keyboard and the translation of the output stay.
         for_keys.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+        // Else Ctrl-C throws away what was written and has not been shown, and with half of a drawing nobody knows where the
+        // cursor is.
+        for_keys.local_modes.insert(LocalModes::NOFLSH);
         // A read never waits.
         for_keys.special_codes[SpecialCodeIndex::VMIN] = 0;
         for_keys.special_codes[SpecialCodeIndex::VTIME] = 0;
@@ -325,6 +328,7 @@ mod tests {
             let modes = tcgetattr(&controller).expect("a mode").local_modes;
             assert!(!modes.intersects(LocalModes::ICANON | LocalModes::ECHO));
             assert!(modes.contains(LocalModes::ISIG), "Ctrl-C and Ctrl-Z stay signals");
+            assert!(modes.contains(LocalModes::NOFLSH), "and take nothing away that was written");
             std::panic::resume_unwind(Box::new("the view panics"));
         }));
         assert_eq!(panicked.expect_err("a panic").downcast_ref(), Some(&"the view panics"));

@@ -338,6 +338,10 @@ pub(super) const ARGUMENTS: Texts = &[
 /// Arguments of the commands under `runs`, `agents` and `sessions`, and of those that work on a data folder.
 pub(super) const OF_RUNS: Texts = &[
     (
+        "Id of the run, the beginning or end of it, or `latest`; may be repeated",
+        "Id de la ejecución, su comienzo o su final, o `latest`; se puede repetir",
+    ),
+    (
         "Id of the run, the beginning or end of it, or `latest`",
         "Id de la ejecución, su comienzo o su final, o `latest`",
     ),
