@@ -170,6 +170,22 @@ fn more(page: &mut Markup, count: usize) {
     }
 }
 
+/// Lines with their times, as a list of this kind; of those beyond the first only the number.
+fn timed(page: &mut Markup, list: &'static str, lines: &[(i64, String)]) {
+    page.open(list);
+    for (at_ms, text) in lines.iter().take(MOST_LISTED) {
+        page.open("li");
+        page.text(text);
+        page.constant(" ");
+        page.open_class("span", "faint");
+        page.time(*at_ms);
+        page.close("span");
+        page.close("li");
+    }
+    page.close(list);
+    more(page, lines.len());
+}
+
 /// Writes what was decided, step by step, behind a disclosure.
 fn decisions(page: &mut Markup, story: &Story) {
     let texts = &words().reports;
@@ -185,18 +201,7 @@ fn decisions(page: &mut Markup, story: &Story) {
     page.open_with("section", &[("id", "decisions")]);
     page.open("details");
     page.element("summary", texts.decisions);
-    page.open("ol");
-    for (at_ms, text) in lines.iter().take(MOST_LISTED) {
-        page.open("li");
-        page.text(text);
-        page.constant(" ");
-        page.open_class("span", "faint");
-        page.time(*at_ms);
-        page.close("span");
-        page.close("li");
-    }
-    page.close("ol");
-    more(page, lines.len());
+    timed(page, "ol", &lines);
     page.close("details");
     page.close("section");
 }
@@ -281,17 +286,6 @@ fn checkpoints(page: &mut Markup, story: &Story) {
     }
     page.open_with("section", &[("id", "checkpoints")]);
     page.element("h2", texts.checkpoints);
-    page.open("ul");
-    for (at_ms, text) in lines.iter().take(MOST_LISTED) {
-        page.open("li");
-        page.text(text);
-        page.constant(" ");
-        page.open_class("span", "faint");
-        page.time(*at_ms);
-        page.close("span");
-        page.close("li");
-    }
-    page.close("ul");
-    more(page, lines.len());
+    timed(page, "ul", &lines);
     page.close("section");
 }
