@@ -7,6 +7,9 @@ use capataz_hosts::port::SecretResolver;
 use capataz_telemetry::Endpoint;
 use serde::Deserialize;
 
+/// What is said of headers for nobody.
+const MISSING: &str = "is missing, and without it nothing is sent";
+
 /// Where the daemon tells of itself and of runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -35,8 +38,7 @@ impl TelemetryConfig {
                 }
             }
             None if self.headers.is_empty() && self.resource.is_empty() => {}
-            None => problems
-                .push("telemetry.otlp_endpoint: is missing, and without it nothing is sent".to_owned()),
+            None => problems.push(format!("telemetry.otlp_endpoint: {MISSING}")),
         }
         problems
     }
@@ -57,5 +59,33 @@ impl TelemetryConfig {
         resource.entry("service.version".to_owned()).or_insert_with(|| env!("CARGO_PKG_VERSION").to_owned());
         let endpoint = Endpoint::new(address, &headers, resource.into_iter().collect());
         endpoint.map(Some).map_err(|error| format!("telemetry: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str) -> Vec<String> {
+        toml::from_str::<TelemetryConfig>(text).unwrap().check()
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_collector_is_told_by_its_key_and_without_values() {
+        assert_eq!(check(""), [] as [&str; 0]);
+        assert_eq!(check("otlp_endpoint = \"https://collector.example:4317\""), [] as [&str; 0]);
+        let address = "telemetry.otlp_endpoint: is not an address such as http://127.0.0.1:4317";
+        assert_eq!(check("otlp_endpoint = \"http://user:s3cr3t@127.0.0.1:4317\""), [address]);
+        assert_eq!(
+            check("headers = { authorization = \"s3cr3t\" }"),
+            ["telemetry.otlp_endpoint: is missing, and without it nothing is sent"]
+        );
+        assert_eq!(
+            check("otlp_endpoint = \"http://collector.example:4317\"\nheaders = { a = \"${secret:KEY\" }"),
+            [
+                "telemetry.headers.a: `${secret:` is not closed by `}`",
+                "telemetry.otlp_endpoint: headers are sent to other machines over https only: they may be secrets",
+            ]
+        );
     }
 }

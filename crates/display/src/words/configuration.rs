@@ -29,6 +29,16 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
         "no es el nombre de una variable: está vacío o contiene `=` o un byte cero",
     ),
     ("only of an agent whose kind is \"tool\"", "solo de un agente cuya clase es \"tool\""),
+    ("is missing, and without it nothing is sent", "falta, y sin ella no se envía nada"),
+    ("is not an address such as http://127.0.0.1:4317", "no es una dirección como http://127.0.0.1:4317"),
+    (
+        "headers are sent to other machines over https only: they may be secrets",
+        "las cabeceras se envían a otras máquinas solo por https: pueden ser secretos",
+    ),
+    (
+        "the header {0} has a name or a value that HTTP does not allow",
+        "la cabecera {0} tiene un nombre o un valor que HTTP no permite",
+    ),
     ("from 500ms to 1m", "de 500ms a 1m"),
     ("from 2 to 100", "de 2 a 100"),
     ("from 1 ms to 1 hour", "de 1 ms a 1 hora"),
