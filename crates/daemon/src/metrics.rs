@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
@@ -21,7 +21,6 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, prometheus_text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::SHARD;
@@ -56,7 +55,8 @@ pub(crate) struct Metrics {
     runtime: Runtime,
     data_dir: PathBuf,
     traces: Option<Arc<Counts>>,
-    looked: Mutex<Looked>,
+    /// Since when tasks wait for an agent, as far as somebody has looked.
+    waiting: Mutex<BTreeMap<String, Instant>>,
     blobs: Arc<BlobBytes>,
 }
 
@@ -65,22 +65,15 @@ pub(crate) struct Metrics {
 struct BlobBytes {
     bytes: AtomicU64,
     /// When they were counted; `None` while that was never done.
-    counted: std::sync::Mutex<Option<Instant>>,
+    counted: Mutex<Option<Instant>>,
     /// Somebody counts.
     is_counting: AtomicBool,
-}
-
-/// What was seen when somebody looked last.
-#[derive(Default)]
-struct Looked {
-    /// Since when tasks wait for an agent.
-    waiting: BTreeMap<String, Instant>,
 }
 
 /// Serves them.
 pub(crate) fn routes(runtime: Runtime, data_dir: PathBuf, traces: Option<Arc<Counts>>) -> Router {
     let metrics =
-        Arc::new(Metrics { runtime, data_dir, traces, looked: Mutex::default(), blobs: Arc::default() });
+        Arc::new(Metrics { runtime, data_dir, traces, waiting: Mutex::default(), blobs: Arc::default() });
     Router::new().route(PATH, get(answer)).with_state(metrics)
 }
 
@@ -96,9 +89,8 @@ async fn answer(State(metrics): State<Arc<Metrics>>) -> Response {
 
 impl Metrics {
     async fn read(&self) -> Vec<Metric> {
-        let mut looked = self.looked.lock().await;
         let mut metrics = of_meters(self.runtime.meters());
-        metrics.extend(self.of_agents(&mut looked).await);
+        metrics.extend(self.of_agents().await);
         metrics.extend(self.of_streams());
         metrics.extend(self.of_store().await);
         metrics.extend(self.traces.as_deref().map(|counts| self.of_traces(counts)).into_iter().flatten());
@@ -106,7 +98,7 @@ impl Metrics {
         metrics
     }
 
-    async fn of_agents(&self, looked: &mut Looked) -> Vec<Metric> {
+    async fn of_agents(&self) -> Vec<Metric> {
         let mut agents = Vec::new();
         let mut after = None;
         loop {
@@ -120,18 +112,9 @@ impl Metrics {
                 break;
             }
         }
-        let now = Instant::now();
-        let waits = agents.iter().filter(|agent| agent.queued > 0);
-        let waiting: BTreeMap<String, Instant> = waits
-            .map(|agent| {
-                let name = &agent.known.agent.name;
-                (name.clone(), looked.waiting.get(name).copied().unwrap_or(now))
-            })
-            .collect();
-        looked.waiting = waiting;
+        let since = self.waiting_since(&agents);
         let seconds = |agent: &AgentSnapshot| {
-            let since = looked.waiting.get(&agent.known.agent.name);
-            since.map_or(0.0, |since| now.duration_since(*since).as_secs_f64())
+            since.get(&agent.known.agent.name).map_or(0.0, |since| since.elapsed().as_secs_f64())
         };
         let workers: u32 = agents.iter().map(|agent| agent.workers).max().unwrap_or_default();
         let (served, known) = (agents.iter().filter(|agent| agent.workers > 0).count(), agents.len());
@@ -162,6 +145,15 @@ impl Metrics {
                 Value::Gauges("agent", waiting),
             ),
         ]
+    }
+
+    /// Since when tasks wait for each agent for which some wait now.
+    fn waiting_since(&self, agents: &[AgentSnapshot]) -> BTreeMap<String, Instant> {
+        let now = Instant::now();
+        let mut known = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited_for = agents.iter().filter(|agent| agent.queued > 0).map(|agent| &agent.known.agent.name);
+        *known = waited_for.map(|name| (name.clone(), known.get(name).copied().unwrap_or(now))).collect();
+        known.clone()
     }
 
     fn of_streams(&self) -> Vec<Metric> {

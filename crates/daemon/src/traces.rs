@@ -97,6 +97,7 @@ impl Traces {
             counts,
             stopped,
             is_silent: false,
+            is_unwritten: false,
         };
         // From the first run on that this daemon accepts, whatever becomes of the daemon.
         let begin = sender.begin().await?;
@@ -145,6 +146,8 @@ struct Sender {
     stopped: watch::Receiver<bool>,
     /// The log has been told that the collector cannot be reached.
     is_silent: bool,
+    /// The log has been told that the place cannot be written.
+    is_unwritten: bool,
 }
 
 impl Sender {
@@ -429,9 +432,17 @@ impl Sender {
             return;
         }
         match write(&self.place, &placed.encode(SHARD)) {
-            Ok(()) => self.written = Some((placed, Instant::now())),
+            Ok(()) => {
+                self.written = Some((placed, Instant::now()));
+                self.is_unwritten = false;
+            }
             // A later place says the same and more.
-            Err(error) => tracing::warn!(%error, "how far spans were sent cannot be written down now"),
+            Err(error) => {
+                self.written = Some((Placed::default(), Instant::now()));
+                if !std::mem::replace(&mut self.is_unwritten, true) {
+                    tracing::warn!(%error, "how far spans were sent cannot be written down now");
+                }
+            }
         }
     }
 }
