@@ -36,11 +36,7 @@ async fn a_worker_keeps_its_task_over_a_restart_of_the_daemon() {
     let harness = Harness::start().await;
     let mut worker = harness.worker("w1", &["a"]).await;
     let run = harness.start_run(one_wave(&["a"])).await;
-    let assigned = worker.assignment().await;
-    // What nobody has acknowledged, a drain hands back: this worker's acknowledgement has come when what it says next has.
-    let unknown = v1::LeaseRef { lease: assigned.lease.lease + 1, ..assigned.lease.clone() };
-    worker.complete(&unknown, json(serde_json::Value::Null)).await;
-    worker.hear_until(|heard| matches!(heard, Hear::ResultRefused(_)).then_some(())).await;
+    let assigned = worker.acknowledged().await;
     // A drain would wait for the task: the worker leaves first.
     drop(worker);
     let harness = harness.restart().await;

@@ -172,7 +172,7 @@ async fn a_daemon_that_drains_lives_and_is_not_ready() {
     );
     let mut worker = harness.worker("w", &["coder"]).await;
     harness.start_run(one_wave(&["coder"])).await;
-    let assigned = worker.assignment().await;
+    let assigned = worker.acknowledged().await;
     let stopping = tokio::spawn(harness.stop());
     // It waits for the task.
     let waiting = async {

@@ -101,6 +101,17 @@ impl Worker {
         assigned
     }
 
+    /// An assignment of which the daemon knows that it has come: what nobody has acknowledged, a drain hands back.
+    ///
+    /// The acknowledgement has come when what the worker says next has.
+    pub async fn acknowledged(&mut self) -> Assigned {
+        let assigned = self.assignment().await;
+        let unknown = v1::LeaseRef { lease: assigned.lease.lease + 1, ..assigned.lease.clone() };
+        self.complete(&unknown, super::json(serde_json::Value::Null)).await;
+        self.hear_until(|heard| matches!(heard, Hear::ResultRefused(_)).then_some(())).await;
+        assigned
+    }
+
     pub async fn unacknowledged(&mut self) -> Assigned {
         loop {
             match self.hear().await {
