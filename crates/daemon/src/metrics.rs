@@ -90,9 +90,10 @@ async fn answer(State(metrics): State<Arc<Metrics>>) -> Response {
 impl Metrics {
     async fn read(&self) -> Vec<Metric> {
         let mut metrics = of_meters(self.runtime.meters());
-        metrics.extend(self.of_agents().await);
+        let (agents, store) = tokio::join!(self.of_agents(), self.of_store());
+        metrics.extend(agents);
         metrics.extend(self.of_streams());
-        metrics.extend(self.of_store().await);
+        metrics.extend(store);
         metrics.extend(self.traces.as_deref().map(|counts| self.of_traces(counts)).into_iter().flatten());
         metrics.extend(of_process());
         metrics

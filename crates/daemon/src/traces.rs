@@ -4,7 +4,7 @@
 //! and a span that is sent twice has the same ids, so that the collector knows it. It is one subscriber more: a collector
 //! that is slow, or not there, costs nobody anything but its own lateness.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -20,7 +20,7 @@ use capataz_runtime::{CursorError, Item, Runtime, Subscription};
 use capataz_shard::feed::{self, Begin, Cursor, Delivered, Filter, Placed, Unservable};
 use capataz_shard::{Damage, LoadError};
 use capataz_store::{RunId, StoreError};
-use capataz_telemetry::{Endpoint, ExportError, Exporter, Past, Projection, Span};
+use capataz_telemetry::{Encoded, Endpoint, ExportError, Exporter, Past, Projection, Span};
 use prost::Message;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -88,7 +88,8 @@ impl Traces {
             place: data_dir.join(PLACE),
             exporter: Exporter::new(endpoint),
             projection: Projection::default(),
-            spans: Vec::new(),
+            spans: VecDeque::new(),
+            fresh: Vec::new(),
             arrived: None,
             written: None,
             most: SPANS,
@@ -131,7 +132,9 @@ struct Sender {
     exporter: Exporter,
     projection: Projection,
     /// Spans that have not arrived.
-    spans: Vec<Span>,
+    spans: VecDeque<Encoded>,
+    /// Those of one event, before they are encoded.
+    fresh: Vec<Span>,
     /// The file of the place.
     place: PathBuf,
     /// Everything before this has arrived.
@@ -163,6 +166,7 @@ impl Sender {
                 return;
             }
             self.spans.clear();
+            self.fresh.clear();
             self.projection = Projection::default();
             begin = self.arrived.map_or(begin, Begin::After);
         }
@@ -311,17 +315,17 @@ impl Sender {
             return Ok(());
         };
         let id = run.0.into_bytes();
-        if self.projection.apply(id, &event, &mut self.spans).is_ok() {
-            return Ok(());
+        if self.projection.apply(id, &event, &mut self.fresh).is_err() {
+            match self.past(run, event.seq).await {
+                Ok(past) => self.projection.recall(past, &mut self.fresh),
+                Err(LoadError::Store(error)) => return Err(LoadError::Store(error).into()),
+                Err(LoadError::Damaged(_)) => {}
+            }
+            if self.projection.apply(id, &event, &mut self.fresh).is_err() {
+                self.gives_up(run);
+            }
         }
-        match self.past(run, event.seq).await {
-            Ok(past) => self.projection.recall(past, &mut self.spans),
-            Err(LoadError::Store(error)) => return Err(LoadError::Store(error).into()),
-            Err(LoadError::Damaged(_)) => {}
-        }
-        if self.projection.apply(id, &event, &mut self.spans).is_err() {
-            self.gives_up(run);
-        }
+        self.spans.extend(self.fresh.drain(..).map(|span| Encoded::new(&span)));
         Ok(())
     }
 
@@ -366,9 +370,8 @@ impl Sender {
         let mut again = backoff();
         let mut doubts = 0;
         while !self.spans.is_empty() {
-            let part = self.part();
-            let count = part.len();
-            match self.exporter.send(part).await {
+            let count = self.part();
+            match self.exporter.send(self.spans.iter().take(count)).await {
                 Ok(rejected) => {
                     (again, doubts) = (backoff(), 0);
                     self.have_arrived(count, rejected);
@@ -391,18 +394,14 @@ impl Sender {
         true
     }
 
-    /// The next spans to be sent together: some, and not too many bytes.
-    fn part(&self) -> Vec<Span> {
+    /// How many of the next spans are sent together: some, and not too many bytes.
+    fn part(&self) -> usize {
         let mut bytes = 0;
-        let fits = |span: &&Span| {
-            bytes += span.encoded_len();
+        let fits = |span: &&Encoded| {
+            bytes += span.size();
             bytes <= SPANS_BYTES
         };
-        let mut part: Vec<Span> = self.spans.iter().take(self.most).take_while(fits).cloned().collect();
-        if part.is_empty() {
-            part.extend(self.spans.first().cloned());
-        }
-        part
+        self.spans.iter().take(self.most).take_while(fits).count().max(1)
     }
 
     fn is_away(&mut self, passing: &ExportError) {

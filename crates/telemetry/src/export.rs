@@ -3,15 +3,18 @@
 use std::error::Error as _;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::Uri;
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
+use http::uri::PathAndQuery;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use opentelemetry_proto::tonic::common::v1::{InstrumentationScope, KeyValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;
-use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans};
+use prost::Message as _;
+use tonic::client::Grpc;
 use tonic::metadata::{MetadataKey, MetadataMap, MetadataValue};
 use tonic::transport::{Channel, ClientTlsConfig};
 use tonic::{Code, Request, Status};
+use tonic_prost::ProstCodec;
 
 use crate::span::{Attribute, Span, attribute};
 
@@ -19,6 +22,8 @@ use crate::span::{Attribute, Span, attribute};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
+/// The one call that is made.
+const EXPORT: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 /// The name of what makes the spans.
 const SCOPE: &str = "capataz";
 
@@ -118,12 +123,61 @@ pub enum ExportError {
     Refused(String),
 }
 
+/// A span as it travels: encoded once, however often it is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Encoded(Bytes);
+
+impl Encoded {
+    #[must_use]
+    pub fn new(span: &Span) -> Self {
+        Self(span.encode_to_vec().into())
+    }
+
+    /// Bytes of it.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// OTLP's messages, with what is in them encoded already: on the wire a message in another one is its bytes.
+mod wire {
+    use bytes::Bytes;
+    use prost::Message;
+
+    /// `ExportTraceServiceRequest`.
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Request {
+        #[prost(message, repeated, tag = "1")]
+        pub(super) resource_spans: Vec<OfResource>,
+    }
+
+    /// `ResourceSpans`.
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct OfResource {
+        #[prost(bytes = "bytes", tag = "1")]
+        pub(super) resource: Bytes,
+        #[prost(message, repeated, tag = "2")]
+        pub(super) scope_spans: Vec<OfScope>,
+    }
+
+    /// `ScopeSpans`.
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct OfScope {
+        #[prost(bytes = "bytes", tag = "1")]
+        pub(super) scope: Bytes,
+        #[prost(bytes = "bytes", repeated, tag = "2")]
+        pub(super) spans: Vec<Bytes>,
+    }
+}
+
 /// Sends spans to a collector.
 #[derive(Clone, Debug)]
 pub struct Exporter {
-    client: TraceServiceClient<Channel>,
+    client: Grpc<Channel>,
     headers: MetadataMap,
-    resource: Resource,
+    resource: Bytes,
+    scope: Bytes,
 }
 
 impl Exporter {
@@ -132,10 +186,16 @@ impl Exporter {
     pub fn new(endpoint: &Endpoint) -> Self {
         let own = |(key, value): &(String, String)| attribute(key, Attribute::Text(value.clone()));
         let attributes: Vec<KeyValue> = endpoint.resource.iter().map(own).collect();
+        let scope = InstrumentationScope {
+            name: SCOPE.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..InstrumentationScope::default()
+        };
         Self {
-            client: TraceServiceClient::new(endpoint.channel()),
+            client: Grpc::new(endpoint.channel()),
             headers: endpoint.headers.clone(),
-            resource: Resource { attributes, ..Resource::default() },
+            resource: Resource { attributes, ..Resource::default() }.encode_to_vec().into(),
+            scope: scope.encode_to_vec().into(),
         }
     }
 
@@ -143,18 +203,15 @@ impl Exporter {
     ///
     /// # Errors
     /// [`ExportError`]; whether any of them has arrived is not known then.
-    pub async fn send(&mut self, spans: Vec<Span>) -> Result<u64, ExportError> {
-        let scope = InstrumentationScope {
-            name: SCOPE.to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            ..InstrumentationScope::default()
-        };
-        let scope_spans = vec![ScopeSpans { scope: Some(scope), spans, ..ScopeSpans::default() }];
-        let of_resource =
-            ResourceSpans { resource: Some(self.resource.clone()), scope_spans, ..ResourceSpans::default() };
-        let mut request = Request::new(ExportTraceServiceRequest { resource_spans: vec![of_resource] });
+    pub async fn send(&mut self, spans: impl Iterator<Item = &Encoded>) -> Result<u64, ExportError> {
+        let spans = spans.map(|Encoded(span)| span.clone()).collect();
+        let scope_spans = vec![wire::OfScope { scope: self.scope.clone(), spans }];
+        let resource_spans = vec![wire::OfResource { resource: self.resource.clone(), scope_spans }];
+        let mut request = Request::new(wire::Request { resource_spans });
         *request.metadata_mut() = self.headers.clone();
-        match self.client.export(request).await {
+        self.client.ready().await.map_err(|error| ExportError::Passing(error.to_string()))?;
+        let codec = ProstCodec::<wire::Request, ExportTraceServiceResponse>::default();
+        match self.client.unary(request, PathAndQuery::from_static(EXPORT), codec).await {
             Ok(answer) => {
                 let rejected =
                     answer.into_inner().partial_success.map_or(0, |partial| partial.rejected_spans);
@@ -189,5 +246,35 @@ fn what_it_means(status: &Status) -> fn(String) -> ExportError {
         Code::Ok | Code::InvalidArgument | Code::AlreadyExists | Code::FailedPrecondition => {
             ExportError::Refused
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+
+    use super::*;
+
+    #[test]
+    fn what_travels_is_otlps_own_message() {
+        let span = Span { name: "tour".to_owned(), span_id: vec![7; 8], ..Span::default() };
+        let (resource, scope) = (
+            Resource { attributes: vec![attribute("service.name", "capataz".into())], ..Resource::default() },
+            InstrumentationScope { name: "capataz".to_owned(), ..InstrumentationScope::default() },
+        );
+        let encoded = wire::Request {
+            resource_spans: vec![wire::OfResource {
+                resource: resource.encode_to_vec().into(),
+                scope_spans: vec![wire::OfScope {
+                    scope: scope.encode_to_vec().into(),
+                    spans: vec![Encoded::new(&span).0, Encoded::new(&span).0],
+                }],
+            }],
+        };
+        let read = ExportTraceServiceRequest::decode(encoded.encode_to_vec().as_slice()).unwrap();
+        let of_resource = &read.resource_spans[0];
+        assert_eq!(of_resource.resource.as_ref(), Some(&resource));
+        assert_eq!(of_resource.scope_spans[0].scope.as_ref(), Some(&scope));
+        assert_eq!(of_resource.scope_spans[0].spans, [span.clone(), span]);
     }
 }
