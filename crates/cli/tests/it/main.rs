@@ -1,0 +1,36 @@
+//! The program, tested as people use it.
+
+mod act;
+mod ask;
+mod backup;
+mod cli;
+mod data_folder;
+mod descriptors;
+mod doctor;
+mod help;
+mod keys;
+mod kill;
+mod kill_mode_models;
+mod kill_mode_people;
+mod kill_modes;
+mod kill_pipelines;
+mod live_view;
+mod machine;
+mod memory;
+mod model_crew;
+mod modes;
+mod newcomer;
+mod old_data;
+mod partial_output;
+mod pipelines;
+mod rebuild;
+mod references;
+mod reported;
+mod reports;
+mod served;
+mod session_work;
+mod sessions;
+mod shells;
+mod terminal;
+mod time_travel;
+mod traces;

@@ -1,0 +1,416 @@
+//! The way from nothing to one's own crew: a folder that works, a daemon inside a command, and the daemon of a folder.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+#![expect(clippy::disallowed_types, reason = "starts the program")]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use crate::served::Served;
+use capataz_contracts::v1;
+use serde_json::{Value, json};
+
+/// A time limit that only a failing test reaches.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// The interval between two looks at a condition that nobody tells.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// The program in this folder, in English, with nothing of the environment that would change what it does.
+fn capataz(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_capataz"));
+    command.args(arguments).current_dir(folder).stdin(Stdio::null()).env("LC_ALL", "C");
+    for name in ["CAPATAZ_ADDR", "CAPATAZ_LISTEN", "CAPATAZ_DATA_DIR", "CAPATAZ_SPECS_DIR", "CAPATAZ_LANG"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+#[track_caller]
+fn check(folder: &Path, arguments: &[&str], exit: i32) -> Output {
+    let output = capataz(folder, arguments).output().unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(exit),
+        "{arguments:?}\n{}{}",
+        said(&output.stdout),
+        said(&output.stderr)
+    );
+    output
+}
+
+fn said(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[track_caller]
+fn document(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).expect("stdout is one document")
+}
+
+/// Waits until a condition holds that nobody tells.
+#[track_caller]
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..PATIENCE.as_millis() / LOOK_AGAIN.as_millis() {
+        if holds() {
+            return;
+        }
+        #[expect(clippy::disallowed_methods, reason = "nobody tells of it")]
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    unreachable!("in time: {what}");
+}
+
+/// An agent that says that it has begun, and ends once somebody has written `go` into the folder.
+fn waiting_agent(folder: &Path) -> String {
+    let script = "touch begun; while ! test -e go; do sleep 0.05; done; echo 7";
+    let command = serde_json::to_string(&["sh", "-c", script]).unwrap();
+    format!("[[agents]]\nname = \"waiter\"\ncommand = {command}\ncwd = {:?}\n", folder.display().to_string())
+}
+
+const WAITING_PLAN: &str = "name = \"waits\"\n[[tasks]]\nname = \"t\"\nagent = \"waiter\"\n";
+
+/// What the run has given back, by task.
+fn outputs(answer: &Value) -> Vec<(&str, &Value)> {
+    let tasks = answer["result"]["tasks"].as_array().expect("the run has tasks");
+    tasks.iter().map(|task| (task["name"].as_str().unwrap(), &task["output"])).collect()
+}
+
+#[test]
+fn a_new_folder_is_valid_and_its_plan_runs_without_a_daemon() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let made = check(folder, &["init"], 0);
+    let expected = "[OK] capataz.toml\n[OK] plan.toml\n[OK] agents/report.sh\n\nNext:\n  capataz run plan.toml --local\n";
+    assert_eq!((said(&made.stdout).as_str(), said(&made.stderr).as_str()), (expected, ""));
+    let mode = |name: &str| fs::metadata(folder.join(name)).unwrap().permissions().mode();
+    assert_eq!(mode("agents/report.sh") & 0o100, 0o100);
+    assert_eq!(mode("plan.toml") & 0o111, 0);
+
+    check(folder, &["contract", "check", "plan.toml"], 0);
+    let settings = document(&check(folder, &["serve", "--check", "--json"], 0));
+    let agents = settings["settings"].as_array().unwrap().iter().find(|setting| setting["key"] == "agents");
+    assert_eq!(agents.unwrap()["value"], "counter, reporter");
+
+    let answer = document(&check(folder, &["run", "plan.toml", "--local", "--json"], 0));
+    assert_eq!(answer["result"]["outcome"], "succeeded");
+    let report = json!({ "words": { "title": 5, "text": 14 } });
+    assert_eq!(outputs(&answer), [("title", &json!(5)), ("text", &json!(14)), ("report", &report)]);
+    // The data is that of the configuration, and stays for the next daemon.
+    let served = Served::start(folder, &fs::read_to_string(folder.join("capataz.toml")).unwrap());
+    let shown = check(folder, &["runs", "list", "--addr", &served.url(), "--json"], 0);
+    assert_eq!(document(&shown)["runs"][0]["run_id"], answer["run_id"]);
+}
+
+#[test]
+fn a_second_init_names_every_file_and_changes_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    check(folder, &["init", "crew"], 0);
+    fs::write(folder.join("crew/plan.toml"), "mine").unwrap();
+    let refused = check(folder, &["init", "crew"], 1);
+    let expected = "error: nothing is written, because this is there already:\n  crew/capataz.toml\n  crew/plan.toml\n  \
+                    crew/agents/report.sh\nname another folder: capataz init FOLDER\n";
+    assert_eq!((said(&refused.stdout).as_str(), said(&refused.stderr).as_str()), ("", expected));
+    assert_eq!(fs::read_to_string(folder.join("crew/plan.toml")).unwrap(), "mine");
+    // One file is enough, and the others are not written then; a link that leads nowhere is in the way as well.
+    fs::create_dir(folder.join("half")).unwrap();
+    symlink("nowhere", folder.join("half/plan.toml")).unwrap();
+    let refused = document(&check(folder, &["init", "half", "--json"], 1));
+    assert_eq!(refused["error"]["files"], json!(["half/plan.toml"]));
+    assert_eq!(fs::read_dir(folder.join("half")).unwrap().count(), 1);
+}
+
+#[test]
+fn a_folder_is_made_where_it_is_missing_and_may_be_named_by_a_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let made = check(folder, &["init", "my crews/first", "--lang", "es"], 0);
+    let next = "A continuación:\n  cd 'my crews/first'\n  capataz run plan.toml --local\n";
+    assert!(said(&made.stdout).ends_with(next), "{}", said(&made.stdout));
+    let config = fs::read_to_string(folder.join("my crews/first/capataz.toml")).unwrap();
+    assert!(config.starts_with("# La configuración de esta cuadrilla."), "{config}");
+
+    fs::create_dir(folder.join("target")).unwrap();
+    symlink("target", folder.join("link")).unwrap();
+    let made = document(&check(folder, &["init", "link", "--json"], 0));
+    let files = json!(["link/capataz.toml", "link/plan.toml", "link/agents/report.sh"]);
+    assert_eq!(made, json!({ "folder": "link", "files": files, "next": "capataz run plan.toml --local" }));
+    assert!(folder.join("target/agents/report.sh").is_file());
+    // No program is written into a folder that somebody else has linked.
+    fs::create_dir(folder.join("other")).unwrap();
+    symlink("../target", folder.join("other/agents")).unwrap();
+    assert!(said(&check(folder, &["init", "other"], 1).stderr).contains("\n  other/agents\n"));
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_named_and_nothing_is_left_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("file"), "").unwrap();
+    for (place, problem) in
+        [("file", "error: file cannot be written: "), ("/proc/crew", "error: /proc/crew cannot be written: ")]
+    {
+        let refused = said(&check(folder, &["init", place], 1).stderr);
+        assert!(refused.starts_with(problem) && refused.ends_with("; nothing was written\n"), "{refused}");
+    }
+    assert_eq!(fs::read_dir(folder).unwrap().count(), 1);
+}
+
+const LACKING: &str = "\
+data_dir = \"data\"
+specs_dir = \"specs\"
+secrets_dir = \"secrets\"
+
+[[agents]]
+name = \"a\"
+command = [\"no-such-program\"]
+env = { TOKEN = \"${secret:LOST}\" }
+
+[[agents]]
+name = \"b\"
+command = [\"./text\"]
+";
+
+#[test]
+fn serve_check_names_all_that_the_configuration_needs_and_what_to_do_in_both_languages() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("capataz.toml"), LACKING).unwrap();
+    fs::write(folder.join("text"), "").unwrap();
+    fs::write(folder.join("data"), "no folder").unwrap();
+    fs::create_dir(folder.join("specs")).unwrap();
+    fs::write(folder.join("specs/wrong.toml"), "nonsense = 1\n").unwrap();
+    let checked = document(&check(folder, &["serve", "--check", "--json"], 2));
+    let problems = checked["problems"].as_array().unwrap();
+    let mut told: Vec<String> = problems
+        .iter()
+        .map(|problem| format!("{} {}", problem["path"].as_str().unwrap(), problem["code"].as_str().unwrap()))
+        .collect();
+    assert!(
+        problems.iter().all(|problem| problem["message"] != "" && problem["remedy"] != ""),
+        "{problems:#?}"
+    );
+    told.dedup();
+    let expected = [
+        "data_dir FOLDER_NOT_WRITABLE",
+        "specs_dir SPEC_INVALID",
+        "secrets_dir FOLDER_NOT_FOUND",
+        "agents[0].command[0] PROGRAM_NOT_FOUND",
+        "agents[0].env.TOKEN SECRET_UNKNOWN",
+        "agents[1].command[0] PROGRAM_NOT_EXECUTABLE",
+    ];
+    assert_eq!(told, expected);
+    let english = said(&check(folder, &["serve", "--check"], 2).stderr);
+    let spanish = said(&check(folder, &["serve", "--check", "--lang", "es"], 2).stderr);
+    for (text, lines) in [
+        (
+            english,
+            [
+                "  agents[0].command[0]: there is no program no-such-program\n    next: install it, ",
+                "  agents[0].env.TOKEN: the secret LOST is not known\n    next: set the variable CAPATAZ_SECRET_LOST, ",
+                "  agents[1].command[0]: ./text may not be executed\n    next: chmod +x ./text\n",
+            ],
+        ),
+        (
+            spanish,
+            [
+                "  agents[0].command[0]: no hay ningún programa no-such-program\n    siguiente paso: instálelo, ",
+                "  agents[0].env.TOKEN: no se conoce el secreto LOST\n    siguiente paso: defina la variable ",
+                "  agents[1].command[0]: ./text no se puede ejecutar\n    siguiente paso: chmod +x ./text\n",
+            ],
+        ),
+    ] {
+        for line in lines {
+            assert!(text.contains(line), "{line:?} in {text}");
+        }
+    }
+}
+
+#[test]
+fn a_daemon_that_has_the_data_folder_does_the_work_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    check(folder, &["init"], 0);
+    let config = fs::read_to_string(folder.join("capataz.toml")).unwrap();
+    // Programs of the folder are found by who is started in it.
+    let served = Served::start_after(folder, &config, &format!("cd '{}'", folder.display()));
+    let ran = check(folder, &["run", "plan.toml", "--local"], 0);
+    let expected = format!("the daemon at {} has the data folder data, and does this\n", served.url());
+    assert_eq!(said(&ran.stderr), expected);
+    let runs = document(&check(folder, &["runs", "list", "--addr", &served.url(), "--json"], 0));
+    assert_eq!(runs["runs"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn what_a_daemon_inside_the_command_cannot_do_is_refused_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    check(folder, &["init"], 0);
+    let refused = |arguments: &[&str]| said(&check(folder, arguments, 2).stderr);
+    let detached = refused(&["run", "plan.toml", "--local", "--detach"]);
+    assert!(detached.contains("that of --local ends with this command"), "{detached}");
+    let named = refused(&["ask", "hello", "--local", "--addr", "http://127.0.0.1:9"]);
+    assert!(named.contains("leave one of them out"), "{named}");
+    assert!(refused(&["run", "plan.toml", "--config", "capataz.toml"]).contains("--local"));
+    // What the daemon refuses is said as by any other.
+    fs::write(folder.join("other.toml"), WAITING_PLAN).unwrap();
+    let unknown = check(folder, &["run", "other.toml", "--local", "--json"], 1);
+    assert_eq!(document(&unknown)["error"]["code"], "AGENT_NOT_FOUND");
+    fs::remove_dir_all(folder.join("data")).unwrap();
+    // Nothing is started for a plan that is wrong.
+    fs::write(folder.join("wrong.toml"), "name = \"\"").unwrap();
+    check(folder, &["run", "wrong.toml", "--local"], 2);
+    assert!(!folder.join("data").exists());
+}
+
+#[test]
+fn ctrl_c_drains_the_daemon_inside_the_command_and_the_next_one_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let config = format!("data_dir = \"data\"\ndrain_timeout = \"0s\"\n{}", waiting_agent(folder));
+    fs::write(folder.join("capataz.toml"), &config).unwrap();
+    fs::write(folder.join("plan.toml"), WAITING_PLAN).unwrap();
+    let mut command = capataz(folder, &["run", "plan.toml", "--local"]);
+    let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    eventually("the task has begun", || folder.join("begun").exists());
+    signal(&running, "INT");
+    let ended = running.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130), "{}", said(&ended.stderr));
+    let told = said(&ended.stderr);
+    assert!(told.contains("stopping; press Ctrl-C again to force\n"), "{told}");
+    assert!(told.ends_with("the next one on data goes on: capataz serve\n"), "{told}");
+    fs::write(folder.join("go"), "").unwrap();
+    let served = Served::start(folder, &config);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let client = served.client().await;
+        let runs = client.list_runs(v1::ListRunsRequest::default()).await.unwrap().runs;
+        let result = client.wait_run(&runs[0].run_id, Some(PATIENCE)).await.unwrap().unwrap();
+        assert_eq!(result.outcome(), v1::RunOutcome::Succeeded, "{result:?}");
+    });
+}
+
+fn signal(process: &Child, name: &str) {
+    let process = process.id().to_string();
+    assert!(Command::new("kill").args(["-s", name, &process]).status().unwrap().success());
+}
+
+#[test]
+fn the_status_of_a_folder_is_where_its_daemon_listens_and_what_runs_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let config = format!("data_dir = \"data\"\n{}", waiting_agent(folder));
+    fs::write(folder.join("capataz.toml"), &config).unwrap();
+    fs::write(folder.join("plan.toml"), WAITING_PLAN).unwrap();
+    let data = folder.join("data").display().to_string();
+    for command in ["status", "stop"] {
+        let none = said(&check(folder, &[command], 3).stderr);
+        let expected = format!(
+            "error: no daemon has the data folder {data}\nstart one: capataz serve; name another folder by --config or \
+             --data-dir\n"
+        );
+        assert_eq!(none, expected);
+    }
+    assert!(!folder.join("data").exists(), "nobody has made it by asking");
+    let served = Served::start(folder, &config);
+    let run = check(folder, &["run", "plan.toml", "--detach", "--addr", &served.url()], 0);
+    assert!(run.status.success());
+    eventually("the task has begun", || folder.join("begun").exists());
+    let status = document(&check(folder, &["status", "--json"], 0));
+    let counts = json!({ "running": 1, "waiting": 0, "paused": 0, "cancelling": 0 });
+    let facts =
+        ["address", "state", "process", "data_dir", "version", "runs", "more_runs"].map(|key| &status[key]);
+    let expected = [
+        json!(served.url()),
+        json!("serving"),
+        json!(served.process_id()),
+        json!(data),
+        json!(env!("CARGO_PKG_VERSION")),
+        counts,
+        json!(false),
+    ];
+    assert_eq!(facts, expected.each_ref());
+    let waiter = status["agents"].as_array().unwrap().iter().find(|agent| agent["name"] == "waiter");
+    assert_eq!(waiter.unwrap(), &json!({ "name": "waiter", "workers": 1, "running": 1, "queued": 0 }));
+    let text = said(&check(folder, &["status"], 0).stdout);
+    for part in [
+        format!("a daemon serves at {}\nprocess {}, version ", served.url(), served.process_id()),
+        format!("data folder: {data}\nruns: 1 running\n\nAGENT "),
+        "\nwaiter ".to_owned(),
+    ] {
+        assert!(text.contains(&part), "{part:?} in {text}");
+    }
+    assert!(!text.contains("capataz.narrative"), "{text}");
+    // By its address, without the folder.
+    let by_address = document(&check(Path::new("/"), &["status", "--addr", &served.url(), "--json"], 0));
+    assert_eq!((&by_address["runs"]["running"], &by_address["data_dir"]), (&json!(1), &Value::Null));
+    check(folder, &["status", "--addr", "http://127.0.0.1:9"], 3);
+    fs::write(folder.join("go"), "").unwrap();
+}
+
+#[test]
+fn stop_has_the_daemon_drain_says_what_it_waits_for_and_waits_for_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let config = format!("data_dir = \"data\"\ndrain_timeout = \"10m\"\n{}", waiting_agent(folder));
+    let mut served = Served::start(folder, &config);
+    fs::write(folder.join("plan.toml"), WAITING_PLAN).unwrap();
+    let elsewhere = said(&check(folder, &["stop", "--addr", "http://127.0.0.1:9"], 3).stderr);
+    assert!(
+        elsewhere.contains(&format!("listens at {}, and not at http://127.0.0.1:9\n", served.url())),
+        "{elsewhere}"
+    );
+    check(folder, &["run", "plan.toml", "--detach", "--addr", &served.url()], 0);
+    eventually("the task has begun", || folder.join("begun").exists());
+    let not_yet = document(&check(folder, &["stop", "--timeout", "1s", "--json"], 4));
+    assert_eq!(not_yet["ended"], json!(false));
+    assert_eq!(document(&check(folder, &["status", "--json"], 0))["state"], json!("draining"));
+    // It is not asked a second time, which would end it at once with what it waits for.
+    let again = said(&check(folder, &["stop", "--timeout", "1s"], 4).stderr);
+    assert!(again.starts_with(&format!("a daemon drains at {}", served.url())), "{again}");
+    assert_eq!(document(&check(folder, &["status", "--json"], 0))["runs"]["running"], json!(1));
+    fs::write(folder.join("go"), "").unwrap();
+    assert!(served.ended().success());
+    assert!(said(&check(folder, &["status"], 3).stderr).contains("no daemon has the data folder"));
+
+    let _ = (fs::remove_file(folder.join("go")), fs::remove_file(folder.join("begun")));
+    let mut served = Served::start(folder, &config);
+    check(folder, &["run", "plan.toml", "--detach", "--addr", &served.url()], 0);
+    eventually("the task has begun", || folder.join("begun").exists());
+    let mut command = capataz(folder, &["stop", "--addr", &served.url()]);
+    let mut stopping = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(stopping.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let asked = format!("the daemon at {} (process {}) is asked to end", served.url(), served.process_id());
+    assert_eq!(told.next(), Some(asked));
+    assert_eq!(told.next().as_deref(), Some("it waits for 1 task: waiter (1)"));
+    fs::write(folder.join("go"), "").unwrap();
+    assert!(served.ended().success());
+    let ended = stopping.wait_with_output().unwrap();
+    assert!(ended.status.success());
+    let expected = format!("[OK] the daemon at {} has ended after ", served.url());
+    assert!(said(&ended.stdout).starts_with(&expected), "{}", said(&ended.stdout));
+}
+
+/// A lock that names a process that never was a daemon of the folder.
+#[test]
+fn stop_signals_no_process_that_does_not_hold_the_lock() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mut foreign = Command::new("sleep").arg("600").spawn().unwrap();
+    fs::create_dir(folder.join("data")).unwrap();
+    let lock = fs::File::create(folder.join("data/daemon.lock")).unwrap();
+    lock.lock().unwrap();
+    fs::write(folder.join("data/daemon.lock"), format!("{}\n", foreign.id())).unwrap();
+    let address =
+        json!({ "process": foreign.id(), "address": "127.0.0.1:9", "version": "0.1.0", "since_ms": 1 });
+    fs::write(folder.join("data/daemon.address"), address.to_string()).unwrap();
+    let refused = check(folder, &["stop", "--data-dir", "data"], 3);
+    assert!(said(&refused.stderr).contains("no daemon has the data folder"), "{}", said(&refused.stderr));
+    assert!(foreign.try_wait().unwrap().is_none(), "it is alive");
+    foreign.kill().unwrap();
+    foreign.wait().unwrap();
+}

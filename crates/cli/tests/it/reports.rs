@@ -1,0 +1,124 @@
+//! `capataz runs report` of each kind of run, and `capataz evidence`, against the program as people start it.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+#![expect(clippy::disallowed_types, reason = "starts the program")]
+
+use std::fs;
+
+use crate::reported::Reported;
+use serde_json::json;
+
+/// These parts are on the page, in this order.
+#[track_caller]
+fn shows(page: &str, parts: &[&str]) {
+    let mut rest = page;
+    for part in parts {
+        let found = rest.find(part);
+        assert!(found.is_some(), "{part:?}, after those before it, in\n{page}");
+        rest = &rest[found.unwrap_or_default() + part.len()..];
+    }
+}
+
+#[test]
+fn each_kind_of_run_has_a_report_that_begins_with_what_failed() {
+    let reported = Reported::start();
+    for made in reported.one_of_each() {
+        let page = fs::read_to_string(reported.report(&made, "en")).unwrap();
+        let parts: &[&str] = match made.kind {
+            "plan" => &[
+                "<h1>nightly <span class=\"badge bad\">failed</span>",
+                "Tasks: 2 of 4 succeeded",
+                "QUORUM_NOT_MET",
+                "What to do: ",
+                ">lint</a>",
+                "What failed",
+                "the 3. finding",
+                "id=\"timeline\"",
+                "Wave 1 of 1: checks",
+                "attempt 1 failed (SERVICE_UNAVAILABLE)",
+                "before the next attempt",
+                "attempt 2 failed",
+                "id=\"tasks\"",
+                "2 that succeeded",
+                "id=\"outputs\"",
+                "&quot;lines&quot;: 3",
+            ],
+            "ask" => &[
+                "<h1>hm <span class=\"badge bad\">failed</span>",
+                "VALIDATION_ERROR",
+                "id=\"answer\"",
+                "That is too short",
+                "id=\"timeline\"",
+                "How the spec was chosen",
+                "as requested",
+            ],
+            "pipeline" => &[
+                "<h1>review <span class=\"badge warning\">waiting",
+                "This run still goes on.",
+                "Phases: 1 of 2 completed",
+                "VALIDATION_ERROR",
+                "Open questions",
+                "capataz pipeline resume ",
+                "What failed",
+                "The output breaks its rule",
+                "id=\"timeline\"",
+                "Phase 1 of 2: measure",
+                "Phase 2 of 2: read",
+                "id=\"phases\"",
+                "1. measure <span class=\"badge good\">completed",
+                "2. read <span class=\"badge bad\">blocked",
+                "Questions to people",
+            ],
+            _ => &[
+                "<h1>how many examples are there <span class=\"badge bad\">failed</span>",
+                "class=\"why\"",
+                "id=\"timeline\"",
+                "Planner: what is next",
+                "files.list",
+                "id=\"calls\"",
+                "plans",
+                "Memory",
+            ],
+        };
+        shows(&page, parts);
+        assert!(page.contains(made.failure), "{}", made.kind);
+        let spanish = fs::read_to_string(reported.report(&made, "es")).unwrap();
+        shows(&spanish, &["<html lang=\"es\">", "Cronología", "Detalles técnicos"]);
+    }
+}
+
+#[test]
+fn what_was_written_is_said_and_a_page_on_stdout_is_the_whole_answer() {
+    let reported = Reported::start();
+    reported.says(&["run", "plan.toml"], 1);
+    let told = reported.document(&["runs", "report", "latest", "-o", "run.html"], 0);
+    let page = fs::read_to_string(reported.path("run.html")).unwrap();
+    assert_eq!(told["kind"], "plan");
+    assert_eq!((&told["file"], &told["bytes"]), (&json!("run.html"), &json!(page.len())));
+    let told = reported.says(&["runs", "report", "latest", "-o", "run.html"], 0);
+    assert!(told.starts_with("run.html: ") && told.ends_with("KiB\n"), "{told}");
+    for arguments in
+        [&["runs", "report", "latest", "-o", "-"][..], &["runs", "report", "latest", "-o", "-", "--json"]]
+    {
+        let told = reported.says(arguments, 0);
+        assert!(told.starts_with("<!DOCTYPE html>") && told.ends_with("</html>\n"), "{arguments:?} {told}");
+    }
+    reported.says(&["runs", "report", "latest", "-o", "nowhere/run.html"], 1);
+    reported.says(&["runs", "report", "latest"], 2);
+}
+
+#[test]
+fn a_run_without_a_browser_has_no_evidence() {
+    let reported = Reported::start();
+    reported.says(&["run", "plan.toml"], 1);
+    let told = reported.says(&["evidence", "latest"], 0);
+    assert!(told.contains("has no evidence"), "{told}");
+    let told = reported.document(&["evidence", "latest"], 0);
+    assert_eq!(told["evidence"], json!([]));
+    let told = reported.capataz(&["evidence", "latest", "ab12", "--lang", "es"]);
+    assert_eq!(told.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(told.contains("no tiene la evidencia ab12"), "{told}");
+    // Without a piece there is nothing to write.
+    reported.says(&["evidence", "latest", "-o", "x.png"], 2);
+}
