@@ -1,0 +1,17 @@
+//! The core of a shard, from outside: what a turn says, keeps and reads.
+
+mod core_asks;
+mod core_browsers;
+mod core_connections;
+mod core_crowd;
+mod core_forks;
+mod core_judged;
+mod core_keys;
+mod core_repeats;
+mod core_rest;
+mod core_touched;
+mod core_turns;
+mod damaged;
+mod rebuild;
+mod snapshots;
+mod trace;
