@@ -28,8 +28,8 @@ pub use own_daemon::{FolderArgs, InitArgs, LocalArgs, StatusArgs, StopArgs};
 pub use pipelines::{PipelineCommand, PipelineRunArgs};
 pub use router::{AskArgs, EvalArgs, LintArgs, RouterCommand};
 pub use runs::{
-    AgentsCommand, CancelArgs, ContinueArgs, ExtendArgs, ForkArgs, ListArgs, Moment, ReportArgs, ResolveArgs,
-    RunsCommand, WatchArgs,
+    AgentsCommand, CancelArgs, ContinueArgs, ExtendArgs, ForkArgs, ListArgs, LogsArgs, Moment, ReportArgs,
+    ResolveArgs, RunsCommand, WatchArgs,
 };
 pub use sessions::{RepairArgs, STATE, SessionsArgs, SessionsCommand, StateArgs};
 
@@ -173,6 +173,8 @@ Executions that have ended and whose runs are kept. Waits for people are part of
     /// Find what execution modes remember, and have it forgotten
     #[command(subcommand)]
     Memory(MemoryCommand),
+    /// Show what the tasks of a run have logged, also while they run
+    Logs(LogsArgs),
     /// List what proves the actions of a run, and save a piece of it
     Evidence(EvidenceArgs),
     /// Open browsers, perform single actions in them, and list open ones

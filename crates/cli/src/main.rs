@@ -154,6 +154,7 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
             Command::Analytics { since } => commands::analytics::analytics(since, &global, out).await,
             Command::Memory(command) => commands::memory::memory(command, &global, out).await,
             Command::Mode(command) => commands::mode::mode(*command, &global, out).await,
+            Command::Logs(args) => commands::logs::logs(args, &global, out).await,
             Command::Evidence(args) => commands::evidence::evidence(args, &global, out).await,
             Command::Browser(command) => commands::browser::browser(*command, &global, out).await,
             Command::Router(command) => commands::router::router(command, &global, out).await,

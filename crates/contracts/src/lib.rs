@@ -24,6 +24,7 @@ mod document;
 pub mod duration;
 pub mod free;
 pub mod json;
+pub mod log;
 mod path;
 pub mod pipeline_file;
 pub mod placeholder;

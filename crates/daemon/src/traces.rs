@@ -16,7 +16,7 @@ use std::time::Duration;
 use backoff::backoff::Backoff as _;
 use backoff::{ExponentialBackoff, ExponentialBackoffBuilder};
 use capataz_contracts::v1;
-use capataz_runtime::{CursorError, Item, Runtime, Subscription};
+use capataz_runtime::{CursorError, Item, News, Runtime, Subscription};
 use capataz_shard::feed::{self, Begin, Cursor, Delivered, Filter, Placed, Unservable};
 use capataz_shard::{Damage, LoadError};
 use capataz_store::{RunId, StoreError};
@@ -208,7 +208,7 @@ impl Sender {
     }
 
     async fn subscribe(&self, begin: Begin) -> Result<Subscription, CursorError> {
-        Subscription::begin(&self.runtime, SHARD, Filter::default(), begin, EVENTS, false).await
+        Subscription::begin(&self.runtime, SHARD, Filter::default(), begin, EVENTS, News::None).await
     }
 
     /// Where it stopped the last time; the first time, with what comes next, which is kept as the place then.

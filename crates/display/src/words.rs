@@ -120,6 +120,7 @@ pub struct Words {
     pub page: Page,
     pub reports: Reports,
     pub evidence: Evidence,
+    pub logs: Logs,
     pub usage: Usage,
     pub wrong: Wrong,
     pub init: Init,
@@ -203,7 +204,7 @@ pub use live::Live;
 pub use modes::{Asking, Modes};
 pub use own_daemon::{Init, Local, Needs, Status};
 pub use pipelines::Pipelines;
-pub use reports::{Evidence, Reports};
+pub use reports::{Evidence, Logs, Reports};
 
 const ENGLISH: Words = Words {
     ordinal: english_ordinal,
@@ -245,6 +246,7 @@ const ENGLISH: Words = Words {
     page: Page::ENGLISH,
     reports: Reports::ENGLISH,
     evidence: Evidence::ENGLISH,
+    logs: Logs::ENGLISH,
     usage: Usage::ENGLISH,
     wrong: Wrong::ENGLISH,
     init: Init::ENGLISH,
@@ -293,6 +295,7 @@ const SPANISH: Words = Words {
     page: Page::SPANISH,
     reports: Reports::SPANISH,
     evidence: Evidence::SPANISH,
+    logs: Logs::SPANISH,
     usage: Usage::SPANISH,
     wrong: Wrong::SPANISH,
     init: Init::SPANISH,

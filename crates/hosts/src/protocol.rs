@@ -265,9 +265,9 @@ fn gone(run_id: String) -> Output {
 }
 
 fn progress(lease: &Lease, report: Report) -> Say {
-    let Report { message, partial_tail } = report;
+    let Report { message, partial_tail, log } = report;
     let lease = Some(lease.clone().into());
-    let frame = v1::Progress { lease, message, partial_tail, ..v1::Progress::default() };
+    let frame = v1::Progress { lease, message, partial_tail, log, ..v1::Progress::default() };
     worker_frame(Say::Progress(frame), validate::INLINE_MAX)
 }
 

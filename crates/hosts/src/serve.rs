@@ -92,6 +92,8 @@ pub struct Report {
     pub message: Option<String>,
     /// The end of the output so far.
     pub partial_tail: Option<String>,
+    /// The end of the log so far.
+    pub log: Option<v1::LogTail>,
 }
 
 /// Says how one assignment gets on. Only the newest report counts, and a shard that is busy may never see the others.
@@ -108,7 +110,7 @@ impl Reporter {
 
     /// What is being done, of work that shows nothing of its output.
     pub fn say(&self, message: impl Into<String>) {
-        self.report(Report { message: Some(message.into()), partial_tail: None });
+        self.report(Report { message: Some(message.into()), ..Report::default() });
     }
 
     pub fn report(&self, report: Report) {

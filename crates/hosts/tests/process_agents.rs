@@ -72,7 +72,8 @@ async fn text_is_kept_as_text() {
 
 #[tokio::test]
 async fn stdout_that_is_not_json_is_refused() {
-    let outcome = Bench::new().run(&sh("echo hello there"), "{}").await;
+    let agent = ProcessAgent { output: OutputFormat::Json, ..sh("echo hello there") };
+    let outcome = Bench::new().run(&agent, "{}").await;
     check_failed(outcome, INVALID_OUTPUT, "stdout is not one JSON value; it begins: hello there\n");
 }
 
@@ -390,7 +391,8 @@ async fn secrets_stay_out_of_logs_errors_and_progress() {
     assert_eq!(&*log, b"key ***************\n");
     assert_eq!(lines.into_inner().unwrap(), ["key ***************"]);
 
-    let outcome = bench.run(&with_secret("echo \"$KEY\""), "{}").await;
+    let agent = ProcessAgent { output: OutputFormat::Json, ..with_secret("echo \"$KEY\"") };
+    let outcome = bench.run(&agent, "{}").await;
     check_failed(outcome, INVALID_OUTPUT, "stdout is not one JSON value; it begins: ***************\n");
 
     let mut agent = sh("exit 0");
@@ -414,7 +416,7 @@ async fn what_a_command_writes_is_shown_while_it_runs_without_secrets() {
     })
     .await;
     assert!(matches!(outcome, ProcessOutcome::Cancelled { .. }), "{outcome:?}");
-    let ProgressUpdate { line, tail } = shown.into_inner().unwrap().expect("an update with both");
+    let ProgressUpdate { line, tail, log: _ } = shown.into_inner().unwrap().expect("an update with both");
     assert_eq!(line.as_deref(), Some("note"));
     assert_eq!(tail.as_deref(), Some("one ***************\ntwo"));
 }

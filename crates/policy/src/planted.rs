@@ -65,6 +65,8 @@ pub enum Fault {
     SpanOfTheRun,
     /// A child is in a trace of its own.
     ChildLeavesTheTrace,
+    /// What a worker says of a lease that it has lost is shown as said of the present one.
+    LogOfALostLease,
     HandedBackAtOnce,
     KeptHistorySkipped,
     RemovedEventsSkipped,
@@ -116,7 +118,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 78] = [
+    pub const ALL: [Fault; 79] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -166,6 +168,7 @@ impl Fault {
         Fault::AssignedWhileDraining,
         Fault::SpanOfTheRun,
         Fault::ChildLeavesTheTrace,
+        Fault::LogOfALostLease,
         Fault::HandedBackAtOnce,
         Fault::KeptHistorySkipped,
         Fault::RemovedEventsSkipped,

@@ -28,5 +28,5 @@ pub use meters::{Counted, Meters, Numbered, Timing};
 pub use reads::{Busy, Reads};
 pub use recorder::Trace;
 pub use runtime::{Options, Runtime, StartError, WorkerLink, WorkerSender};
-pub use subscription::{CursorError, Item, Subscription};
+pub use subscription::{CursorError, Item, News, Subscription};
 pub use writer::draw;

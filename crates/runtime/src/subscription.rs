@@ -38,11 +38,20 @@ pub struct Subscription {
     told: Cursor,
     beat: Interval,
     progress: Option<broadcast::Receiver<v1::ProgressFrame>>,
+    with_logs: bool,
     /// The run that the filter names.
     run: Option<RunId>,
     /// Where it is, for whoever wants to know how far subscribers are behind; `None` for that of a single run.
     place: Option<Arc<AtomicU64>>,
     quarantined: broadcast::Receiver<RunId>,
+}
+
+/// What a subscriber gets of running work beside the events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    None,
+    Progress,
+    ProgressAndLogs,
 }
 
 /// What a subscriber gets next.
@@ -67,7 +76,7 @@ impl Subscription {
         filter: Filter,
         begin: Begin,
         max_batch: usize,
-        progress: bool,
+        news: News,
     ) -> Result<Self, CursorError> {
         let shared = Arc::clone(runtime.shared());
         let Some(feed) = shared.feed(shard) else { return Err(CursorError::Store(StoreError::Closed)) };
@@ -90,7 +99,8 @@ impl Subscription {
             swept: feed.swept.subscribe(),
             told: start.cursor,
             beat,
-            progress: progress.then(|| shared.progress.subscribe()),
+            progress: (news != News::None).then(|| shared.progress.subscribe()),
+            with_logs: news == News::ProgressAndLogs,
             run,
             place,
             quarantined,
@@ -142,7 +152,10 @@ impl Subscription {
                 }
                 () = over(&mut self.over) => return Err(StoreError::Closed.into()),
                 run = next_quarantined(self.run, &mut self.quarantined) => return Ok(Item::Quarantined(run)),
-                frame = next_progress(progress) => return Ok(Item::Progress(frame)),
+                mut frame = next_progress(progress) => {
+                    frame.log = frame.log.filter(|_| self.with_logs);
+                    return Ok(Item::Progress(frame));
+                }
             }
         }
     }

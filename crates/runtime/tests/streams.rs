@@ -9,7 +9,7 @@ use std::time::Duration;
 use capataz_contracts::v1;
 use capataz_crew::{Known, KnownAgent, Mono, Now};
 use capataz_engine::{Input, Plan, StartRun, Work};
-use capataz_runtime::{CursorError, Item, Options, Runtime, Subscription};
+use capataz_runtime::{CursorError, Item, News, Options, Runtime, Subscription};
 use capataz_shard::feed::{Begin, Filter, Placed, Unservable};
 use capataz_shard::{Ages, CommandReply, StartReply, StartRequest};
 use capataz_store::{MemoryStore, Millis, Retention, RunId, ShardId, Store, Swept};
@@ -75,7 +75,7 @@ fn all() -> Retention {
 }
 
 async fn subscribe(runtime: &Runtime, filter: Filter, begin: Begin) -> Result<Subscription, CursorError> {
-    Subscription::begin(runtime, SHARD, filter, begin, 1, false).await
+    Subscription::begin(runtime, SHARD, filter, begin, 1, News::None).await
 }
 
 fn of(run: RunId) -> Filter {

@@ -167,6 +167,10 @@ impl Leases {
         self.held.get(&(run, task))
     }
 
+    pub(crate) fn of_task_mut(&mut self, run: RunId, task: TaskRef) -> Option<&mut Held> {
+        self.held.get_mut(&(run, task))
+    }
+
     pub(crate) fn get(&self, run: RunId, task: TaskRef, token: u64) -> Option<&Held> {
         self.of_task(run, task).filter(|held| held.token == token)
     }

@@ -182,7 +182,11 @@ impl Shard {
             Said::Progress(progress) => {
                 let key = (lease.run, task, lease.token);
                 self.leases.heard(connection, key, self.now.mono);
-                if let Some(held) = self.leases.at(connection, key) {
+                let held = match planted::is(Fault::LogOfALostLease) {
+                    true => self.leases.of_task_mut(lease.run, task),
+                    false => self.leases.at(connection, key),
+                };
+                if let Some(held) = held {
                     held.progress = Some(progress);
                     self.show_progress(lease.run, task);
                 }
@@ -329,6 +333,9 @@ impl Shard {
             count: slot.checks(task),
             last_at_ms: heard.map(|at| self.now.wall.0.saturating_sub(self.now.mono.since(at))),
             time_used: share(now.since(started), deadline.since(started)),
+            lease: held.token,
+            message: held.progress.as_ref().and_then(|progress| progress.message.clone()),
+            log: held.progress.as_ref().and_then(|progress| progress.log.clone()),
         })
     }
 
@@ -349,8 +356,10 @@ impl Shard {
             last_health_check_ms: health.last_at_ms,
             time_used: health.time_used,
             fraction: held.progress.as_ref().and_then(|progress| progress.fraction),
-            message: held.progress.as_ref().and_then(|progress| progress.message.clone()),
+            message: health.message,
             partial_tail: held.progress.as_ref().and_then(tail::of_progress),
+            lease: health.lease,
+            log: health.log,
         };
         self.out(Output::Progress(progress));
     }

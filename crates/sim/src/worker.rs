@@ -149,6 +149,7 @@ impl World {
                         message: None,
                         partial_output,
                         partial_tail: None,
+                        log: Some(v1::LogTail { lines: 1, text: signature(key.2, &worker.id) + "\n" }),
                     };
                     self.say(index, Said::Progress(progress));
                 }

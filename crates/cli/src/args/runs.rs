@@ -27,6 +27,31 @@ pub(super) fn moment(text: &str) -> Result<Moment, String> {
     }
 }
 
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  capataz logs latest                     of all tasks of the newest run
+  capataz logs latest build --follow      of one task, as it comes
+  capataz logs 7f3a build test --tail 20
+  capataz logs latest --json | jq -r '.lines[]'
+
+Of a command it is what it writes to stderr; a worker logs by itself. Of each try that has ended, the last 16 KiB are kept;
+of one that is at work, 4 KiB are seen. The events of a run are a log of another kind: `capataz runs logs`.")]
+pub struct LogsArgs {
+    /// Id of the run, the beginning or end of it, or `latest`
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// Only of these tasks [default: all]
+    #[arg(value_name = "TASK")]
+    pub tasks: Vec<String>,
+    /// Go on with what is logged until the run has finished
+    #[arg(long, short = 'f')]
+    pub follow: bool,
+    /// Most lines of each try that were logged before the command looked [default: all that are kept]
+    #[arg(long, short = 'n', value_name = "LINES")]
+    pub tail: Option<usize>,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum RunsCommand {
     /// List runs, newest first

@@ -25,17 +25,21 @@ pub async fn run_at(
     at_seq: Option<u64>,
     include_outputs: bool,
 ) -> Result<v1::Run, Failure> {
+    let request = v1::GetRunRequest {
+        run_id: run_id.to_owned(),
+        include_outputs,
+        at_seq,
+        ..v1::GetRunRequest::default()
+    };
+    all_of(daemon, request).await
+}
+
+/// The run that is asked for, with all of its tasks, whatever part of them the request names.
+pub async fn all_of(daemon: &Daemon, request: v1::GetRunRequest) -> Result<v1::Run, Failure> {
     let mut whole: Option<v1::Run> = None;
     let mut task_offset = 0;
     loop {
-        let request = v1::GetRunRequest {
-            run_id: run_id.to_owned(),
-            include_outputs,
-            task_offset,
-            task_limit: TASKS,
-            at_seq,
-            ..v1::GetRunRequest::default()
-        };
+        let request = v1::GetRunRequest { task_offset, task_limit: TASKS, ..request.clone() };
         let response = daemon.client.get_run(request).await.map_err(|error| daemon.failure(error))?;
         let page = response.run.unwrap_or_default();
         match &mut whole {

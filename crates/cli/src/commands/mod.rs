@@ -15,6 +15,7 @@ pub mod evidence;
 mod fetch;
 pub mod init;
 mod local;
+pub mod logs;
 pub mod machine;
 pub mod man;
 pub mod memory;

@@ -1,9 +1,6 @@
 //! Scripts whose browsers and whose daemon are killed while they run. Each script ends with a typed outcome or waits
 //! for a person, nothing is sent twice, and no process and no profile is left (seed 002).
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-#![expect(clippy::disallowed_types, reason = "starts the daemon as a program, and kills processes")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
 use std::time::Duration;

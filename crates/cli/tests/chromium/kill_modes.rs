@@ -1,9 +1,6 @@
 //! Executions that fill in a form in a real Chromium, and whose daemon is killed with SIGKILL at every kind of step: the planner
 //! begins anew where its browser is lost, the form is sent once, and no browser is left (seed 004; CONTRACTS §5).
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-#![expect(clippy::disallowed_types, reason = "starts the daemon as a program")]
-
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,12 @@
 //! The program, tested as people use it, with a real browser.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "start programs, and wait for what they show"
+)]
+
 mod kill;
 mod kill_modes;
 mod modes;

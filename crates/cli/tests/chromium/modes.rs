@@ -1,8 +1,5 @@
 //! The example of examples/modes with a real Chromium: a form is filled in, and what the page says is noted, in each mode.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-#![expect(clippy::disallowed_types, reason = "starts the program")]
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;

@@ -1,8 +1,5 @@
 //! The report of a script as `capataz runs report` writes it: it contains no secret, in no form (seed 002).
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-#![expect(clippy::disallowed_types, reason = "starts the program that it tests")]
-
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;

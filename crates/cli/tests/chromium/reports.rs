@@ -1,9 +1,6 @@
 //! The report of each kind of run in a real Chromium: on a desktop and on a phone nothing runs over, the failure is seen
 //! without scrolling, the console is silent, and times are those of the reader. And the evidence of actions, saved.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-#![expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "starts the program and a browser")]
-
 use std::fs;
 use std::path::Path;
 use std::time::Duration;

@@ -1,8 +1,5 @@
 //! `capataz act` and related commands, as far as they need no browser.
 
-#![expect(clippy::disallowed_types, reason = "these tests start the command that they test")]
-#![expect(clippy::expect_used, reason = "what fails here fails the test")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,8 +1,5 @@
 //! `capataz ask` and `capataz router` from their users' view, against a daemon with the repository's specs.
 
-#![expect(clippy::disallowed_types, reason = "these tests start the command that they test")]
-#![expect(clippy::expect_used, reason = "what fails here fails the test")]
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -1,8 +1,5 @@
 //! `capataz backup`, `restore` and `verify`: a copy made beside a daemon at work is whole, and damage is named.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-#![expect(clippy::disallowed_types, reason = "starts the program")]
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;

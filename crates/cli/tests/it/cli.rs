@@ -1,8 +1,5 @@
 //! The command from its users' view: arguments in, text and exit codes out.
 
-#![expect(clippy::disallowed_types, reason = "these tests start the command that they test")]
-#![expect(clippy::expect_used, reason = "what fails here fails the test")]
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, BufRead, BufReader};

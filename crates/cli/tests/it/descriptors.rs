@@ -1,8 +1,5 @@
 //! A daemon that has no descriptor left for a while: what fails then has failed for that while, and nothing else.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-#![expect(clippy::disallowed_types, reason = "starts the daemon as a program")]
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;

@@ -1,8 +1,5 @@
 //! What the command says of itself and of wrong command lines, in the language that people ask for.
 
-#![expect(clippy::disallowed_types, reason = "these tests start the command that they test")]
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 use std::fs;
 use std::process::{Command, Output, Stdio};
 
@@ -131,7 +128,7 @@ fn who_leaves_something_out_is_told_in_spanish_what_it_is() {
     check_wrong(
         "--json",
         "falta un subcomando de 'capataz'\n  [subcomandos: serve, init, status, stop, demo, run, runs, ask, act, pipeline, \
-         mode, analytics, memory, evidence, browser, router, agents, contract, errors, sessions, rebuild, backup, restore, \
+         mode, analytics, memory, logs, evidence, browser, router, agents, contract, errors, sessions, rebuild, backup, restore, \
          verify, doctor, completions, man, help]\n\nUso: capataz [OPCIONES] <COMANDO>",
     );
 }

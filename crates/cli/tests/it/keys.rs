@@ -1,9 +1,5 @@
 //! The one key of the live view, at a real terminal: what it does, and that the terminal is afterwards what it was before.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-#![expect(clippy::disallowed_types, reason = "starts the program")]
-#![expect(clippy::disallowed_methods, reason = "looks again and again at the mode of a terminal")]
-
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::path::Path;

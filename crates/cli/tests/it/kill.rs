@@ -1,8 +1,5 @@
 //! The real daemon, killed with SIGKILL: what remains of its work, and which work goes on.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-#![expect(clippy::disallowed_types, reason = "starts the daemon as a program")]
-
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::Command;

@@ -1,9 +1,6 @@
 //! Executions whose planner is a language model, and whose daemon is killed with SIGKILL while the model is asked: it is asked
 //! the same again, and no tool is called twice (seed 004; CONTRACTS §5). The model's server outlives the daemon.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-#![expect(clippy::disallowed_types, reason = "starts the daemon as a program")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex};

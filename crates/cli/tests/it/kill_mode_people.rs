@@ -1,9 +1,6 @@
 //! Executions whose daemon is killed with SIGKILL while people decide about plans, escalations and the way back to a checkpoint:
 //! what was decided stays decided, and what may be done only once was done once (seed 004; CONTRACTS §5).
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-#![expect(clippy::disallowed_types, reason = "starts the daemon as a program")]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

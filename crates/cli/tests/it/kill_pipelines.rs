@@ -1,9 +1,6 @@
 //! A pipeline whose daemon is killed with SIGKILL at every kind of event: it goes on, what is completed is not done again, and
 //! what may be done only once was done once (seed 003; CONTRACTS §4).
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-#![expect(clippy::disallowed_types, reason = "starts the daemon as a program")]
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;

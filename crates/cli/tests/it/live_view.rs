@@ -1,9 +1,5 @@
 //! The live view of a run, as a person sees it at a real terminal: what is on the screen, and what is left of it afterwards.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-#![expect(clippy::disallowed_types, reason = "starts the program")]
-#![expect(clippy::disallowed_methods, reason = "looks again and again at the mode of a terminal")]
-
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};

@@ -1,8 +1,5 @@
 //! What the daemon takes of the machine and lets others have: descriptors, connections, files.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-#![expect(clippy::disallowed_types, reason = "starts the daemon as a program")]
-
 use std::fs::{self, Permissions};
 use std::io::Read;
 use std::net::TcpStream;

@@ -1,5 +1,12 @@
 //! The program, tested as people use it.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "start programs, and wait for what they show"
+)]
+
 mod act;
 mod ask;
 mod backup;
@@ -15,6 +22,7 @@ mod kill_mode_people;
 mod kill_modes;
 mod kill_pipelines;
 mod live_view;
+mod logs;
 mod machine;
 mod memory;
 mod model_crew;

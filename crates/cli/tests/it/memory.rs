@@ -1,8 +1,5 @@
 //! The real daemon's memory while subscribers do not read.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-#![expect(clippy::disallowed_types, reason = "starts the daemon as a program")]
-
 use std::collections::BTreeMap;
 
 use capataz_client::worker::{Task, TaskError, TaskOutput, Worker};

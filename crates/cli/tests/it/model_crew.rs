@@ -1,8 +1,5 @@
 //! The crew of examples/models/crew, as it is shipped: two models that the daemon asks, and one behind a command in Python.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-#![expect(clippy::disallowed_types, reason = "starts the daemon as a program")]
-
 use std::fs;
 use std::path::Path;
 

@@ -1,9 +1,5 @@
 //! `capataz mode …`, against the program as people start it, with the example of examples/modes.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-#![expect(clippy::disallowed_types, reason = "starts the program")]
-#![expect(clippy::disallowed_methods, reason = "looks again and again at the mode of a terminal")]
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};

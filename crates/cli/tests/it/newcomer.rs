@@ -1,8 +1,5 @@
 //! The way from nothing to one's own crew: a folder that works, a daemon inside a command, and the daemon of a folder.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-#![expect(clippy::disallowed_types, reason = "starts the program")]
-
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{PermissionsExt as _, symlink};

@@ -1,9 +1,6 @@
 //! Data folders of the versions before: their runs are what they were, those that had not ended go on, and keys still
 //! name them. The folders are `fixtures/data-format-1` and `fixtures/data-format-2`; how they were made is said there.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-#![expect(clippy::disallowed_types, reason = "starts the daemon as a program")]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

@@ -1,9 +1,5 @@
 //! The output of tasks at work, as whoever watches sees it: in the live view of a terminal, and in JSON.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-#![expect(clippy::disallowed_types, reason = "starts the program")]
-#![expect(clippy::disallowed_methods, reason = "waits for what a terminal shows")]
-
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};

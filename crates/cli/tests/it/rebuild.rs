@@ -1,8 +1,5 @@
 //! `capataz rebuild`: rows that somebody has changed are named and made again, and a folder in use is left alone.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-#![expect(clippy::disallowed_types, reason = "starts the program")]
-
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::Path;

@@ -1,8 +1,5 @@
 //! What tasks are given of large outputs of earlier ones, through the real program.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-#![expect(clippy::disallowed_types, reason = "starts the program")]
-
 use std::process::Command;
 
 use serde_json::Value;

@@ -1,8 +1,5 @@
 //! `capataz runs report` of each kind of run, and `capataz evidence`, against the program as people start it.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-#![expect(clippy::disallowed_types, reason = "starts the program")]
-
 use std::fs;
 
 use crate::reported::Reported;

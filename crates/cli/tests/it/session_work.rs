@@ -1,8 +1,5 @@
 //! `capataz run --session`: the state file of a project is checked before the plan, and follows it (seed 000, contract 7).
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-#![expect(clippy::disallowed_types, reason = "starts the program")]
-
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;

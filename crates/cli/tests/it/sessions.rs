@@ -1,9 +1,5 @@
 //! The state file of a project: checked, repaired and restored by the command, whatever is in it.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-#![expect(clippy::disallowed_types, reason = "starts the program")]
-#![expect(clippy::disallowed_methods, reason = "a test that waits for nothing ends")]
-
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;

@@ -1,8 +1,5 @@
 //! What the program gives to shells, to the manual and to systemd, as they take it.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-#![expect(clippy::disallowed_types, reason = "starts the program, shells and other readers")]
-
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;

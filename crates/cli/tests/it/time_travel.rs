@@ -1,8 +1,5 @@
 //! `capataz runs show --at`, `runs diff` and `runs replay`, against the program as people start it.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-#![expect(clippy::disallowed_types, reason = "starts the program")]
-
 use std::path::Path;
 use std::process::{Command, Output};
 

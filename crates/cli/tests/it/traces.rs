@@ -1,8 +1,5 @@
 //! Runs as traces: what a collector gets of them, whatever happens to the daemon and to the collector.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-#![expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "starts the program as people do")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;

@@ -362,13 +362,18 @@ impl Leases {
 
     /// Adds a line to what the result will carry.
     pub(super) fn logged(&self, lease: &v1::LeaseRef, line: &str) {
-        let mut state = self.lock();
-        let Some(Held::Running(running)) = state.held.get_mut(lease) else { return };
-        running.log.push_str(line);
-        running.log.push('\n');
-        if running.log.len() > 2 * LOG_MAX {
-            keep_end(&mut running.log);
+        {
+            let mut state = self.lock();
+            let Some(Held::Running(running)) = state.held.get_mut(lease) else { return };
+            running.log.push_str(line);
+            running.log.push('\n');
+            if running.log.len() > 2 * LOG_MAX {
+                keep_end(&mut running.log);
+            }
         }
+        // Without a line break, a blank line would be none.
+        let line = format!("{line}\n");
+        self.progressed(lease, |progress| progress.log.get_or_insert_default().push(&line));
     }
 
     /// The worker has been told to stop. `false` where nothing is left to do, not even a goodbye.

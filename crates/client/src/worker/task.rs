@@ -151,7 +151,7 @@ impl Task {
         });
     }
 
-    /// Adds a line to the task's log. The last 16 KiB of it are sent with the result.
+    /// Adds a line to the task's log: whoever follows the log sees it soon. The last 16 KiB of it are sent with the result.
     pub fn log(&self, line: impl AsRef<str>) {
         self.0.leases.logged(&self.0.lease, line.as_ref());
     }

@@ -2011,6 +2011,18 @@ impl AttemptStatus {
         }
     }
 }
+/// The end of a log that is still written: whoever has seen an earlier one knows which lines are new, and how many it has
+/// missed.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LogTail {
+    /// Whole lines so far.
+    #[prost(uint64, tag = "1")]
+    pub lines: u64,
+    /// The last of them, each with a line break at its end. The first of these lines are dropped where they are more than
+    /// 4 KiB, and of a line the end where it is longer than 1 KiB.
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
+}
 /// How the results of a wave are judged.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AggregationPolicy {
@@ -2498,7 +2510,7 @@ pub struct TaskView {
     pub taken_over: bool,
 }
 /// What is known of the work that goes on (seed 000, contract 3).
-#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct HealthChecks {
     /// How often the worker was found well, as long as the run is in the daemon's memory: one check in every interval of the
     /// configuration, which is 5 s where it says nothing.
@@ -2511,6 +2523,15 @@ pub struct HealthChecks {
     /// Share of the task's time that is over: 0 to 1, and more after the deadline.
     #[prost(double, tag = "3")]
     pub time_used: f64,
+    /// The lease under which the work goes on.
+    #[prost(uint64, tag = "4")]
+    pub lease: u64,
+    /// What is being done, as the worker says.
+    #[prost(string, optional, tag = "5")]
+    pub message: ::core::option::Option<::prost::alloc::string::String>,
+    /// What has been logged under the lease so far, as the worker says it.
+    #[prost(message, optional, tag = "6")]
+    pub log: ::core::option::Option<LogTail>,
 }
 /// One step of a task's lifecycle.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -7189,6 +7210,9 @@ pub struct SubscribeRequest {
     /// End the stream when the run that the filter names has finished and its last event was sent.
     #[prost(bool, tag = "6")]
     pub until_finished: bool,
+    /// Also say in the progress frames what tasks log. Only together with `progress`.
+    #[prost(bool, tag = "7")]
+    pub logs: bool,
 }
 /// All that is set must match.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -7271,6 +7295,12 @@ pub struct ProgressFrame {
     /// characters and terminal sequences. Absent where nothing is known of it, or where it is neither text nor JSON.
     #[prost(string, optional, tag = "12")]
     pub partial_tail: ::core::option::Option<::prost::alloc::string::String>,
+    /// The lease that this is about.
+    #[prost(uint64, tag = "13")]
+    pub lease: u64,
+    /// What has been logged under the lease so far, as the worker says it; absent unless it was asked for.
+    #[prost(message, optional, tag = "14")]
+    pub log: ::core::option::Option<LogTail>,
 }
 /// What a cursor is made of. Clients treat it as opaque.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -12350,6 +12380,9 @@ pub struct GetRunRequest {
     /// repairs of its session.
     #[prost(uint64, optional, tag = "6")]
     pub at_seq: ::core::option::Option<u64>,
+    /// Put in what the tasks at work have logged so far.
+    #[prost(bool, tag = "7")]
+    pub include_logs: bool,
 }
 /// The run.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -14915,6 +14948,9 @@ pub struct Progress {
     /// large for a frame, or is no output yet: else the daemon takes the end of `partial_output`.
     #[prost(string, optional, tag = "5")]
     pub partial_tail: ::core::option::Option<::prost::alloc::string::String>,
+    /// What the agent has logged since it got the assignment.
+    #[prost(message, optional, tag = "6")]
+    pub log: ::core::option::Option<LogTail>,
 }
 /// The assignment is done. Sent again after each reconnect until `ResultAccepted` or `ResultRefused` names the lease.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -45,6 +45,7 @@ pub fn worker_frame(frame: Frame, inline_max: usize) -> Frame {
             progress.partial_output =
                 progress.partial_output.filter(|output| broken(output, PARTIAL_MAX).is_none());
             progress.partial_tail = progress.partial_tail.map(|tail| end(tail, LINE_MAX));
+            progress.log = progress.log.map(v1::LogTail::checked);
             Frame::Progress(progress)
         }
         Frame::Failed(v1::Failed { lease, error, log }) => {
@@ -176,6 +177,11 @@ mod tests {
         // 510 of two bytes and the end: one more would not fit.
         let kept = format!("{}end", "ñ".repeat(510));
         assert_eq!(worker_frame(shown(long), INLINE_MAX), shown(kept));
+        let logs = |lines, text: &str| {
+            let log = Some(v1::LogTail { lines, text: text.to_owned() });
+            Frame::Progress(v1::Progress { log, ..v1::Progress::default() })
+        };
+        assert_eq!(worker_frame(logs(0, "one\ntwo"), INLINE_MAX), logs(2, "one\ntwo\n"));
     }
 
     #[test]

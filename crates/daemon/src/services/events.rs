@@ -7,7 +7,7 @@ use crate::SHARD;
 use capataz_contracts::v1::event_service_server::EventService;
 use capataz_contracts::{v1, validate};
 use capataz_policy::codes;
-use capataz_runtime::{CursorError, Item, Runtime, Subscription};
+use capataz_runtime::{CursorError, Item, News, Runtime, Subscription};
 use capataz_shard::feed::{Begin, Cursor, Damaged, Filter, Placed, Step, Unservable};
 use capataz_shard::journal::go_on;
 use capataz_shard::{LoadError, SESSION_LABEL};
@@ -48,6 +48,12 @@ impl EventService for Events {
                 "only with a filter that names a run",
             ));
         }
+        let news = match (request.progress, request.logs) {
+            (true, true) => News::ProgressAndLogs,
+            (true, false) => News::Progress,
+            (false, false) => News::None,
+            (false, true) => return Err(status::invalid_field("logs", "only_with", "only with `progress`")),
+        };
         // Read before the first event is: a run that ends from now on tells its end by an event of the stream.
         let mut had_ended = false;
         if let Some(run) = filter.run {
@@ -65,10 +71,9 @@ impl EventService for Events {
             0 => MAX_BATCH,
             size => size.min(MAX_BATCH),
         };
-        let subscription =
-            Subscription::begin(&self.runtime, SHARD, filter, begin, max_batch as usize, request.progress)
-                .await
-                .map_err(|error| refused(&error))?;
+        let subscription = Subscription::begin(&self.runtime, SHARD, filter, begin, max_batch as usize, news)
+            .await
+            .map_err(|error| refused(&error))?;
         let until = request.until_finished.then_some(Until { had_ended });
         let delivery = Delivery { subscription, runtime: self.runtime.clone(), until, caught_up: false };
         let responses =

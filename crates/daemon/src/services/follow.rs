@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::SHARD;
 use bytes::Bytes;
 use capataz_contracts::v1;
-use capataz_runtime::{Item, Runtime, Subscription};
+use capataz_runtime::{Item, News, Runtime, Subscription};
 use capataz_shard::feed::{self, Begin, Filter};
 use capataz_store::RunId;
 use prost::Message;
@@ -27,7 +27,7 @@ pub(super) async fn follow<T: Send + 'static>(
 ) -> Result<Option<T>, Status> {
     let filter = Filter { run: Some(run), ..Filter::default() };
     // What comes from now on is heard before what is there is read: nothing falls between the two.
-    let begun = Subscription::begin(runtime, SHARD, filter, Begin::Now, BATCH, false).await;
+    let begun = Subscription::begin(runtime, SHARD, filter, Begin::Now, BATCH, News::None).await;
     let mut subscription = begun.map_err(|error| {
         tracing::error!(error = &error as &dyn std::error::Error, "a run's events cannot be followed");
         status::unavailable()

@@ -10,11 +10,11 @@ use capataz_engine::{RunState, TaskRef};
 /// The shard was asked after the log was read, so that a task may be at work that the view shows as waiting, or be over
 /// that the view shows at work: a task has health checks where both say that it is at work.
 pub(super) fn add(view: &mut v1::Run, state: &RunState, health: &[(TaskRef, v1::HealthChecks)]) {
-    let named = |(task, health): &(TaskRef, v1::HealthChecks)| {
-        Some((state.plan().task(*task)?.name.as_str(), *health))
-    };
-    let mut health: BTreeMap<&str, v1::HealthChecks> = health.iter().filter_map(named).collect();
+    let mut health: BTreeMap<&str, &v1::HealthChecks> = health
+        .iter()
+        .filter_map(|(task, of_task)| Some((state.plan().task(*task)?.name.as_str(), of_task)))
+        .collect();
     for task in view.waves.iter_mut().flat_map(|wave| &mut wave.tasks) {
-        task.health_checks = health.remove(task.name.as_str()).filter(|_| task.worker.is_some());
+        task.health_checks = health.remove(task.name.as_str()).filter(|_| task.worker.is_some()).cloned();
     }
 }

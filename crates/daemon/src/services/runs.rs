@@ -515,7 +515,10 @@ impl RunService for Runs {
         };
         // What no event tells is known of the present only.
         let with_news = !request.summary_only && request.at_seq.is_none();
-        let health = if with_news { self.health(&row).await } else { Vec::new() };
+        let mut health = if with_news { self.health(&row).await } else { Vec::new() };
+        if !request.include_logs {
+            health.iter_mut().for_each(|(_, of_task)| of_task.log = None);
+        }
         let runtime = self.runtime.clone();
         let response = answer(&self.runtime, move || {
             let store = &**runtime.store();

@@ -277,8 +277,9 @@ async fn commands_that_misbehave_fail_their_task_and_nothing_else() {
     ];
     let harness = Harness::start_with(|config| {
         config.shim = Some(capataz_hosts::commands::ShimCommand { program: shim(), args: Vec::new() });
-        config.agents =
-            rows.iter().map(|(name, command, _)| ProcessAgent::new(*name, command.clone())).collect();
+        let of_json =
+            |name, command| ProcessAgent { output: OutputFormat::Json, ..ProcessAgent::new(name, command) };
+        config.agents = rows.iter().map(|(name, command, _)| of_json(*name, command.clone())).collect();
         let mut stubborn = ProcessAgent::new("ignores-term", sh("trap '' TERM; while :; do sleep 1; done"));
         stubborn.output = OutputFormat::Text;
         config.agents.push(stubborn);

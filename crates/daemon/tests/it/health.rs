@@ -73,7 +73,7 @@ async fn checks_are_counted_over_attempts_and_heartbeats_are_what_they_find() {
     let later = frames.until(|frame| frame.last_health_check_ms > Some(heard)).await;
     // Half an hour, of which a few seconds are over.
     assert!(later.time_used > begun.time_used && later.time_used < 0.1, "{}", later.time_used);
-    let shown = harness.get(&run).await.waves[0].tasks[0].health_checks.expect("it is at work");
+    let shown = harness.get(&run).await.waves[0].tasks[0].health_checks.clone().expect("it is at work");
     // The same moment, told twice, may differ by the millisecond that two clocks round.
     assert!(
         shown.count >= later.health_checks && shown.last_at_ms.map(|at| at + 1) >= later.last_health_check_ms,

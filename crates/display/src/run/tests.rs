@@ -89,7 +89,12 @@ fn the_page_shows_tasks_questions_and_errors() {
 fn a_task_at_work_has_its_health_checks() {
     let task = |last_at_ms| v1::TaskView {
         state: v1::TaskState::Active as i32,
-        health_checks: Some(v1::HealthChecks { count: 7, last_at_ms, time_used: 0.123 }),
+        health_checks: Some(v1::HealthChecks {
+            count: 7,
+            last_at_ms,
+            time_used: 0.123,
+            ..Default::default()
+        }),
         ..failed("a", "")
     };
     let mut heard = task(Some(8_000));

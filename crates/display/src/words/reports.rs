@@ -169,6 +169,17 @@ texts! {
         written: "{0}: {1}" / "{0}: {1}",
     }
 
+    /// `logs`.
+    Logs {
+        none: "Run {0}: nothing has been logged" / "Ejecución {0}: no se ha registrado nada",
+        no_such_task: "run {0} has no task {1}; see `capataz runs show {0}`"
+            / "la ejecución {0} no tiene la tarea {1}; véase `capataz runs show {0}`",
+        missed_one: "… (a line is missing)" / "… (falta una línea)",
+        missed_many: "… ({0} lines are missing)" / "… (faltan {0} líneas)",
+        missed_some: "… (earlier lines are missing)" / "… (faltan líneas anteriores)",
+        away: "the daemon is away, and waited for: {0}" / "el daemon no está y se lo espera: {0}",
+    }
+
     /// `evidence`.
     Evidence {
         head: "ID\tKIND\tSIZE\tOF\tWHEN\t" / "ID\tCLASE\tTAMAÑO\tDE\tCUÁNDO\t",

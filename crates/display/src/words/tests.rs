@@ -67,6 +67,7 @@ fn both_languages_say_the_same_of_the_same() {
         .chain(Page::pairs())
         .chain(Reports::pairs())
         .chain(Evidence::pairs())
+        .chain(Logs::pairs())
         .chain(Usage::pairs())
         .chain(Wrong::pairs())
         .chain(Init::pairs())

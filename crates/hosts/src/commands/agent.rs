@@ -100,8 +100,10 @@ impl Kind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputFormat {
-    /// One JSON value; nothing at all is `null`.
+    /// JSON where it is one JSON value, nothing at all included, else text.
     #[default]
+    Auto,
+    /// One JSON value; nothing at all is `null`. Anything else fails the task.
     Json,
     /// Text. Bytes that are not UTF-8 are replaced.
     Text,

@@ -164,19 +164,20 @@ fn code_of(errno: i32) -> Code {
 /// # Errors
 /// The bytes, where they are something else.
 fn read(agent: &ProcessAgent, stdout: Vec<u8>) -> Result<Output, Vec<u8>> {
-    match agent.output {
-        OutputFormat::Json => match json::one_value(&stdout).map(Bytes::copy_from_slice) {
-            Ok(bytes) => Ok(Output { media_type: "application/json".to_owned(), bytes }),
-            Err(_) => Err(stdout),
-        },
-        OutputFormat::Text => {
-            let bytes = match String::from_utf8(stdout) {
-                Ok(text) => text.into(),
-                Err(broken) => String::from_utf8_lossy(broken.as_bytes()).into_owned().into(),
-            };
-            Ok(Output { media_type: "text/plain".to_owned(), bytes })
-        }
+    if agent.output != OutputFormat::Text
+        && let Ok(value) = json::one_value(&stdout)
+    {
+        let bytes = Bytes::copy_from_slice(value);
+        return Ok(Output { media_type: "application/json".to_owned(), bytes });
     }
+    if agent.output == OutputFormat::Json {
+        return Err(stdout);
+    }
+    let bytes = match String::from_utf8(stdout) {
+        Ok(text) => text.into(),
+        Err(broken) => String::from_utf8_lossy(broken.as_bytes()).into_owned().into(),
+    };
+    Ok(Output { media_type: "text/plain".to_owned(), bytes })
 }
 
 /// What was to become JSON and was cut off: a text.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use capataz_contracts::v1::LogTail;
 use capataz_shim::{Invocation, KILL, MAX_INPUT, Report, Reports, Shim, ShimCommand, TERMINATE};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -63,6 +64,8 @@ pub struct ProgressUpdate {
     pub line: Option<String>,
     /// The end of its stdout, at most [`TAIL_LIMIT`](super::TAIL_LIMIT), without secrets.
     pub tail: Option<String>,
+    /// The end of its stderr, without secrets.
+    pub log: Option<LogTail>,
 }
 
 /// What a command is given to do.
@@ -302,7 +305,7 @@ impl<P: Fn(ProgressUpdate) + Send> Watch<'_, P> {
         self.has_news = false;
         self.progress_at = Instant::now() + PROGRESS_INTERVAL;
         let tail = tail(&self.seen.stdout, &self.secrets);
-        (self.progress)(ProgressUpdate { line: self.line.clone(), tail });
+        (self.progress)(ProgressUpdate { line: self.line.clone(), tail, log: self.stderr.log() });
     }
 
     fn on_order(&mut self, order: Order) {

@@ -65,8 +65,8 @@ impl ProcessAgents {
             Ok(input) => input,
             Err((code, message)) => return Answer::failed(code, message),
         };
-        let report = move |ProgressUpdate { line: message, tail: partial_tail }| {
-            reporter.report(Report { message, partial_tail });
+        let report = move |ProgressUpdate { line: message, tail: partial_tail, log }| {
+            reporter.report(Report { message, partial_tail, log });
         };
         let call = Call { input, traceparent: assignment.traceparent };
         match run(agent, &self.context, call, orders, report).await {

@@ -1,6 +1,7 @@
 //! What is kept of a command's stderr: its end, as the task's log, and the latest line, as progress.
 
 use bytes::Bytes;
+use capataz_contracts::v1::LogTail;
 
 use crate::redact::Redactor;
 
@@ -18,32 +19,62 @@ pub(super) struct StderrReader {
     /// True when something in front of the tail was dropped.
     cut: bool,
     line: Vec<u8>,
+    /// What a carriage return has ended: the line, unless something is written over it.
+    overwritten: Vec<u8>,
     latest: Option<Vec<u8>>,
+    log: LogTail,
 }
 
 impl StderrReader {
     pub(super) fn new(secrets: Redactor) -> Self {
-        Self { secrets, tail: Vec::new(), cut: false, line: Vec::new(), latest: None }
+        Self {
+            secrets,
+            tail: Vec::new(),
+            cut: false,
+            line: Vec::new(),
+            overwritten: Vec::new(),
+            latest: None,
+            log: LogTail::default(),
+        }
     }
 
     pub(super) fn push(&mut self, chunk: &[u8]) {
         self.push_tail(chunk);
         // A carriage return ends a line too: that is how progress bars are drawn.
         for segment in chunk.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
-            let (text, ended) = match segment.split_last() {
-                Some((b'\n' | b'\r', text)) => (text, true),
-                _ => (segment, false),
+            let (text, end) = match segment.split_last() {
+                Some((end @ (b'\n' | b'\r'), text)) => (text, Some(*end)),
+                _ => (segment, None),
             };
             // Longer than what is shown by the longest secret, so that a cut never hides one from the mask.
             let room = (LINE_LIMIT + self.secrets.longest()).saturating_sub(self.line.len());
             self.line.extend_from_slice(text.get(..room).unwrap_or(text));
-            if ended {
-                let line = std::mem::take(&mut self.line);
-                if !line.trim_ascii().is_empty() {
-                    self.latest = Some(line);
-                }
+            if let Some(end) = end {
+                self.end_line(end == b'\n');
             }
         }
+    }
+
+    fn end_line(&mut self, is_whole: bool) {
+        let line = std::mem::take(&mut self.line);
+        let overwritten = std::mem::take(&mut self.overwritten);
+        if is_whole {
+            let mut shown = if line.is_empty() { overwritten } else { line.clone() };
+            self.secrets.mask(&mut shown);
+            self.log.push(&(String::from_utf8_lossy(&shown) + "\n"));
+        } else if line.is_empty() {
+            self.overwritten = overwritten;
+        } else {
+            self.overwritten.clone_from(&line);
+        }
+        if !line.trim_ascii().is_empty() {
+            self.latest = Some(line);
+        }
+    }
+
+    /// The last whole lines so far, without secrets; `None` before the first.
+    pub(super) fn log(&self) -> Option<LogTail> {
+        (self.log.lines > 0).then(|| self.log.clone())
     }
 
     fn push_tail(&mut self, chunk: &[u8]) {
@@ -111,6 +142,21 @@ mod tests {
         stderr.push(&[b'x'; 5000]);
         stderr.push(b"\n");
         assert_eq!(stderr.take_latest_line().map(|line| line.len()), Some(LINE_LIMIT));
+    }
+
+    #[test]
+    fn whole_lines_can_be_followed_as_a_terminal_shows_them_without_secrets() {
+        let mut stderr = StderrReader::new(Redactor::new(&["s3cr3t-value".to_owned()]));
+        stderr.push(b"one");
+        assert_eq!(stderr.log(), None);
+        stderr.push(b"\r\n\n 1%\r 50%\r100%\ntold s3cr3");
+        stderr.push(b"t-value\nnot whole");
+        let text = "one\n\n100%\ntold ************\n".to_owned();
+        assert_eq!(stderr.log(), Some(LogTail { lines: 4, text }));
+        // A secret that begins within what is shown, and ends beyond it.
+        let mut stderr = StderrReader::new(Redactor::new(&["s3cr3t-value".to_owned()]));
+        stderr.push(format!("{}s3cr3t-value\n", "x".repeat(LINE_LIMIT - 4)).as_bytes());
+        assert_eq!(stderr.log().unwrap().text, format!("{}****\n", "x".repeat(LINE_LIMIT - 4)));
     }
 
     #[test]

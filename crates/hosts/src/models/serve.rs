@@ -98,7 +98,7 @@ impl Models {
             let mut partial = |text: &str| {
                 so_far.push_str(text);
                 let tail = redactor.tail(&so_far, TAIL);
-                reporter.report(Report { message: None, partial_tail: Some(tail) });
+                reporter.report(Report { partial_tail: Some(tail), ..Report::default() });
             };
             let asking = client.ask(key.as_ref(), &ask, limits, &mut partial);
             tokio::pin!(asking);

@@ -97,7 +97,7 @@ impl Worker {
     fn reports(&mut self, token: u64, message: &str) -> Vec<Output> {
         self.0.handle(Input::Progress(
             lease(token),
-            Report { message: Some(message.to_owned()), partial_tail: None },
+            Report { message: Some(message.to_owned()), ..Report::default() },
         ))
     }
 

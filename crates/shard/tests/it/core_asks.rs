@@ -1,7 +1,5 @@
 //! Asks of sessions through the core, which dies at every step there is.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use std::collections::{BTreeSet, VecDeque};
 
 use capataz_contracts::v1::{

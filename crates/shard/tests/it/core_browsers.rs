@@ -1,7 +1,5 @@
 //! The browser of a run is at one worker: what a shard and the crew make of workers that come, go, and come back without it.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
-
 use std::collections::BTreeSet;
 
 use capataz_contracts::v1::{

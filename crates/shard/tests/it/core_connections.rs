@@ -1,7 +1,5 @@
 //! Connections that are dead at one end only: the core by itself, in a time that the test moves on.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};
 use capataz_crew::{CloseReason, ConnectionId, Mono, Now};
 use capataz_shard::driver::{Carried, Wire};

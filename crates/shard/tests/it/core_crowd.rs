@@ -1,7 +1,5 @@
 //! Workers that mean harm or do not work, beside one that does: the core by itself, in a time that the test moves on.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};

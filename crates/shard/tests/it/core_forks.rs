@@ -1,7 +1,5 @@
 //! Forks whose base is removed between their start and its commit.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use std::collections::BTreeSet;
 
 use capataz_contracts::v1;

@@ -1,7 +1,5 @@
 //! Answers of people whose values are judged: they wait for the verdict, and nothing of them counts before.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use std::collections::BTreeSet;
 
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame};

@@ -1,8 +1,6 @@
 //! Keys of starts whose runs live in another shard than their keys: a key names one run, whoever dies between its
 //! registration and its run.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

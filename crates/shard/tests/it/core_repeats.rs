@@ -1,7 +1,5 @@
 //! The core by itself, over appends that the test answers.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};

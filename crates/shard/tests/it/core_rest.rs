@@ -1,7 +1,5 @@
 //! Runs that wait for a person or a time leave memory, and come back when something is wanted of them.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use std::collections::BTreeSet;
 
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};

@@ -1,8 +1,6 @@
 //! A commit whose outcome is unknown costs what it may have changed, and nothing else: neither other runs nor workers'
 //! streams.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};

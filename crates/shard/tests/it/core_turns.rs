@@ -1,7 +1,5 @@
 //! What one turn of the core decides for several runs and sessions at once: snapshots, refused asks, sweeps, draining, stalls.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use std::collections::BTreeSet;
 
 use capataz_contracts::v1::{

@@ -1,7 +1,5 @@
 //! Runs and sessions that cannot be read or worked on: they are in quarantine, and nothing else stops.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,5 +1,7 @@
 //! The core of a shard, from outside: what a turn says, keeps and reads.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
 mod core_asks;
 mod core_browsers;
 mod core_connections;

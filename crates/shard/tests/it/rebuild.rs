@@ -1,7 +1,5 @@
 //! Rows that follow from logs: what a shard writes is what follows, what somebody changes is told, and made again.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use std::collections::BTreeSet;
 
 use bytes::Bytes;

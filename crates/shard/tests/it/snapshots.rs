@@ -1,7 +1,5 @@
 //! A snapshot is a cache of what the log has. One that says more than the log is thrown away, whoever wrote it.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use bytes::{Bytes, BytesMut};
 use capataz_contracts::v1::{self, event::Body};
 use capataz_engine::session::SessionState;

@@ -1,8 +1,6 @@
 //! Inputs that are written down: all of them come back as they were, lead to the same outputs, and nothing else passes
 //! for them.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use capataz_contracts::v1::{self, connect_request::Frame as Say, event::Body};

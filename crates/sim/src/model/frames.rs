@@ -65,13 +65,21 @@ impl Model {
         }
     }
 
-    /// What subscribers see of a task's output comes from the worker that has its live lease.
+    /// What subscribers see of a task's output and log comes from the worker that has its live lease.
     pub fn check_progress(&self, frame: &v1::ProgressFrame) -> Result<(), Violation> {
-        let Some(tail) = &frame.partial_tail else { return Ok(()) };
+        if frame.partial_tail.is_none() && frame.log.is_none() {
+            return Ok(());
+        }
         let task = TaskRef { wave: frame.wave, task: frame.task };
         let live = frame.run_id.parse().ok().and_then(|run| self.run(run)?.live(task));
-        let is_theirs =
-            live.is_some_and(|(token, lease)| *tail == format!("{{{}}}", signature(token, &lease.worker)));
+        let is_theirs = live.is_some_and(|(token, lease)| {
+            let theirs = signature(token, &lease.worker);
+            let tail = frame.partial_tail.as_ref();
+            let log = frame.log.as_ref();
+            frame.lease == token
+                && tail.is_none_or(|tail| *tail == format!("{{{theirs}}}"))
+                && log.is_none_or(|log| log.text == format!("{theirs}\n"))
+        });
         Invariant::NoEffectBeforeCommit.check(is_theirs, || format!("subscribers are shown {frame:?}"))
     }
 

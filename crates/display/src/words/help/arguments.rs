@@ -281,6 +281,15 @@ pub(super) const ARGUMENTS: Texts = &[
         "Write a report with pictures, as one HTML file, when the run has ended",
         "Escribir un informe con imágenes, en un solo archivo HTML, cuando termine la ejecución",
     ),
+    ("Only of these tasks [default: all]", "Solo de estas tareas [predeterminado: todas]"),
+    (
+        "Go on with what is logged until the run has finished",
+        "Seguir con lo que se registre hasta que la ejecución haya terminado",
+    ),
+    (
+        "Most lines of each try that were logged before the command looked [default: all that are kept]",
+        "Máximo de líneas de cada intento registradas antes de que el comando mirara [predeterminado: todas las conservadas]",
+    ),
     (
         "Piece to save: its id, the beginning of it, or its kind where there is one of it [default: list all]",
         "Pieza que guardar: su id, el comienzo de él, o su clase si hay una sola [predeterminado: listar todas]",

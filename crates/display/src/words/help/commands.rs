@@ -14,6 +14,10 @@ pub(super) const COMMANDS: Texts = &[
         "Ver cómo un daemon pone a una cuadrilla a examinar una carpeta, con un reintento, un tiempo agotado y un quórum",
     ),
     ("Run a plan file", "Ejecutar un archivo de plan"),
+    (
+        "Show what the tasks of a run have logged, also while they run",
+        "Mostrar lo que han registrado las tareas de una ejecución, también mientras trabajan",
+    ),
     ("Inspect and control runs", "Examinar y controlar ejecuciones"),
     (
         "Route a text to the spec that should answer it, and print the answer",

@@ -29,6 +29,8 @@ pub(super) const COMMENTS: Texts = &[
         "la carpeta de datos de capataz.toml, sin ningún daemon",
     ),
     ("a conversation; try /help", "una conversación; pruebe /help"),
+    ("of all tasks of the newest run", "de todas las tareas de la ejecución más reciente"),
+    ("of one task, as it comes", "de una tarea, según llega"),
     ("list it", "listarla"),
     ("save one as KIND-ID.png", "guardar una como CLASE-ID.png"),
     ("labels are spec ids", "las etiquetas son ids de specs"),
@@ -48,6 +50,10 @@ pub(super) const PARAGRAPHS: Texts = &[
     (
         "A file that exists is left as it is, unless --force is given.",
         "Un archivo que existe queda como está, salvo con --force.",
+    ),
+    (
+        "Of a command it is what it writes to stderr; a worker logs by itself. Of each try that has ended, the last 16 KiB are kept; of one that is at work, 4 KiB are seen. The events of a run are a log of another kind: `capataz runs logs`.",
+        "De un comando es lo que escribe en stderr; un worker registra por sí mismo. De cada intento que terminó se conservan los últimos 16 KiB; de uno en curso se ven 4 KiB. Los eventos de una ejecución son un registro de otra clase: `capataz runs logs`.",
     ),
     (
         "Executions that have ended and whose runs are kept. Waits for people are part of their times.",

@@ -1,7 +1,8 @@
 use super::*;
 
 fn agent() -> ProcessAgent {
-    ProcessAgent { retryable_exit_codes: vec![75], ..ProcessAgent::new("a", ["prog"]) }
+    let output = OutputFormat::Json;
+    ProcessAgent { retryable_exit_codes: vec![75], output, ..ProcessAgent::new("a", ["prog"]) }
 }
 
 fn seen(ending: Ending, stdout: &str, log: &'static str) -> Observation {
@@ -89,6 +90,27 @@ fn what_was_found_is_shown_without_control_characters() {
         codes::INVALID_OUTPUT.as_str(),
         &format!("stdout is not one JSON value; it begins: {}", "ñ".repeat(200)),
     );
+}
+
+#[test]
+fn stdout_is_json_where_it_is_one_value_and_else_text_unless_the_agent_says() {
+    let read = |output, stdout: &str| {
+        let agent = ProcessAgent { output, ..ProcessAgent::new("a", ["prog"]) };
+        match ProcessOutcome::of(&agent, &Redactor::default(), seen(Ending::Exited { code: 0 }, stdout, "")) {
+            ProcessOutcome::Completed { output, .. } => {
+                (output.media_type, String::from_utf8(output.bytes.to_vec()).unwrap())
+            }
+            other => unreachable!("{other:?}"),
+        }
+    };
+    let expect = |media_type: &str, text: &str| (media_type.to_owned(), text.to_owned());
+    let auto = OutputFormat::default();
+    assert_eq!(read(auto, " {\"n\": 1}\n"), expect("application/json", "{\"n\": 1}"));
+    assert_eq!(read(auto, "42\n"), expect("application/json", "42"));
+    assert_eq!(read(auto, "\n"), expect("application/json", "null"));
+    assert_eq!(read(auto, "42 words\n"), expect("text/plain", "42 words\n"));
+    assert_eq!(read(auto, "{} {}"), expect("text/plain", "{} {}"));
+    assert_eq!(read(OutputFormat::Text, "42\n"), expect("text/plain", "42\n"));
 }
 
 #[test]

@@ -1,0 +1,331 @@
+//! `capataz logs`: what the tasks of a run have logged, also while they run.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
+
+use capataz_client::Delivery;
+use capataz_contracts::log::{lines, shortened};
+use capataz_contracts::v1::{self, event::Body};
+use capataz_contracts::validate::LOG_MAX;
+use capataz_display::frame::{padded, truncated, visible, width};
+use capataz_display::model::Run;
+use capataz_display::paint::Tone;
+use capataz_display::words::{fill, words};
+use serde_json::json;
+
+use super::report::for_each_event;
+use super::{Daemon, Outcome, fetch};
+use crate::args::{Global, LogsArgs};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Lines that were shown last of a log, by which its rest is found.
+const REMEMBERED: usize = 8;
+/// Columns of a task's name in front of its lines.
+const NAME_COLUMNS: usize = 24;
+
+/// The place of a task: its wave, and its place in it.
+type Place = (u32, u32);
+
+pub async fn logs(args: LogsArgs, global: &Global, out: &mut Output) -> Outcome {
+    let daemon = Daemon::connect(global).await?;
+    let run_id = fetch::run_id(&daemon, &args.run).await?;
+    let mut logs =
+        Logs { run_id, args, run: Run::default(), now: BTreeMap::new(), has_shown: false, columns: 0 };
+    logs.known(&daemon).await?;
+    if logs.args.follow {
+        return logs.follow(&daemon, out).await;
+    }
+    let id = logs.run_id.clone();
+    for_each_event(&daemon, &id, u64::MAX, |event| logs.take(event, out)).await?;
+    logs.look(&daemon, out).await?;
+    if !logs.has_shown && !out.json {
+        out.note(&fill(words().logs.none, &[&id]));
+    }
+    Ok(Exit::Ok)
+}
+
+struct Logs {
+    run_id: String,
+    args: LogsArgs,
+    run: Run,
+    /// What has been shown of the present try of each task.
+    now: BTreeMap<Place, Shown>,
+    has_shown: bool,
+    /// Columns of the longest name.
+    columns: usize,
+}
+
+/// What has been shown of the log of a lease.
+#[derive(Default)]
+struct Shown {
+    lease: u64,
+    lines: u64,
+    last: VecDeque<String>,
+}
+
+/// Lines to be shown, and what is not among them.
+struct Part<'a> {
+    /// Lines before these, of which it is only known that they are not here any more.
+    missed: Missed,
+    lines: Vec<&'a str>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Missed {
+    None,
+    Lines(u64),
+    /// Nobody has counted them.
+    Some,
+}
+
+impl Logs {
+    /// Refuses names of tasks that the run does not have.
+    async fn known(&self, daemon: &Daemon) -> Result<(), Failure> {
+        if self.args.tasks.is_empty() {
+            return Ok(());
+        }
+        let run = fetch::run(daemon, &self.run_id, false).await?;
+        let names: Vec<&str> =
+            run.waves.iter().flat_map(|wave| &wave.tasks).map(|task| task.name.as_str()).collect();
+        match self.args.tasks.iter().find(|task| !names.contains(&task.as_str())) {
+            None => Ok(()),
+            Some(task) => Err(Failure::failed(fill(words().logs.no_such_task, &[&self.run_id, task]))),
+        }
+    }
+
+    /// Shows what the tasks at work have logged so far.
+    async fn look(&mut self, daemon: &Daemon, out: &mut Output) -> Result<(), Failure> {
+        if self.run.is_finished() {
+            return Ok(());
+        }
+        let run_id = self.run_id.clone();
+        let request = v1::GetRunRequest { run_id, include_logs: true, ..v1::GetRunRequest::default() };
+        let now = fetch::all_of(daemon, request).await?;
+        for (wave, tasks) in (0..).zip(now.waves) {
+            for (task, of_task) in (0..).zip(tasks.tasks) {
+                let health = of_task.health_checks.unwrap_or_default();
+                if let Some(log) = &health.log {
+                    self.is_at((wave, task), health.lease, log, out);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn follow(mut self, daemon: &Daemon, out: &mut Output) -> Outcome {
+        let filter = v1::EventFilter { run_id: Some(self.run_id.clone()), ..v1::EventFilter::default() };
+        let mut stream = daemon.client.subscribe(v1::SubscribeRequest {
+            filter: Some(filter),
+            progress: true,
+            logs: true,
+            until_finished: true,
+            ..v1::SubscribeRequest::default()
+        });
+        let mut is_away = false;
+        while let Some(delivery) = stream.next().await {
+            match delivery.map_err(|error| daemon.failure(error))? {
+                Delivery::Event { event, .. } => self.take(&event, out),
+                Delivery::Progress(frame) if frame.run_id == self.run_id => {
+                    if let Some(log) = &frame.log {
+                        self.is_at((frame.wave, frame.task), frame.lease, log, out);
+                    }
+                }
+                Delivery::Reconnecting { error, .. } if !is_away => {
+                    is_away = true;
+                    out.note(&fill(words().logs.away, &[&error.to_string()]));
+                }
+                // A task that says nothing for now has said this before.
+                Delivery::CaughtUp => {
+                    is_away = false;
+                    self.look(daemon, out).await?;
+                }
+                Delivery::Progress(_) | Delivery::Damaged(_) | Delivery::Reconnecting { .. } => {}
+            }
+            if out.is_closed() {
+                break;
+            }
+            out.flush();
+        }
+        Ok(Exit::Ok)
+    }
+
+    fn take(&mut self, event: &v1::Event, out: &mut Output) {
+        // A try that ends is still the present one here.
+        match &event.body {
+            Some(Body::TaskAttemptFailed(failed)) => {
+                self.ended((failed.wave, failed.task), Some(failed.attempt), &failed.log, out);
+            }
+            Some(Body::TaskSettled(settled)) => {
+                self.ended((settled.wave, settled.task), None, &settled.log, out)
+            }
+            Some(Body::TaskLeased(leased)) => {
+                let shown = Shown { lease: leased.lease, ..Shown::default() };
+                self.now.insert((leased.wave, leased.task), shown);
+            }
+            _ => {}
+        }
+        self.run.apply(event);
+        if matches!(event.body, Some(Body::RunAccepted(_))) {
+            let names = self.run.tasks().map(|task| width(&visible(&task.name)));
+            self.columns = names.max().unwrap_or(0).min(NAME_COLUMNS);
+        }
+    }
+
+    /// The try has ended, and this is what was kept of its log.
+    fn ended(&mut self, place: Place, attempt: Option<u32>, log: &str, out: &mut Output) {
+        let shown = self.now.remove(&place).unwrap_or_default();
+        let part = rest(log, &shown, self.args.tail);
+        self.show(place, attempt, &part, out);
+    }
+
+    /// A task at work has logged this so far.
+    fn is_at(&mut self, place: Place, lease: u64, log: &v1::LogTail, out: &mut Output) {
+        let Some(shown) = self.now.get_mut(&place).filter(|shown| shown.lease == lease) else { return };
+        let (missed, mut fresh) = log.after(shown.lines);
+        if shown.lines == 0 {
+            keep_last(&mut fresh, self.args.tail);
+        }
+        shown.lines = shown.lines.max(log.lines);
+        for line in &fresh {
+            shown.last.push_back((*line).to_owned());
+            if shown.last.len() > REMEMBERED {
+                shown.last.pop_front();
+            }
+        }
+        let missed = if missed == 0 { Missed::None } else { Missed::Lines(missed) };
+        self.show(place, None, &Part { missed, lines: fresh }, out);
+    }
+
+    fn show(&mut self, (wave, task): Place, attempt: Option<u32>, part: &Part<'_>, out: &mut Output) {
+        if part.lines.is_empty() {
+            return;
+        }
+        let of_run = self.run.task(wave, task);
+        let name = of_run.map_or_else(|| format!("{wave}.{task}"), |task| task.name.clone());
+        if !self.args.tasks.is_empty() && !self.args.tasks.contains(&name) {
+            return;
+        }
+        self.has_shown = true;
+        let attempt = attempt.or(of_run.map(|task| task.attempt)).unwrap_or(1).max(1);
+        if out.json {
+            let missed = match part.missed {
+                Missed::None => json!(0),
+                Missed::Lines(lines) => json!(lines),
+                Missed::Some => json!(null),
+            };
+            out.record(&json!({
+                "run_id": self.run_id,
+                "task": name,
+                "attempt": attempt,
+                "missed": missed,
+                "lines": part.lines,
+            }));
+            return;
+        }
+        let mark = self.mark(&name, attempt);
+        let mark = out.paint.text(Tone::Faint, &mark);
+        let missed = match part.missed {
+            Missed::None => None,
+            Missed::Lines(1) => Some(Cow::Borrowed(words().logs.missed_one)),
+            Missed::Lines(lines) => Some(fill(words().logs.missed_many, &[&lines.to_string()]).into()),
+            Missed::Some => Some(Cow::Borrowed(words().logs.missed_some)),
+        };
+        if let Some(missed) = missed {
+            out.line(&format!("{mark}{}", out.paint.text(Tone::Faint, &missed)));
+        }
+        for line in &part.lines {
+            let line = visible(&console::strip_ansi_codes(line));
+            out.line(format!("{mark}{line}").trim_end());
+        }
+    }
+
+    /// What stands in front of the lines of a task: nothing, where one task alone is asked for and it is its first try.
+    fn mark(&self, name: &str, attempt: u32) -> String {
+        let tried = if attempt > 1 { format!("({attempt})") } else { String::new() };
+        if self.args.tasks.len() == 1 {
+            return if tried.is_empty() { tried } else { format!("{tried} | ") };
+        }
+        let name = truncated(&visible(name), NAME_COLUMNS);
+        let tried = if tried.is_empty() { tried } else { format!(" {tried}") };
+        format!("{} | ", padded(&format!("{name}{tried}"), self.columns))
+    }
+}
+
+/// What is to be shown of the log of a try that has ended.
+fn rest<'a>(log: &'a str, shown: &Shown, tail: Option<usize>) -> Part<'a> {
+    let kept: Vec<&str> = lines(log).collect();
+    // One cut character less than what is kept, and the log has lost its beginning.
+    let is_whole = log.len() + char::MAX.len_utf8() <= LOG_MAX;
+    let from = match (shown.lines, is_whole) {
+        (0, _) => Some(0),
+        (lines, true) => usize::try_from(lines).ok().filter(|lines| *lines <= kept.len()),
+        (_, false) => after(&kept, &shown.last),
+    };
+    let mut lines = kept.get(from.unwrap_or(0)..).unwrap_or_default().to_vec();
+    let mut is_cut = from.is_none() || (shown.lines == 0 && !is_whole);
+    if shown.lines == 0 && keep_last(&mut lines, tail) {
+        is_cut = false;
+    }
+    Part { missed: if is_cut { Missed::Some } else { Missed::None }, lines }
+}
+
+/// Drops the first lines; tells whether it has.
+fn keep_last(lines: &mut Vec<&str>, most: Option<usize>) -> bool {
+    let surplus = most.map_or(0, |most| lines.len().saturating_sub(most));
+    lines.drain(..surplus);
+    surplus > 0
+}
+
+/// Where the log goes on after these lines, which were in it.
+fn after(log: &[&str], last: &VecDeque<String>) -> Option<usize> {
+    let ends_here = |end: &usize| {
+        let seen = last.iter().rev();
+        let before = log.get(..*end).unwrap_or_default().iter().rev();
+        // Where the log has lost its beginning, fewer are left to compare.
+        *end > 0 && before.zip(seen).all(|(line, seen)| shortened(line) == seen)
+    };
+    (0..=log.len()).rev().find(ends_here)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(lines: u64, last: &[&str]) -> Shown {
+        Shown { lease: 1, lines, last: last.iter().map(|line| (*line).to_owned()).collect() }
+    }
+
+    #[track_caller]
+    fn check(log: &str, shown: &Shown, tail: Option<usize>, is_cut: bool, expected: &[&str]) {
+        let part = rest(log, shown, tail);
+        assert_eq!(part.lines, expected);
+        assert_eq!(part.missed == Missed::Some, is_cut);
+    }
+
+    #[test]
+    fn what_was_shown_of_a_log_is_not_shown_again() {
+        check("one\ntwo\nthree", &shown(0, &[]), None, false, &["one", "two", "three"]);
+        check("one\ntwo\nthree", &shown(2, &["one", "two"]), None, false, &["three"]);
+        check("one\ntwo\nthree", &shown(3, &["two", "three"]), None, false, &[]);
+        // The same line again is another one.
+        check("one\none\none", &shown(2, &["one", "one"]), None, false, &["one"]);
+    }
+
+    #[test]
+    fn a_log_that_has_lost_its_beginning_goes_on_after_the_lines_that_were_shown() {
+        let long: String = (0..4_000).map(|number| format!("{number:05}\n")).collect();
+        let log = &long[long.len() - LOG_MAX..];
+        let part = rest(log, &shown(3_998, &["03996", "03997"]), None);
+        assert_eq!((part.missed == Missed::None, part.lines.as_slice()), (true, &["03998", "03999"][..]));
+        // What was shown is not in it any more.
+        let part = rest(log, &shown(10, &["00008", "00009"]), None);
+        assert_eq!((part.missed == Missed::Some, part.lines.len()), (true, lines(log).count()));
+        // Nothing was shown.
+        let part = rest(log, &shown(0, &[]), None);
+        assert!(part.missed == Missed::Some);
+        let part = rest(log, &shown(0, &[]), Some(1));
+        assert_eq!((part.missed == Missed::None, part.lines.as_slice()), (true, &["03999"][..]));
+    }
+}

@@ -1,0 +1,98 @@
+//! `capataz logs`: what commands write to stderr, while they run and after it.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use crate::served::Served;
+
+/// `build` logs, waits until the file `go` is there, logs again, and ends; `twice` fails once.
+const CREW: &str = r#"
+[[agents]]
+name = "build"
+command = ["sh", "-c", 'printf "first\nsecond \033[31mred\033[0m\n" >&2; until [ -e go ]; do sleep 0.02; done; seq 1 3000 >&2; echo last >&2; echo done']
+
+[[agents]]
+name = "twice"
+command = ["sh", "-c", 'echo "try" >&2; [ -e again ] || { touch again; exit 75; }']
+retryable_exit_codes = [75]
+"#;
+
+fn plan(folder: &Path, agent: &str) -> String {
+    let file = folder.join("plan.toml");
+    let task = format!("[[waves.tasks]]\nname = \"{agent}\"\nagent = \"{agent}\"");
+    let plan =
+        format!("name = \"p\"\n\n[retry]\nbase_delay = \"1ms\"\n\n[[waves]]\nname = \"w\"\n\n{task}\n");
+    std::fs::write(&file, plan).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+fn capataz(served: &Served, arguments: &[&str]) -> Output {
+    program(served, arguments).output().unwrap()
+}
+
+fn program(served: &Served, arguments: &[&str]) -> Command {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_capataz"));
+    program.env("LC_ALL", "C").args(["--addr", served.address()]).args(arguments);
+    program
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[test]
+fn a_log_is_followed_while_the_command_runs_to_its_last_line_and_nothing_is_shown_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = CREW.replace("command =", &format!("cwd = {:?}\ncommand =", folder.path()));
+    let served = Served::start(folder.path(), &config);
+    let plan = plan(folder.path(), "build");
+    let started = capataz(&served, &["run", &plan, "--detach", "--json"]);
+    let started: serde_json::Value = serde_json::from_slice(&started.stdout).unwrap();
+    let run = started["run_id"].as_str().unwrap();
+
+    let mut follower =
+        program(&served, &["logs", run, "build", "--follow"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines().map(Result::unwrap);
+    // The command waits: these have come while it runs.
+    assert_eq!((lines.next().unwrap(), lines.next().unwrap()), ("first".into(), "second red".into()));
+    // Whoever only looks sees them, too; the mark of the task is there where none is named.
+    assert_eq!(text(&capataz(&served, &["logs", run])), "build | first\nbuild | second red\n");
+    assert_eq!(text(&capataz(&served, &["logs", run, "-n", "1"])), "build | second red\n");
+    std::fs::write(folder.path().join("go"), "").unwrap();
+    let rest: Vec<String> = lines.collect();
+    assert!(follower.wait().unwrap().success());
+    assert_eq!(rest.last().map(String::as_str), Some("last"));
+    let numbers: Vec<u32> = rest.iter().filter_map(|line| line.parse().ok()).collect();
+    assert!(numbers.is_sorted_by(|one, next| one < next), "no line twice");
+    // 14,893 bytes, which are kept whole: whatever was not seen in passing comes at the end.
+    assert_eq!(numbers.len() + missing(&rest), 3_000);
+}
+
+/// How many lines are said to be missing.
+fn missing(lines: &[String]) -> usize {
+    let said = lines.iter().filter_map(|line| line.strip_prefix("… (")?.split_once(" lines are missing"));
+    said.map(|(lines, _)| lines.parse::<usize>().unwrap()).sum()
+}
+
+#[test]
+fn each_try_has_its_log_and_a_name_that_there_is_not_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = CREW.replace("command =", &format!("cwd = {:?}\ncommand =", folder.path()));
+    let served = Served::start(folder.path(), &config);
+    std::fs::write(folder.path().join("go"), "").unwrap();
+    let plan = plan(folder.path(), "twice");
+    assert!(capataz(&served, &["run", &plan, "--wait"]).status.success());
+    assert_eq!(text(&capataz(&served, &["logs", "latest"])), "twice | try\ntwice (2) | try\n");
+    assert_eq!(text(&capataz(&served, &["logs", "latest", "twice", "--follow"])), "try\n(2) | try\n");
+    let records = text(&capataz(&served, &["logs", "latest", "--json"]));
+    let records: Vec<serde_json::Value> =
+        records.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told: Vec<_> =
+        records.iter().map(|record| (&record["attempt"], &record["missed"], &record["lines"])).collect();
+    let (one, two, none, lines) = (1.into(), 2.into(), 0.into(), serde_json::json!(["try"]));
+    assert_eq!(told, [(&one, &none, &lines), (&two, &none, &lines)]);
+    let refused = capataz(&served, &["logs", "latest", "build"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("has no task build"));
+}
