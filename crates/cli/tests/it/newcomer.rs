@@ -294,6 +294,35 @@ fn ctrl_c_drains_the_daemon_inside_the_command_and_the_next_one_goes_on() {
     });
 }
 
+/// What the daemon of the folder says of itself.
+fn state(folder: &Path) -> Value {
+    document(&check(folder, &["status", "--json"], 0))["state"].take()
+}
+
+#[test]
+fn a_repeated_sigterm_goes_on_draining_and_ctrl_c_twice_ends_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let config = format!("data_dir = \"data\"\ndrain_timeout = \"10m\"\n{}", waiting_agent(folder));
+    fs::write(folder.join("capataz.toml"), config).unwrap();
+    fs::write(folder.join("plan.toml"), WAITING_PLAN).unwrap();
+    let mut command = capataz(folder, &["serve", "--listen", "127.0.0.1:0"]);
+    let mut serving = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    eventually("it serves", || capataz(folder, &["status"]).output().unwrap().status.success());
+    let address = document(&check(folder, &["status", "--json"], 0))["address"].take();
+    check(folder, &["run", "plan.toml", "--detach", "--addr", address.as_str().unwrap()], 0);
+    eventually("the task has begun", || folder.join("begun").exists());
+    signal(&serving, "TERM");
+    eventually("it drains", || state(folder) == "draining");
+    for name in ["TERM", "TERM", "INT"] {
+        signal(&serving, name);
+        assert_eq!(state(folder), "draining", "{name}");
+    }
+    signal(&serving, "INT");
+    assert_eq!(serving.wait().unwrap().code(), Some(130));
+    fs::write(folder.join("go"), "").unwrap();
+}
+
 fn signal(process: &Child, name: &str) {
     let process = process.id().to_string();
     assert!(Command::new("kill").args(["-s", name, &process]).status().unwrap().success());
@@ -369,7 +398,7 @@ fn stop_has_the_daemon_drain_says_what_it_waits_for_and_waits_for_its_end() {
     let not_yet = document(&check(folder, &["stop", "--timeout", "1s", "--json"], 4));
     assert_eq!(not_yet["ended"], json!(false));
     assert_eq!(document(&check(folder, &["status", "--json"], 0))["state"], json!("draining"));
-    // It is not asked a second time, which would end it at once with what it waits for.
+    // It is not asked a second time.
     let again = said(&check(folder, &["stop", "--timeout", "1s"], 4).stderr);
     assert!(again.starts_with(&format!("a daemon drains at {}", served.url())), "{again}");
     assert_eq!(document(&check(folder, &["status", "--json"], 0))["runs"]["running"], json!(1));
