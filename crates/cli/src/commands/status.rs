@@ -146,7 +146,7 @@ pub async fn stop(args: StopArgs, global: &Global, out: &mut Output) -> Outcome 
     // It is asked what it waits for as long as it answers.
     let daemon = timeout(LOOK, Daemon::connect_to(&url(&listening))).await.ok().and_then(Result::ok);
     let failed = |error: std::io::Error| Failure::failed(fill(texts.not_asked, &[&error.to_string()]));
-    // A daemon that drains would end at once, with what it waits for, if it were asked again.
+    // Whoever asks twice says so: another `stop`, or systemd, may have asked before.
     let drains = match &daemon {
         Some(daemon) => timeout(LOOK, state(daemon)).await == Ok(DRAINING),
         None => false,
@@ -249,11 +249,11 @@ fn is_address(named: &str, address: SocketAddr) -> bool {
     named.replace("localhost:", "127.0.0.1:").parse() == Ok(address)
 }
 
-const SERVING: &str = "serving";
+pub const SERVING: &str = "serving";
 const DRAINING: &str = "draining";
 
 /// What the health service says of the daemon: it serves, it drains, or nothing.
-async fn state(daemon: &Daemon) -> &'static str {
+pub async fn state(daemon: &Daemon) -> &'static str {
     let request = HealthCheckRequest { service: String::new() };
     match HealthClient::new(daemon.client.channel())
         .check(request)

@@ -294,6 +294,58 @@ fn ctrl_c_drains_the_daemon_inside_the_command_and_the_next_one_goes_on() {
     });
 }
 
+#[test]
+fn ctrl_c_while_another_process_has_the_folder_begins_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    check(folder, &["init"], 0);
+    fs::create_dir(folder.join("data")).unwrap();
+    let lock = fs::File::create(folder.join("data/daemon.lock")).unwrap();
+    lock.lock().unwrap();
+    fs::write(folder.join("data/daemon.lock"), format!("{}\n", std::process::id())).unwrap();
+    let (running, waits) = waits_for_the_folder(folder);
+    let expected = format!(
+        "process {} has the data folder data, and starts or ends: waiting for it\n",
+        std::process::id()
+    );
+    assert_eq!(waits, expected);
+    signal(&running, "INT");
+    let ended = running.wait_with_output().unwrap();
+    assert_eq!((ended.status.code(), said(&ended.stdout).as_str()), (Some(130), ""));
+    drop(lock);
+    let served = Served::start(folder, &fs::read_to_string(folder.join("capataz.toml")).unwrap());
+    let runs = document(&check(folder, &["runs", "list", "--addr", &served.url(), "--json"], 0));
+    assert_eq!(runs["runs"], json!([]));
+}
+
+#[test]
+fn a_daemon_that_ends_is_waited_for_and_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let config = format!("data_dir = \"data\"\ndrain_timeout = \"10m\"\n{}", waiting_agent(folder));
+    let mut served = Served::start(folder, &config);
+    fs::write(folder.join("plan.toml"), WAITING_PLAN).unwrap();
+    check(folder, &["run", "plan.toml", "--detach", "--addr", &served.url()], 0);
+    eventually("the task has begun", || folder.join("begun").exists());
+    served.signal("TERM");
+    eventually("it drains", || state(folder) == "draining");
+    let (running, waits) = waits_for_the_folder(folder);
+    assert!(waits.ends_with("starts or ends: waiting for it\n"), "{waits}");
+    fs::write(folder.join("go"), "").unwrap();
+    assert!(served.ended().success());
+    let ended = running.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{}", said(&ended.stdout));
+}
+
+/// Starts the plan with a daemon inside the command, and returns the first line that it says on stderr.
+fn waits_for_the_folder(folder: &Path) -> (Child, String) {
+    let mut command = capataz(folder, &["run", "plan.toml", "--local"]);
+    let mut running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(running.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    (running, line)
+}
+
 /// What the daemon of the folder says of itself.
 fn state(folder: &Path) -> Value {
     document(&check(folder, &["status", "--json"], 0))["state"].take()
