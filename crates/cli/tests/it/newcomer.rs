@@ -430,6 +430,18 @@ fn the_status_of_a_folder_is_where_its_daemon_listens_and_what_runs_there() {
     let by_address = document(&check(Path::new("/"), &["status", "--addr", &served.url(), "--json"], 0));
     assert_eq!((&by_address["runs"]["running"], &by_address["data_dir"]), (&json!(1), &Value::Null));
     check(folder, &["status", "--addr", "http://127.0.0.1:9"], 3);
+    // An address of the environment is meant unless a folder is typed.
+    let with_address = |arguments: &[&str]| {
+        capataz(folder, arguments).env("CAPATAZ_ADDR", "http://127.0.0.1:9").output().unwrap()
+    };
+    assert_eq!(with_address(&["status"]).status.code(), Some(3));
+    assert_eq!(with_address(&["stop"]).status.code(), Some(3));
+    for typed in [["--data-dir", "data"], ["--config", "capataz.toml"]] {
+        let status = document(&with_address(&["status", "--json", typed[0], typed[1]]));
+        assert_eq!(status["address"], json!(served.url()), "{typed:?}");
+    }
+    let stopping = with_address(&["stop", "--timeout", "1ms", "--data-dir", "data"]);
+    assert_eq!(stopping.status.code(), Some(4), "{}", said(&stopping.stderr));
     fs::write(folder.join("go"), "").unwrap();
 }
 
