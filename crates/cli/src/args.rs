@@ -71,7 +71,7 @@ pub struct Global {
         value_name = "URL"
     )]
     pub addr: String,
-    /// Whether the command line or the environment says the address.
+    /// Whether the command line or the environment says the address, and the command line no folder instead.
     #[arg(skip)]
     pub is_named: bool,
     /// Print JSON: one document, or one line for each item of a stream

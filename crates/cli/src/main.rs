@@ -1,8 +1,8 @@
 //! The `capataz` command: a daemon, and everything that a person or a script does with one.
 //!
-//! The program decides nothing about runs, and has no second way into the daemon: every command except `serve`, `demo`,
-//! `init`, `stop`, `backup`, `restore`, `verify`, `rebuild`, `errors` and `contract` is a client of the API like any other. Only [`output`] writes
-//! to the terminal, and all texts are in [`capataz_display::words`]. Begin reading with [`args`], then [`commands`];
+//! The program decides nothing about runs, and has no second way into the daemon: every command that asks one is a client of
+//! the API like any other, also where `demo` and `--local` have the daemon in this process. Only [`output`] writes to the
+//! terminal, and all texts are in [`capataz_display::words`]. Begin reading with [`args`], then [`commands`];
 //! [`capataz_display`] formats results, [`watch`] follows runs.
 
 mod args;
@@ -73,11 +73,24 @@ fn parsed(mut command: clap::Command) -> Result<Cli, clap::Error> {
     let mut cli = Cli::from_arg_matches(&matches)?;
     let of_command = matches.subcommand().map_or(&matches, |(_, of_command)| of_command);
     let said_by = of_command.value_source("addr");
-    cli.global.is_named = said_by.is_some_and(|source| source != ValueSource::DefaultValue);
-    match conflict(&cli.command, said_by == Some(ValueSource::CommandLine)) {
+    let is_typed = said_by == Some(ValueSource::CommandLine);
+    // Who types a folder means it, whatever the environment says.
+    cli.global.is_named =
+        is_typed || said_by == Some(ValueSource::EnvVariable) && !names_folder(&cli.command);
+    match conflict(&cli.command, is_typed) {
         Some(message) => Err(help::conflict(&mut command, message)),
         None => Ok(cli),
     }
+}
+
+/// Whether the command line names the folder of the daemon that is meant.
+fn names_folder(command: &Command) -> bool {
+    let folder = match command {
+        Command::Status(args) => &args.folder,
+        Command::Stop(args) => &args.folder,
+        _ => return false,
+    };
+    folder.config.is_some() || folder.data_dir.is_some()
 }
 
 /// Which arguments of the command exclude each other, and why; `is_named` says whether `--addr` is among them.

@@ -92,7 +92,7 @@ impl Holder {
             Err(error) => return Err(error.into()),
         };
         // The number may be that of another process by now: the daemon has the lock open, and somebody holds it.
-        if !has_open(process, &lock)? || !is_held(&lock)? {
+        if !holds(has_open(process, &lock), &lock)? {
             return Ok(None);
         }
         let number = u32::try_from(process.as_raw_nonzero().get()).ok();
@@ -153,6 +153,16 @@ fn has_open(process: Pid, file: &File) -> io::Result<bool> {
     };
     let mut opened = entries.flatten().filter_map(|entry| fs::metadata(entry.path()).ok());
     Ok(opened.any(|opened| (opened.dev(), opened.ino()) == (wanted.dev(), wanted.ino())))
+}
+
+/// Whether a process holds the lock that has it open, or may not be looked at. One of another user is none of ours to look
+/// at, and where nobody holds the lock, it only has the number of a daemon that has ended.
+fn holds(has_open: io::Result<bool>, lock: &File) -> io::Result<bool> {
+    match has_open {
+        Ok(has_open) => Ok(has_open && is_held(lock)?),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !is_held(lock)? => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether somebody holds the lock. To find out, it is asked for; where nobody holds it, it is given back at once.
@@ -224,6 +234,18 @@ mod tests {
         here().tell(folder.path()).unwrap();
         let _lock = DataLock::take(folder.path()).unwrap();
         assert!(!folder.path().join(ADDRESS).exists());
+    }
+
+    /// The number of a daemon that has ended may be that of a process of another user by now.
+    #[test]
+    fn a_process_that_may_not_be_looked_at_is_no_holder_of_a_lock_that_nobody_holds() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(LOCK);
+        let (held, asked) = (File::create(&path).unwrap(), File::open(&path).unwrap());
+        let refused = || Err(io::ErrorKind::PermissionDenied.into());
+        assert!(!holds(refused(), &asked).unwrap());
+        held.lock().unwrap();
+        assert_eq!(holds(refused(), &asked).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
     }
 
     /// A lock that names a process which has nothing to do with it, as after the number was given out again.

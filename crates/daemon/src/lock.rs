@@ -94,12 +94,13 @@ impl DataLock {
                 Err(TryLockError::Error(error)) => return Err(io(error)),
             }
         }
-        // The name of the holder only helps people, and whoever comes after its death. A folder that is not writable fails
-        // when the database is opened.
-        let _ = file
-            .set_len(0)
-            .and_then(|()| file.rewind())
-            .and_then(|()| writeln!(file, "{}", std::process::id()));
+        // Without its name, `status` and `stop` do not find the daemon. Written over the one before, it needs no room on a
+        // full disk.
+        let name = format!("{}\n", std::process::id());
+        file.rewind()
+            .and_then(|()| file.write_all(name.as_bytes()))
+            .and_then(|()| file.set_len(name.len() as u64))
+            .map_err(io)?;
         // That of a daemon that was killed.
         holder::forget(data_dir);
         Ok(Self { data_dir: data_dir.to_owned(), _file: file })
@@ -171,6 +172,14 @@ mod tests {
         let mut asking = Some(file);
         let lock = DataLock::take_or(folder.path(), || asking.take().is_some());
         assert!(lock.is_ok(), "{lock:?}");
+    }
+
+    #[test]
+    fn a_lock_that_cannot_name_its_holder_is_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/dev/full", folder.path().join("daemon.lock")).unwrap();
+        let lock = DataLock::take(folder.path());
+        assert!(matches!(lock, Err(LockError::Io { .. })), "{lock:?}");
     }
 
     #[test]

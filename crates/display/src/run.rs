@@ -39,17 +39,24 @@ pub fn outcome_name(outcome: v1::RunOutcome) -> &'static str {
 
 /// The outcome of a run that has ended, or the status of one that has not.
 pub fn status_name(run: &v1::Run) -> &'static str {
-    let texts = &words().statuses;
     if run.quarantine.is_some() {
-        return texts.damaged;
+        return words().statuses.damaged;
     }
     match run.status() {
-        v1::RunStatus::Unspecified => "",
+        v1::RunStatus::Finished => outcome_name(run.outcome()),
+        status => unfinished_name(status),
+    }
+}
+
+/// A status of runs that have not ended; nothing for others.
+pub fn unfinished_name(status: v1::RunStatus) -> &'static str {
+    let texts = &words().statuses;
+    match status {
+        v1::RunStatus::Unspecified | v1::RunStatus::Finished => "",
         v1::RunStatus::Running => texts.running,
         v1::RunStatus::Paused => texts.paused,
         v1::RunStatus::Waiting => texts.waiting,
         v1::RunStatus::Cancelling => texts.cancelling,
-        v1::RunStatus::Finished => outcome_name(run.outcome()),
     }
 }
 

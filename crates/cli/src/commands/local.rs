@@ -8,6 +8,7 @@ use capataz_daemon::{Config, DaemonError, Holder, LockError, Overrides};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::serve::asked_to_stop;
+use super::status::{SERVING, state};
 use super::{Daemon, Outcome};
 use crate::args::{Global, LocalArgs};
 use crate::exit::Exit;
@@ -17,8 +18,11 @@ use capataz_display::words::{fill, words};
 
 /// A free port, whatever the configuration says: a daemon for others may want that one.
 const ANY_PORT: &str = "127.0.0.1:0";
-/// How long another daemon may take from its lock to its port: it recovers its runs meanwhile.
+/// How long another daemon may take from its lock to its port, because it recovers its runs meanwhile; or one that ends, to
+/// its end.
 const STARTS: Duration = Duration::from_secs(30);
+/// How long another daemon may take to say whether it serves.
+const ANSWERS: Duration = Duration::from_secs(1);
 /// The interval between two looks at that.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// How long the work may take to say its last words, once the command is asked to stop.
@@ -42,7 +46,7 @@ struct Here {
 /// Connects to the daemon of `--addr`, or with `--local` to that of the data folder, which is started where there is none.
 ///
 /// # Errors
-/// The configuration cannot be used, the daemon does not start, or nobody listens.
+/// The configuration cannot be used, the daemon does not start, nobody listens, or the command is asked to stop meanwhile.
 pub async fn connect(args: &LocalArgs, global: &Global, out: &Output) -> Result<(Daemon, Place), Failure> {
     if !args.local {
         return Ok((Daemon::connect(global).await?, Place { here: None, stop: None }));
@@ -51,8 +55,9 @@ pub async fn connect(args: &LocalArgs, global: &Global, out: &Output) -> Result<
     let config = Config::load(args.config.as_deref(), overrides).map_err(Failure::of_config)?;
     let data_dir = config.data_dir.clone();
     // Heard from before there is something to drain.
-    let stop: Pin<Box<dyn Future<Output = ()>>> = Box::pin(asked_to_stop()?);
+    let mut stop: Pin<Box<dyn Future<Output = ()>>> = Box::pin(asked_to_stop()?);
     let until = Instant::now() + STARTS;
+    let mut has_told = false;
     loop {
         let refused = match capataz_daemon::Daemon::start(config.clone()).await {
             Ok(daemon) => {
@@ -65,20 +70,45 @@ pub async fn connect(args: &LocalArgs, global: &Global, out: &Output) -> Result<
         };
         // Nothing more is known where it belongs to another user.
         let Ok(holder) = Holder::of(&data_dir) else { return Err(refused) };
+        let place = data_dir.display().to_string();
         if let Some(listening) = holder.as_ref().and_then(Holder::listening) {
             let addr = format!("http://{}", listening.address);
-            let daemon = Daemon::connect_to(&addr).await?;
-            if !out.json {
-                out.note(&fill(words().local.elsewhere, &[&addr, &data_dir.display().to_string()]));
+            if let Some(daemon) = serving(&addr).await {
+                if !out.json {
+                    out.note(&fill(words().local.elsewhere, &[&addr, &place]));
+                }
+                return Ok((daemon, Place { here: None, stop: Some(stop) }));
             }
-            return Ok((daemon, Place { here: None, stop: Some(stop) }));
         }
         // It starts or ends, or does other work on the folder.
         if Instant::now() >= until {
             return Err(refused);
         }
-        sleep(LOOK_AGAIN).await;
+        if let Some(holder) = holder.filter(|_| !out.json && !has_told) {
+            out.note(&fill(words().local.waits, &[&holder.process().to_string(), &place]));
+            has_told = true;
+        }
+        tokio::select! {
+            () = &mut stop => return Err(not_begun()),
+            () = sleep(LOOK_AGAIN) => {}
+        }
     }
+}
+
+/// The command was asked to stop before it has begun its work.
+fn not_begun() -> Failure {
+    Failure::Local { exit: Exit::Interrupted, message: words().local.not_begun.to_owned(), hint: None }
+}
+
+/// The daemon at the address, if it serves. One that ends takes no new runs.
+async fn serving(addr: &str) -> Option<Daemon> {
+    timeout(ANSWERS, async {
+        let daemon = Daemon::connect_to(addr).await.ok()?;
+        (state(&daemon).await == SERVING).then_some(daemon)
+    })
+    .await
+    .ok()
+    .flatten()
 }
 
 impl Place {
@@ -89,13 +119,22 @@ impl Place {
         out: &mut Output,
     ) -> Outcome {
         let (outcome, is_stopping) = {
-            // Boxed: what follows a run is large.
-            let mut work = Box::pin(work(&mut *out));
-            let Some(stop) = &mut self.stop else { return work.await };
-            tokio::select! {
+            let Some(stop) = &mut self.stop else { return Box::pin(work(out)).await };
+            let is_early = tokio::select! {
                 biased;
-                outcome = &mut work => (outcome, false),
-                () = stop => (timeout(LAST_WORDS, work).await.unwrap_or(Ok(Exit::Interrupted)), true),
+                () = &mut *stop => true,
+                () = std::future::ready(()) => false,
+            };
+            if is_early {
+                (Err(not_begun()), true)
+            } else {
+                // Boxed: what follows a run is large.
+                let mut work = Box::pin(work(&mut *out));
+                tokio::select! {
+                    biased;
+                    outcome = &mut work => (outcome, false),
+                    () = stop => (timeout(LAST_WORDS, work).await.unwrap_or(Ok(Exit::Interrupted)), true),
+                }
             }
         };
         if let Some(here) = self.here {
@@ -129,5 +168,27 @@ impl Here {
         let goes_on = matches!(exit, Exit::StillRunning | Exit::WaitsForAnswer | Exit::Interrupted);
         let text = if goes_on { texts.goes_on } else { texts.kept };
         note(&fill(text, &[&self.data_dir.display().to_string()]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use super::*;
+    use crate::args::Color;
+
+    #[tokio::test]
+    async fn work_that_was_to_be_stopped_before_it_began_is_never_begun() {
+        let mut out = Output::new(true, Color::Never);
+        let place = Place { here: None, stop: Some(Box::pin(ready(()))) };
+        let mut has_begun = false;
+        let work = async |_: &mut Output| {
+            has_begun = true;
+            Ok(Exit::Ok)
+        };
+        let outcome = place.during(work, &mut out).await;
+        assert!(!has_begun);
+        assert_eq!(outcome.expect_err("it was stopped").exit(), Exit::Interrupted);
     }
 }

@@ -2,7 +2,7 @@
 
 use capataz_daemon::{Config, Daemon, Given, Overrides, Own, ShimCommand, Trace, own_spans};
 use serde_json::json;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
@@ -14,6 +14,7 @@ use crate::args::{LogFormat, ServeArgs};
 use crate::exit::Exit;
 use crate::failure::{Failure, chain};
 use crate::output::Output;
+use crate::watch::keys;
 use capataz_display::paint::{Paint, Tone};
 use capataz_display::table::Table;
 use capataz_display::words::{counted, fill, words};
@@ -118,7 +119,8 @@ fn filter(text: &str) -> Result<Targets, ParseError> {
     directives.join(",").parse()
 }
 
-/// What ends at the first SIGINT or SIGTERM. A second signal ends the process at once.
+/// What ends at the first SIGINT or SIGTERM, and at a SIGHUP that a live view has got. The second SIGINT ends the process at
+/// once: a person has pressed Ctrl-C again. A repeated SIGTERM does not: two programs may ask for the same end.
 ///
 /// The signals are heard from this call on, whoever awaits the end: a daemon that listens before it hears them is killed by
 /// one where it should drain. A signal that comes while the daemon starts makes it stop as soon as it has started.
@@ -127,26 +129,31 @@ pub fn asked_to_stop() -> Result<impl Future<Output = ()>, Failure> {
         signal(kind).map_err(|error| Failure::failed(fill(words().serve.no_signals, &[&error.to_string()])))
     };
     let (mut interrupt, mut terminate) = (heard(SignalKind::interrupt())?, heard(SignalKind::terminate())?);
+    keys::leave_the_end();
     let (asked, stop) = oneshot::channel();
     tokio::spawn(async move {
-        next_of(&mut interrupt, &mut terminate).await;
-        tracing::info!("{}", words().serve.stopping);
-        // Whoever waited for it may be gone, and so is the daemon then.
-        let _ = asked.send(());
-        next_of(&mut interrupt, &mut terminate).await;
-        std::process::exit(Exit::Interrupted as i32);
+        let (mut asked, mut was_interrupted) = (Some(asked), false);
+        loop {
+            let is_interrupt = tokio::select! {
+                _ = interrupt.recv() => true,
+                _ = terminate.recv() => false,
+                () = keys::hung_up() => false,
+            };
+            if is_interrupt && std::mem::replace(&mut was_interrupted, true) {
+                keys::give_back();
+                std::process::exit(Exit::Interrupted as i32);
+            }
+            if let Some(asked) = asked.take() {
+                tracing::info!("{}", words().serve.stopping);
+                // Whoever waited for it may be gone, and so is the daemon then.
+                let _ = asked.send(());
+            }
+        }
     });
     Ok(async {
         // It is answered before its task ends.
         let _ = stop.await;
     })
-}
-
-async fn next_of(interrupt: &mut Signal, terminate: &mut Signal) {
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
 }
 
 #[cfg(test)]

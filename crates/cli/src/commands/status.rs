@@ -24,6 +24,7 @@ use capataz_display::error;
 use capataz_display::format::{exactly, took, utc};
 use capataz_display::frame::visible;
 use capataz_display::paint::Tone;
+use capataz_display::run::unfinished_name;
 use capataz_display::words::{counted, fill, words};
 
 /// Runs in one answer of the daemon, and answers that are read to count the runs of a status.
@@ -35,13 +36,9 @@ const LOOK: Duration = Duration::from_secs(1);
 /// What the names of the daemon's own agents begin with.
 const OWN_AGENTS: &str = "capataz.";
 
-/// The statuses of runs that have not ended, by their names in JSON.
-const UNFINISHED: [(v1::RunStatus, &str); 4] = [
-    (v1::RunStatus::Running, "running"),
-    (v1::RunStatus::Waiting, "waiting"),
-    (v1::RunStatus::Paused, "paused"),
-    (v1::RunStatus::Cancelling, "cancelling"),
-];
+/// The statuses of runs that have not ended.
+const UNFINISHED: [v1::RunStatus; 4] =
+    [v1::RunStatus::Running, v1::RunStatus::Waiting, v1::RunStatus::Paused, v1::RunStatus::Cancelling];
 
 pub async fn status(args: StatusArgs, global: &Global, out: &mut Output) -> Outcome {
     let (daemon, local) = if global.is_named {
@@ -56,7 +53,7 @@ pub async fn status(args: StatusArgs, global: &Global, out: &mut Output) -> Outc
     let agents = daemon.client.list_agents().await.map_err(|error| daemon.failure(error))?;
     if out.json {
         let counts: serde_json::Map<String, Value> =
-            runs.iter().map(|(name, count)| ((*name).to_owned(), json!(count.number))).collect();
+            runs.iter().map(|(status, count)| (name(*status), json!(count.number))).collect();
         let agents: Vec<Value> = agents.iter().map(agent_json).collect();
         let mut document = json!({
             "address": daemon.address(),
@@ -113,21 +110,20 @@ fn agent_json(status: &v1::AgentStatus) -> Value {
     })
 }
 
+/// The name of a status in JSON.
+fn name(status: v1::RunStatus) -> String {
+    status.as_str_name().trim_start_matches("RUN_STATUS_").to_ascii_lowercase()
+}
+
 /// Of which status there are how many runs.
-fn runs_line(runs: &[(&str, Count)]) -> String {
-    let (texts, names) = (&words().status, &words().statuses);
+fn runs_line(runs: &[(v1::RunStatus, Count)]) -> String {
+    let texts = &words().status;
     let parts: Vec<String> = runs
         .iter()
         .filter(|(_, count)| count.number > 0)
-        .map(|(name, count)| {
-            let named = match *name {
-                "running" => names.running,
-                "waiting" => names.waiting,
-                "paused" => names.paused,
-                _ => names.cancelling,
-            };
+        .map(|(status, count)| {
             let template = if count.more { texts.more_runs } else { texts.runs };
-            fill(template, &[&count.number.to_string(), named])
+            fill(template, &[&count.number.to_string(), unfinished_name(*status)])
         })
         .collect();
     if parts.is_empty() { texts.idle.to_owned() } else { fill(texts.all_runs, &[&parts.join(", ")]) }
@@ -146,7 +142,7 @@ pub async fn stop(args: StopArgs, global: &Global, out: &mut Output) -> Outcome 
     // It is asked what it waits for as long as it answers.
     let daemon = timeout(LOOK, Daemon::connect_to(&url(&listening))).await.ok().and_then(Result::ok);
     let failed = |error: std::io::Error| Failure::failed(fill(texts.not_asked, &[&error.to_string()]));
-    // A daemon that drains would end at once, with what it waits for, if it were asked again.
+    // Whoever asks twice says so: another `stop`, or systemd, may have asked before.
     let drains = match &daemon {
         Some(daemon) => timeout(LOOK, state(daemon)).await == Ok(DRAINING),
         None => false,
@@ -249,11 +245,11 @@ fn is_address(named: &str, address: SocketAddr) -> bool {
     named.replace("localhost:", "127.0.0.1:").parse() == Ok(address)
 }
 
-const SERVING: &str = "serving";
+pub const SERVING: &str = "serving";
 const DRAINING: &str = "draining";
 
 /// What the health service says of the daemon: it serves, it drains, or nothing.
-async fn state(daemon: &Daemon) -> &'static str {
+pub async fn state(daemon: &Daemon) -> &'static str {
     let request = HealthCheckRequest { service: String::new() };
     match HealthClient::new(daemon.client.channel())
         .check(request)
@@ -274,9 +270,9 @@ struct Count {
 }
 
 /// The runs that have not ended, by status.
-async fn unfinished(daemon: &Daemon) -> Result<Vec<(&'static str, Count)>, Failure> {
+async fn unfinished(daemon: &Daemon) -> Result<Vec<(v1::RunStatus, Count)>, Failure> {
     let mut counts = Vec::new();
-    for (status, name) in UNFINISHED {
+    for status in UNFINISHED {
         let mut count = Count::default();
         let mut page_token = String::new();
         for _ in 0..PAGES {
@@ -294,7 +290,7 @@ async fn unfinished(daemon: &Daemon) -> Result<Vec<(&'static str, Count)>, Failu
             }
         }
         count.more = !page_token.is_empty();
-        counts.push((name, count));
+        counts.push((status, count));
     }
     Ok(counts)
 }
@@ -316,10 +312,14 @@ mod tests {
 
     #[test]
     fn only_statuses_that_some_runs_have_are_listed() {
-        let count = |number, more| Count { number, more };
-        let none = [("running", count(0, false)), ("waiting", count(0, false))];
+        let of = |running, waiting, paused| {
+            let counts = [running, waiting, paused].map(|(number, more)| Count { number, more });
+            let statuses = [v1::RunStatus::Running, v1::RunStatus::Waiting, v1::RunStatus::Paused];
+            statuses.into_iter().zip(counts).collect::<Vec<_>>()
+        };
+        let none = of((0, false), (0, false), (0, false));
         assert_eq!(runs_line(&none), "runs: none is unfinished");
-        let some = [("running", count(2, false)), ("waiting", count(0, false)), ("paused", count(500, true))];
+        let some = of((2, false), (0, false), (500, true));
         assert_eq!(runs_line(&some), "runs: 2 running, 500 or more paused");
     }
 }

@@ -139,6 +139,11 @@ impl Markup {
         self.text.push_str(text);
     }
 
+    /// How many bytes there are so far.
+    pub fn len(&self) -> usize {
+        self.text.len()
+    }
+
     pub fn finish(self) -> String {
         self.text
     }

@@ -28,7 +28,8 @@ const MOST_BLOB_BYTES: u64 = 256 * 1024;
 
 /// Lists the outputs of a run that are kept apart from its events, and that its report shows.
 pub fn wanted(story: &Story) -> Vec<String> {
-    let outputs = story.tasks().filter_map(|(_, task)| output_of(task));
+    let (of_last, before) = with_output(story);
+    let outputs = of_last.into_iter().chain(before).filter_map(|(_, task)| output_of(task));
     let blobs = outputs.filter_map(|output| match &output.data {
         Some(Data::Blob(blob)) if blob.size <= MOST_BLOB_BYTES => Some(blob.blake3.clone()),
         _ => None,
@@ -40,27 +41,34 @@ pub fn output_of(task: &Task) -> Option<&v1::Payload> {
     task.settled.as_ref()?.output.as_ref()
 }
 
+/// A task with the places of its wave and its own.
+type Placed<'s> = ((usize, usize), &'s Task);
+
+/// The tasks with an output: those of the last wave that has one, where what a run has come to stands, and those before.
+fn with_output(story: &Story) -> (Vec<Placed<'_>>, Vec<Placed<'_>>) {
+    let all: Vec<_> = story.tasks().filter(|(_, task)| bytes_of(task) > 0).collect();
+    let last = all.last().map(|((wave, _), _)| *wave);
+    all.into_iter().partition(|((wave, _), _)| Some(*wave) == last)
+}
+
+fn bytes_of(task: &Task) -> u64 {
+    task.settled.as_ref().map_or(0, |settled| settled.output_bytes)
+}
+
 /// Writes the outputs of the tasks, those of the last wave unfolded.
 pub fn section(page: &mut Markup, report: &Report) {
     let (texts, story) = (&words().reports, &report.story);
-    let last = story.waves.iter().rposition(|wave| wave.tasks.iter().any(|task| output_of(task).is_some()));
-    let with_output: Vec<_> = story
-        .tasks()
-        .filter(|(_, task)| task.settled.as_ref().is_some_and(|settled| settled.output_bytes > 0))
-        .collect();
-    if with_output.is_empty() {
+    let (of_last, before) = with_output(story);
+    if of_last.is_empty() {
         return;
     }
     page.open_with("section", &[("id", "outputs")]);
     page.element("h2", words().page.outputs);
     let mut left = ALL_OUTPUTS;
-    // What a run has come to stands in its last wave.
-    let (of_last, before): (Vec<_>, Vec<_>) =
-        with_output.iter().partition(|((wave, _), _)| Some(*wave) == last);
     for ((place, task), is_last) in
         of_last.iter().map(|one| (one, true)).chain(before.iter().map(|one| (one, false))).take(MOST_OUTPUTS)
     {
-        let bytes = task.settled.as_ref().map_or(0, |settled| settled.output_bytes);
+        let bytes = bytes_of(task);
         let attributes: &[(&str, &str)] = if is_last && of_last.len() <= 4 { &[("open", "")] } else { &[] };
         page.open_with("details", attributes);
         page.open("summary");
@@ -76,7 +84,7 @@ pub fn section(page: &mut Markup, report: &Report) {
         }
         page.close("details");
     }
-    let more = with_output.len().saturating_sub(MOST_OUTPUTS) as u64;
+    let more = (of_last.len() + before.len()).saturating_sub(MOST_OUTPUTS) as u64;
     if more > 0 {
         page.element("p", &counted(more, texts.more_outputs_one, texts.more_outputs_many));
     }
@@ -108,20 +116,29 @@ pub fn payload(page: &mut Markup, report: &Report, payload: &v1::Payload, left: 
     if text.len().min(OUTPUT_LENGTH) > *left {
         return page.element("p", &fill(texts.no_room, &[&bytes]));
     }
-    *left = left.saturating_sub(text.len().min(OUTPUT_LENGTH));
-    if is_json(&payload.media_type) { value(page, text) } else { block(page, text) }
+    let begun = page.len();
+    if is_json(&payload.media_type) {
+        value(page, text)
+    } else {
+        block(page, text)
+    }
+    // What is laid out or escaped takes more room than it had.
+    *left = left.saturating_sub(page.len() - begun);
 }
 
-/// Writes a value of JSON: a table as a table, a text as it is, anything else laid out.
+/// Writes a value of JSON: a table as a table, a text as it is, anything else laid out, such as a table of which not even
+/// the first row fits.
 pub fn value(page: &mut Markup, value: &str) {
     let parsed = serde_json::from_str::<Value>(value).ok();
-    let Some(rows) = parsed.as_ref().and_then(table_rows) else {
+    let rows = parsed.as_ref().and_then(table_rows).unwrap_or_default();
+    let shown = fitting(&rows);
+    if shown == 0 {
         return block(page, &laid_out(parsed.as_ref(), value));
-    };
+    }
     page.open_class("div", "wide");
     page.open("table");
     page.open("tbody");
-    for row in rows.iter().take(OUTPUT_ROWS) {
+    for row in rows.iter().take(shown) {
         page.open("tr");
         for cell in row {
             page.element("td", cell);
@@ -131,9 +148,22 @@ pub fn value(page: &mut Markup, value: &str) {
     page.close("tbody");
     page.close("table");
     page.close("div");
-    if let Some(more) = rows.len().checked_sub(OUTPUT_ROWS).filter(|more| *more > 0) {
+    let more = rows.len() - shown;
+    if more > 0 {
         page.element("p", &fill(words().act_error.more, &[&more.to_string()]));
     }
+}
+
+/// How many of the rows are shown: whole ones, within the length of one output. A cell counts even where it is empty.
+fn fitting(rows: &[Vec<&str>]) -> usize {
+    let mut left = OUTPUT_LENGTH;
+    let fits = |row: &&Vec<&str>| {
+        let length = row.iter().map(|cell| cell.chars().count() + 1).sum();
+        let after = left.checked_sub(length);
+        left = after.unwrap_or(left);
+        after.is_some()
+    };
+    rows.iter().take(OUTPUT_ROWS).take_while(fits).count()
 }
 
 /// A text as it is, any other value over several lines.

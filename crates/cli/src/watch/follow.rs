@@ -164,6 +164,7 @@ pub async fn follow(
             told = more_time.answered(out.paint) => watcher.keep(told),
             () = over => break End::TimedOut,
             _ = interrupted => break End::Interrupted,
+            () = keys::view_ends(), if options.style == Style::Live => break End::Interrupted,
         }
     };
     watcher.clear(out);

@@ -15,6 +15,7 @@ use rustix::process::{Signal, getpgrp, getpid, kill_process};
 use rustix::termios::{LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios};
 use rustix::termios::{tcflush, tcgetattr, tcgetpgrp, tcsetattr};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::live;
@@ -28,6 +29,13 @@ const QUIET: Duration = Duration::from_secs(1);
 
 /// The terminal of this process, as long as a view reads its keys. A signal may come at any time, so it is one for all.
 static TERMINAL: Mutex<Option<Mode<Stdin>>> = Mutex::new(None);
+
+/// Whether SIGHUP and SIGTERM end the view alone: there is more to end in this process, and somebody else does that.
+static IS_LEFT: AtomicBool = AtomicBool::new(false);
+/// Tells the one view of this process that it ends.
+static VIEW_ENDS: Notify = Notify::const_new();
+/// Tells whoever ends the process that its terminal is gone.
+static HUNG_UP: Notify = Notify::const_new();
 
 /// The keys that are pressed while a view lives. They are looked for with every frame, so that nothing waits for them.
 #[derive(Debug, Default)]
@@ -204,9 +212,9 @@ pub fn heed_signals() -> io::Result<()> {
     tokio::spawn(async move {
         loop {
             tokio::select! {
-                Some(()) = hangup.recv() => end(Signal::HUP),
+                Some(()) = hangup.recv() => end_or_leave(Signal::HUP),
                 Some(()) = quit.recv() => end(Signal::QUIT),
-                Some(()) = terminate.recv() => end(Signal::TERM),
+                Some(()) = terminate.recv() => end_or_leave(Signal::TERM),
                 Some(()) = stop.recv() => stop_now(),
                 // Whoever let the process go on may have changed the mode. The one before is owed all the same.
                 Some(()) = go_on.recv() => {
@@ -221,10 +229,42 @@ pub fn heed_signals() -> io::Result<()> {
     Ok(())
 }
 
-/// Ends the process with the code that a shell reports of one which the signal has ended.
-fn end(signal: Signal) {
+/// From now on SIGHUP and SIGTERM take the view away, and somebody else ends the process, who hears SIGTERM, and asks
+/// [`hung_up`].
+pub fn leave_the_end() {
+    IS_LEFT.store(true, Ordering::Release);
+}
+
+/// Waits until a view has got SIGHUP in a process whose end is left to somebody else.
+pub async fn hung_up() {
+    HUNG_UP.notified().await;
+}
+
+/// Waits until a signal ends the view, and not the process.
+pub async fn view_ends() {
+    VIEW_ENDS.notified().await;
+}
+
+/// Takes the view away, where there is one, and gives the terminal its mode back.
+pub fn give_back() {
     live::take_away();
     close();
+}
+
+fn end_or_leave(signal: Signal) {
+    if !IS_LEFT.load(Ordering::Acquire) {
+        end(signal);
+    }
+    give_back();
+    VIEW_ENDS.notify_one();
+    if signal == Signal::HUP {
+        HUNG_UP.notify_one();
+    }
+}
+
+/// Ends the process with the code that a shell reports of one which the signal has ended.
+fn end(signal: Signal) -> ! {
+    give_back();
     std::process::exit(128 + signal.as_raw());
 }
 

@@ -6,7 +6,7 @@
 
 mod asking;
 pub mod follow;
-mod keys;
+pub mod keys;
 pub mod lines;
 pub mod live;
 pub mod mode_lines;

@@ -51,14 +51,7 @@ impl Work {
     /// The daemon, of which nobody has asked anything.
     fn ready() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let agents = ["slow", "soon"].map(|name| {
-            let gate = folder.path().join(name);
-            assert!(Command::new("mkfifo").arg(&gate).status().unwrap().success());
-            let waits = format!("cat {} >&2; echo 1", gate.display());
-            format!("[[agents]]\nname = \"{name}\"\ncommand = [\"/bin/sh\", \"-c\", \"{waits}\"]\n")
-        });
-        std::fs::write(folder.path().join("plan.toml"), PLAN).unwrap();
-        let served = Served::start(folder.path(), &agents.concat());
+        let served = Served::start(folder.path(), &prepared(folder.path()));
         Self { served, run_id: String::new(), folder }
     }
 
@@ -102,6 +95,18 @@ impl Work {
         }
         extensions
     }
+}
+
+/// Writes the plan and makes the gates of its two agents, and returns the settings of these.
+fn prepared(folder: &Path) -> String {
+    let agents = ["slow", "soon"].map(|name| {
+        let gate = folder.join(name);
+        assert!(Command::new("mkfifo").arg(&gate).status().unwrap().success());
+        let waits = format!("cat {} >&2; echo 1", gate.display());
+        format!("[[agents]]\nname = \"{name}\"\ncommand = [\"/bin/sh\", \"-c\", \"{waits}\"]\n")
+    });
+    std::fs::write(folder.join("plan.toml"), PLAN).unwrap();
+    agents.concat()
 }
 
 /// Opens a gate, which waits until its task is there.
@@ -190,6 +195,34 @@ async fn whatever_ends_the_view_leaves_the_terminal_as_it_was() {
         assert_eq!(terminal.mode(), before, "{name}");
     }
     assert_eq!(work.run(&client).await.status(), v1::RunStatus::Running);
+}
+
+#[test]
+fn a_signal_takes_the_view_away_and_has_the_daemon_inside_the_command_drain() {
+    for name in ["TERM", "HUP"] {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let config = format!("data_dir = \"data\"\ndrain_timeout = \"10m\"\n{}", prepared(folder));
+        std::fs::write(folder.join("capataz.toml"), config).unwrap();
+        let terminal = Terminal::new();
+        let before = terminal.mode();
+        let script = format!("cd '{}'; exec \"$@\"", folder.display());
+        let mut running =
+            terminal.starts("/bin/sh", &["-c", &script, "sh", PROGRAM, "run", "plan.toml", "--local"]);
+        terminal.shows(OFFER);
+        assert_ne!(terminal.mode(), before, "{name}");
+        signal(&running, name);
+        terminal.shows("stopping; press Ctrl-C again to force");
+        assert_eq!(terminal.mode(), before, "{name}");
+        let seen = terminal.sees("no view", |rows| rows.iter().all(|row| !row.contains("e: 15m")));
+        assert!(terminal.cursor().2, "{name}: {seen:#?}");
+        for gate in ["slow", "soon"] {
+            open_gate(&folder.join(gate));
+        }
+        assert_eq!(code(&mut running), Some(130), "{name}\n{}", terminal.shown());
+        terminal.shows("the daemon of this command has ended; the next one on data goes on: capataz serve");
+        assert_eq!(terminal.mode(), before, "{name}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -123,18 +123,29 @@ fn a_run_of_31_tasks_shows_those_at_work_and_leaves_its_report_alone() {
 
 #[test]
 fn a_run_is_quiet_where_only_its_end_is_waited_for() {
-    let work = Work::with(&plan([("a".to_owned(), "quick")]));
+    let work = Work::with(&plan([("a".to_owned(), "gated")]));
     let terminal = Terminal::of(24, 80);
-    assert_eq!(code(&mut work.runs_at(&terminal, &["--wait"])), Some(0));
+    let mut running = work.runs_at(&terminal, &["--wait"]);
+    terminal.shows("Started ");
+    // A view that was begun later is drawn by now, and again.
+    let other = Terminal::of(24, 80);
+    let mut watching = other.starts(PROGRAM, &["runs", "watch", "latest", "--addr", work.served.address()]);
+    let drawn = other.shows(OF_A_ROW);
+    other.shows_after(drawn.len(), OF_A_ROW);
+    work.opens("gated");
+    assert_eq!((code(&mut running), code(&mut watching)), (Some(0), Some(0)));
     let shown = terminal.shows("capataz runs show");
-    assert!(!shown.contains('\u{1b}') || !shown.contains("\u{1b}[J"), "{shown:?}");
-    assert!(!shown.contains("done"), "{shown}");
+    for of_the_view in ["\u{1b}[J", "\u{1b}[?25l", OF_A_ROW, "done"] {
+        assert!(!shown.contains(of_the_view), "{of_the_view:?} in {shown:?}");
+    }
 
     // And elsewhere, as it was.
+    std::fs::write(&work.plan, plan([("a".to_owned(), "quick")])).unwrap();
     let mut command = Command::new(PROGRAM);
     command.args(["run", work.plan.to_str().unwrap(), "--addr", work.served.address()]);
     let output = command.env("LC_ALL", "C").stdin(Stdio::null()).output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("capataz runs show"), "{said}");
     assert!(!said.contains("attempt 1 began") && !said.contains('\u{1b}'), "{said}");
 }
 

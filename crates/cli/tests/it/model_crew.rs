@@ -74,5 +74,7 @@ async fn two_of_three_are_enough() {
     assert_eq!(result.outcome(), v1::RunOutcome::SucceededWithFailures, "{result:?}");
     let failed = result.tasks.iter().find(|task| task.name == "outside").unwrap();
     // What the command has said last is what its people see of it.
-    assert!(failed.error.is_some());
+    let cause = failed.error.clone().unwrap().cause.unwrap();
+    assert_eq!(cause.message, "exit code 1: urllib.error.HTTPError: HTTP Error 400: Status");
+    assert_eq!(["fault", "merit"].map(|task| output(&result, task)), ["fine"; 2]);
 }

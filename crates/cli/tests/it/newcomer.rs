@@ -291,6 +291,87 @@ fn ctrl_c_drains_the_daemon_inside_the_command_and_the_next_one_goes_on() {
     });
 }
 
+#[test]
+fn ctrl_c_while_another_process_has_the_folder_begins_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    check(folder, &["init"], 0);
+    fs::create_dir(folder.join("data")).unwrap();
+    let lock = fs::File::create(folder.join("data/daemon.lock")).unwrap();
+    lock.lock().unwrap();
+    fs::write(folder.join("data/daemon.lock"), format!("{}\n", std::process::id())).unwrap();
+    let (running, waits) = waits_for_the_folder(folder);
+    let expected = format!(
+        "process {} has the data folder data, and starts or ends: waiting for it\n",
+        std::process::id()
+    );
+    assert_eq!(waits, expected);
+    signal(&running, "INT");
+    let ended = running.wait_with_output().unwrap();
+    assert_eq!((ended.status.code(), said(&ended.stdout).as_str()), (Some(130), ""));
+    drop(lock);
+    let served = Served::start(folder, &fs::read_to_string(folder.join("capataz.toml")).unwrap());
+    let runs = document(&check(folder, &["runs", "list", "--addr", &served.url(), "--json"], 0));
+    assert_eq!(runs["runs"], json!([]));
+}
+
+#[test]
+fn a_daemon_that_ends_is_waited_for_and_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let config = format!("data_dir = \"data\"\ndrain_timeout = \"10m\"\n{}", waiting_agent(folder));
+    let mut served = Served::start(folder, &config);
+    fs::write(folder.join("plan.toml"), WAITING_PLAN).unwrap();
+    check(folder, &["run", "plan.toml", "--detach", "--addr", &served.url()], 0);
+    eventually("the task has begun", || folder.join("begun").exists());
+    served.signal("TERM");
+    eventually("it drains", || state(folder) == "draining");
+    let (running, waits) = waits_for_the_folder(folder);
+    assert!(waits.ends_with("starts or ends: waiting for it\n"), "{waits}");
+    fs::write(folder.join("go"), "").unwrap();
+    assert!(served.ended().success());
+    let ended = running.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{}", said(&ended.stdout));
+}
+
+/// Starts the plan with a daemon inside the command, and returns the first line that it says on stderr.
+fn waits_for_the_folder(folder: &Path) -> (Child, String) {
+    let mut command = capataz(folder, &["run", "plan.toml", "--local"]);
+    let mut running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(running.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    (running, line)
+}
+
+/// What the daemon of the folder says of itself.
+fn state(folder: &Path) -> Value {
+    document(&check(folder, &["status", "--json"], 0))["state"].take()
+}
+
+#[test]
+fn a_repeated_sigterm_goes_on_draining_and_ctrl_c_twice_ends_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let config = format!("data_dir = \"data\"\ndrain_timeout = \"10m\"\n{}", waiting_agent(folder));
+    fs::write(folder.join("capataz.toml"), config).unwrap();
+    fs::write(folder.join("plan.toml"), WAITING_PLAN).unwrap();
+    let mut command = capataz(folder, &["serve", "--listen", "127.0.0.1:0"]);
+    let mut serving = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    eventually("it serves", || capataz(folder, &["status"]).output().unwrap().status.success());
+    let address = document(&check(folder, &["status", "--json"], 0))["address"].take();
+    check(folder, &["run", "plan.toml", "--detach", "--addr", address.as_str().unwrap()], 0);
+    eventually("the task has begun", || folder.join("begun").exists());
+    signal(&serving, "TERM");
+    eventually("it drains", || state(folder) == "draining");
+    for name in ["TERM", "TERM", "INT"] {
+        signal(&serving, name);
+        assert_eq!(state(folder), "draining", "{name}");
+    }
+    signal(&serving, "INT");
+    assert_eq!(serving.wait().unwrap().code(), Some(130));
+    fs::write(folder.join("go"), "").unwrap();
+}
+
 fn signal(process: &Child, name: &str) {
     let process = process.id().to_string();
     assert!(Command::new("kill").args(["-s", name, &process]).status().unwrap().success());
@@ -346,6 +427,18 @@ fn the_status_of_a_folder_is_where_its_daemon_listens_and_what_runs_there() {
     let by_address = document(&check(Path::new("/"), &["status", "--addr", &served.url(), "--json"], 0));
     assert_eq!((&by_address["runs"]["running"], &by_address["data_dir"]), (&json!(1), &Value::Null));
     check(folder, &["status", "--addr", "http://127.0.0.1:9"], 3);
+    // An address of the environment is meant unless a folder is typed.
+    let with_address = |arguments: &[&str]| {
+        capataz(folder, arguments).env("CAPATAZ_ADDR", "http://127.0.0.1:9").output().unwrap()
+    };
+    assert_eq!(with_address(&["status"]).status.code(), Some(3));
+    assert_eq!(with_address(&["stop"]).status.code(), Some(3));
+    for typed in [["--data-dir", "data"], ["--config", "capataz.toml"]] {
+        let status = document(&with_address(&["status", "--json", typed[0], typed[1]]));
+        assert_eq!(status["address"], json!(served.url()), "{typed:?}");
+    }
+    let stopping = with_address(&["stop", "--timeout", "1ms", "--data-dir", "data"]);
+    assert_eq!(stopping.status.code(), Some(4), "{}", said(&stopping.stderr));
     fs::write(folder.join("go"), "").unwrap();
 }
 
@@ -366,7 +459,7 @@ fn stop_has_the_daemon_drain_says_what_it_waits_for_and_waits_for_its_end() {
     let not_yet = document(&check(folder, &["stop", "--timeout", "1s", "--json"], 4));
     assert_eq!(not_yet["ended"], json!(false));
     assert_eq!(document(&check(folder, &["status", "--json"], 0))["state"], json!("draining"));
-    // It is not asked a second time, which would end it at once with what it waits for.
+    // It is not asked a second time.
     let again = said(&check(folder, &["stop", "--timeout", "1s"], 4).stderr);
     assert!(again.starts_with(&format!("a daemon drains at {}", served.url())), "{again}");
     assert_eq!(document(&check(folder, &["status", "--json"], 0))["runs"]["running"], json!(1));

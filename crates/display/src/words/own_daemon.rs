@@ -15,6 +15,9 @@ texts! {
     Local {
         elsewhere: "the daemon at {0} has the data folder {1}, and does this"
             / "el daemon en {0} tiene la carpeta de datos {1}, y lo hace él",
+        waits: "process {0} has the data folder {1}, and starts or ends: waiting for it"
+            / "el proceso {0} tiene la carpeta de datos {1}, y se inicia o termina: se espera a que lo haga",
+        not_begun: "stopped before anything had begun" / "se detuvo antes de que nada empezara",
         drains: "waiting for other running tasks; press Ctrl-C twice to end at once"
             / "esperando a otras tareas en marcha; dos Ctrl-C lo terminan al momento",
         kept: "kept in {0}; to look at it again: capataz serve"

@@ -66,13 +66,31 @@ pub(super) const NUMBERS: &[Number] = &[
     ),
     number(
         "docs/reports.md",
-        "all outputs | {1 MiB} ",
+        "of an output that is a table | {1,000}, and",
+        "crates/cli/src/html_report/outputs.rs",
+        "OUTPUT_ROWS",
+    ),
+    number(
+        "docs/reports.md",
+        "all outputs | {200}, and",
+        "crates/cli/src/html_report/outputs.rs",
+        "MOST_OUTPUTS",
+    ),
+    number(
+        "docs/reports.md",
+        "all outputs | 200, and {1 MiB} ",
         "crates/cli/src/html_report/outputs.rs",
         "ALL_OUTPUTS",
     ),
     number(
         "docs/reports.md",
-        "that is fetched | {256 KiB} ",
+        "that are fetched | {50}, of",
+        "crates/cli/src/html_report/outputs.rs",
+        "MOST_BLOBS",
+    ),
+    number(
+        "docs/reports.md",
+        "that are fetched | 50, of {256 KiB} each",
         "crates/cli/src/html_report/outputs.rs",
         "MOST_BLOB_BYTES",
     ),

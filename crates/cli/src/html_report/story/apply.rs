@@ -69,6 +69,7 @@ impl Story {
             }
             Body::TaskSettled(settled) => self.settled(at_ms, settled),
             Body::TaskReactivated(again) => {
+                self.drop_output((again.wave, again.task));
                 if let Some(task) = self.task(again.wave, again.task) {
                     task.settled = None;
                     task.begin(at_ms, What::Queued);
@@ -138,7 +139,7 @@ impl Story {
         let is_good = settled.status() == v1::ResultStatus::Success;
         let log = if is_good { String::new() } else { self.room_for_log(&settled.log) };
         let output = settled.output.as_ref().filter(|output| payload::size(output) > 0);
-        let kept = output.filter(|output| self.has_room_for(output)).cloned();
+        let kept = output.filter(|output| self.has_room_for((settled.wave, settled.task), output)).cloned();
         let output_bytes = output.map_or(0, payload::size);
         let Some(task) = self.task(settled.wave, settled.task) else { return };
         let error = settled.error.as_ref().map(without_output);
@@ -169,6 +170,7 @@ impl Story {
     fn rolled_back(&mut self, at_ms: i64, back: &v1::TaskRolledBack) {
         for taken in &back.taken_back {
             let is_named = (taken.wave, taken.task) == (back.wave, back.task);
+            self.drop_output((taken.wave, taken.task));
             let Some(task) = self.task(taken.wave, taken.task) else { continue };
             task.end(at_ms, |tried| tried.end = End::TakenBack);
             task.settled = None;
@@ -364,14 +366,28 @@ impl Story {
         log.to_owned()
     }
 
-    fn has_room_for(&mut self, output: &v1::Payload) -> bool {
+    /// Outputs of earlier waves give way: what a run has come to stands in its last ones.
+    fn has_room_for(&mut self, place: (u32, u32), output: &v1::Payload) -> bool {
         let inline = match &output.data {
             Some(v1::payload::Data::Inline(bytes)) => bytes.len(),
             Some(v1::payload::Data::Blob(_)) | None => 0,
         };
-        let left = self.room.outputs.checked_sub(inline);
-        self.room.outputs = left.unwrap_or(self.room.outputs);
-        left.is_some()
+        while inline > self.room.outputs {
+            let first = self.room.kept.keys().next().copied();
+            let Some(earlier) = first.filter(|first| first.0 < place.0) else { return false };
+            self.drop_output(earlier);
+        }
+        self.room.outputs -= inline;
+        self.room.kept.insert(place, inline);
+        true
+    }
+
+    /// Leaves of the task's output nothing but its size.
+    fn drop_output(&mut self, place: (u32, u32)) {
+        self.room.outputs += self.room.kept.remove(&place).unwrap_or(0);
+        if let Some(settled) = self.task(place.0, place.1).and_then(|task| task.settled.as_mut()) {
+            settled.output = None;
+        }
     }
 }
 

@@ -80,11 +80,13 @@ pub struct Finished {
 struct Room {
     logs: usize,
     outputs: usize,
+    /// The tasks whose outputs take room, by wave and place, with how much each takes.
+    kept: BTreeMap<(u32, u32), usize>,
 }
 
 impl Default for Room {
     fn default() -> Self {
-        Self { logs: LOG_ROOM, outputs: OUTPUT_ROOM }
+        Self { logs: LOG_ROOM, outputs: OUTPUT_ROOM, kept: BTreeMap::new() }
     }
 }
 

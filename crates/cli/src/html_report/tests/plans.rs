@@ -310,6 +310,96 @@ fn an_output_that_is_long_is_cut_and_its_size_is_said() {
     assert!(!page.contains(&"y".repeat(32_001)), "no more than that");
 }
 
+/// A plan of two waves of so many tasks, each of which succeeds with the output that it is given.
+fn two_waves(counts: [u32; 2], output: impl Fn(u32, u32) -> v1::Payload) -> Vec<(i64, Body)> {
+    let waves = counts.iter().map(|count| v1::Wave {
+        tasks: (0..*count).map(|number| task(&format!("t-{number}"))).collect(),
+        ..v1::Wave::default()
+    });
+    let plan = v1::Plan { name: "wide".to_owned(), waves: waves.collect(), ..v1::Plan::default() };
+    let mut bodies = vec![(0, accepted(Work::Plan(plan)))];
+    for (wave, count) in (0..).zip(counts) {
+        bodies.push((1, began(wave)));
+        for number in 0..count {
+            let settled = v1::TaskSettled {
+                output: Some(output(wave, number)),
+                ..settled(wave, number, v1::ResultStatus::Success)
+            };
+            bodies.push((2, leased(wave, number, 1)));
+            bodies.push((3, Body::TaskSettled(Box::new(settled))));
+        }
+    }
+    bodies.push((9, finished(v1::RunOutcome::Succeeded, None)));
+    bodies
+}
+
+/// An output of 30,000 bytes.
+fn long(name: &str) -> String {
+    serde_json::json!({ name: "x".repeat(30_000) }).to_string()
+}
+
+#[test]
+fn what_a_run_has_come_to_is_kept_whatever_came_before_it() {
+    let page = page(two_waves([200, 1], |wave, _| json(&long(["before", "result"][wave as usize]))));
+    shows(&page, &["id=\"outputs\"", "&quot;result&quot;", "the page has no room", "… and 1 more output"]);
+}
+
+#[test]
+fn what_was_taken_back_takes_no_room() {
+    let mut bodies = two_waves([1, 0], |_, _| json("1"));
+    bodies.truncate(2);
+    for activation in 1..200 {
+        let taken = v1::TaskTakenBack { activation, ..v1::TaskTakenBack::default() };
+        let back = Body::TaskRolledBack(v1::TaskRolledBack { taken_back: vec![taken], ..Default::default() });
+        bodies.extend([(2, leased(0, 0, 1)), (3, good(0, 0, &long("before"))), (4, back)]);
+    }
+    bodies.extend([(5, leased(0, 0, 1)), (6, good(0, 0, &long("result")))]);
+    shows(&page(bodies), &["id=\"outputs\"", "&quot;result&quot;"]);
+}
+
+#[test]
+fn outputs_of_the_last_wave_are_fetched_first() {
+    let id = |wave, number| format!("{wave}-{number}");
+    let bodies = two_waves([60, 2], |wave, number| v1::Payload {
+        media_type: "text/plain".to_owned(),
+        data: Some(v1::payload::Data::Blob(v1::BlobRef {
+            blake3: id(wave, number),
+            size: 40_000,
+            answer: None,
+        })),
+    });
+    let wanted = wanted_outputs(&story_of(&at(bodies)));
+    assert_eq!(wanted[..3], [id(1, 0), id(1, 1), id(0, 0)]);
+    assert_eq!(wanted.len(), 50);
+}
+
+#[test]
+fn a_table_keeps_within_the_length_of_an_output() {
+    let of = |rows: serde_json::Value| page(two_waves([1, 0], |_, _| json(&rows.to_string())));
+    // Each row has a cell of 9,999 characters.
+    let long = of(serde_json::Value::from(vec![vec!["y".repeat(9_999)]; 5]));
+    assert_eq!(long.matches(&"y".repeat(9_999)).count(), 3);
+    shows(&long, &["<table>", "</table>", "... and 2 more"]);
+    // No row fits.
+    for (row, said) in [(vec!["z".repeat(40_000)], "39.1 KiB"), (vec![String::new(); 40_000], " KiB")] {
+        let cut = of(serde_json::Value::from(vec![row]));
+        shows(&cut, &["id=\"outputs\"", "<pre>[\n", "Cut after 32000 characters; it has ", said]);
+        assert!(cut.len() < 300_000, "{}", cut.len());
+    }
+    // Cells have to be counted that are empty.
+    let empty = of(serde_json::Value::from(vec![vec![""; 100]; 900]));
+    assert_eq!(empty.matches("<td></td>").count(), 32_000);
+}
+
+#[test]
+fn all_outputs_together_keep_within_their_room() {
+    // Escaped, each of them is six times as long.
+    let quotes = "\"".repeat(15_000);
+    let page = page(two_waves([100, 0], |_, _| json(&serde_json::json!(quotes).to_string())));
+    assert!(page.len() < 1_300_000, "{}", page.len());
+    shows(&page, &["id=\"outputs\"", "&quot;&quot;", "the page has no room"]);
+}
+
 #[test]
 fn what_is_kept_apart_is_shown_where_it_was_fetched() {
     let blob = v1::BlobRef { blake3: "ab".repeat(32), size: 40_000, answer: None };
