@@ -217,6 +217,8 @@ pub(super) const NUMBERS: &[Number] = &[
     ),
     number("docs/limits.md", "stdin of a process agent | {256 MiB}", "crates", "MAX_INPUT"),
     number("docs/limits.md", "a task's log | the last {16 KiB}", "crates/contracts/src", "LOG_MAX"),
+    number("docs/limits.md", "whole lines: {4 KiB}, and", "crates/contracts/src/log.rs", "TAIL_MAX"),
+    number("docs/limits.md", "whole lines: 4 KiB, and {1 KiB}", "crates/contracts/src/log.rs", "LINE_MAX"),
     number(
         "docs/limits.md",
         "a request, a response | {1 MiB} of JSON",
