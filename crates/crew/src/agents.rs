@@ -196,6 +196,11 @@ impl Agents {
             .filter_map(|(name, entry)| Some((name, entry.known.as_ref()?, entry.workers.len())))
     }
 
+    pub(crate) fn named(&self, name: &str) -> Option<(&Arc<str>, &KnownAgent, usize)> {
+        let (name, entry) = self.entries.get_key_value(name)?;
+        Some((name, entry.known.as_ref()?, entry.workers.len()))
+    }
+
     pub(crate) fn add_worker(&mut self, agent: &Arc<str>, connection: ConnectionId) {
         self.entry(agent).workers.insert(connection);
     }

@@ -251,15 +251,33 @@ impl Crew {
             if page.len() >= most || (bytes > most_bytes && !page.is_empty()) {
                 return (page, true);
             }
-            page.push(AgentSnapshot {
-                known: known.clone(),
-                workers: u32::try_from(workers).unwrap_or(u32::MAX),
-                running: running.get(name).copied().unwrap_or(0),
-                queued: self.queues.waiting(name),
-                held_for_ms: self.limits.until(name, self.now.mono).map(|until| until.since(self.now.mono)),
-            });
+            page.push(self.snapshot(name, known, workers, &running));
         }
         (page, false)
+    }
+
+    /// Those of the agents that are known.
+    #[must_use]
+    pub fn agents_named(&self, names: &[String]) -> Vec<AgentSnapshot> {
+        let running = self.slots.running();
+        let known = names.iter().filter_map(|name| self.agents.named(name));
+        known.map(|(name, known, workers)| self.snapshot(name, known, workers, &running)).collect()
+    }
+
+    fn snapshot(
+        &self,
+        name: &Arc<str>,
+        known: &crate::KnownAgent,
+        workers: usize,
+        running: &BTreeMap<Arc<str>, u32>,
+    ) -> AgentSnapshot {
+        AgentSnapshot {
+            known: known.clone(),
+            workers: u32::try_from(workers).unwrap_or(u32::MAX),
+            running: running.get(name).copied().unwrap_or(0),
+            queued: self.queues.waiting(name),
+            held_for_ms: self.limits.until(name, self.now.mono).map(|until| until.since(self.now.mono)),
+        }
     }
 
     /// Which of these names are known.

@@ -208,6 +208,9 @@ fn task_row(task: &v1::TaskView, now_ms: i64) -> [(String, Tone); 6] {
         (Some(error), ..) => truncated(&with_cause(error), DETAIL_WIDTH),
         (None, Some(at), _) => fill(words().watch.retry_in, &[&format::took(at - now_ms)]),
         (None, None, Some(health)) => at_work(health, now_ms),
+        (None, None, None) if task.waits_for.is_some() => {
+            task.waits_for.as_ref().map_or_else(String::new, |agent| waits_for(agent, now_ms))
+        }
         (None, None, None) if task.taken_over => words().watch.taken_over.to_owned(),
         (None, None, None) if task.critical => words().runs.critical.to_owned(),
         (None, None, None) => String::new(),
@@ -220,6 +223,20 @@ fn task_row(task: &v1::TaskView, now_ms: i64) -> [(String, Tone); 6] {
         (took, Tone::Plain),
         (detail, Tone::Faint),
     ]
+}
+
+/// What keeps a task from its agent.
+fn waits_for(agent: &v1::WaitForAgent, now_ms: i64) -> String {
+    let texts = &words().runs;
+    match (agent.held_for_ms, agent.workers, agent.last_seen_ms) {
+        (Some(for_ms), ..) => fill(texts.held_back, &[&format::took(for_ms)]),
+        (None, 0, Some(at)) => fill(texts.nobody_serves_since, &[&format::age(now_ms - at)]),
+        (None, 0, None) => texts.nobody_serves.to_owned(),
+        (None, workers, _) => {
+            let numbers = [agent.running, workers, agent.queued].map(|number| number.to_string());
+            fill(texts.waits_for_slot, &numbers.each_ref().map(String::as_str))
+        }
+    }
 }
 
 /// How far the task's time is used, and when its worker was heard.

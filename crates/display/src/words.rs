@@ -600,6 +600,12 @@ texts! {
             / "{0} % de su tiempo; health checks {1}, se supo de ella hace {2}",
         at_work_unheard: "{0} % of its time; health checks {1}, not heard yet"
             / "{0} % de su tiempo; health checks {1}, todavía no se supo de ella",
+        nobody_serves: "waits: nobody has served its agent yet" / "espera: todavía nadie atiende a su agente",
+        nobody_serves_since: "waits: nobody serves its agent, last seen {0} ago"
+            / "espera: nadie atiende a su agente, visto hace {0}",
+        held_back: "waits: a rate limit holds its agent for {0}" / "espera: un límite retiene a su agente {0}",
+        waits_for_slot: "waits for a slot: {0} at work on {1} workers, {2} wait"
+            / "espera un sitio: {0} trabajando en {1} workers, {2} en espera",
         task_head: "TASK\tAGENT\tSTATE\tATTEMPT\tTOOK\tDETAIL"
             / "TAREA\tAGENTE\tESTADO\tINTENTO\tDURÓ\tDETALLE",
         wave: "Wave {0} of {1}: {2} ({3})" / "Ola {0} de {1}: {2} ({3})",

@@ -419,6 +419,17 @@ impl Runtime {
         }
     }
 
+    /// Those of the agents that are known.
+    ///
+    /// # Errors
+    /// [`Declined`].
+    pub async fn agents_named(&self, names: Vec<String>) -> Result<Vec<AgentSnapshot>, Declined> {
+        match self.ask(Request::Agents { names }, None).await? {
+            Answer::Agents(agents, _) => Ok(agents),
+            other => unexpected(&other),
+        }
+    }
+
     /// Asks and waits; `run` is the one whose end may be waited for. A full inbox answers at once.
     async fn ask(&self, request: Request, run: Option<RunId>) -> Result<Answer, Declined> {
         let reply = ReplyId(self.next_id());

@@ -511,6 +511,10 @@ impl Turn<'_> {
                 let batch = self.driver.crew.check(agents, commands, resources);
                 return self.reply(reply, Answer::Checked(batch));
             }
+            Request::Agents { names } => {
+                let agents = self.driver.crew.agents_named(names);
+                return self.reply(reply, Answer::Agents(agents, false));
+            }
             Request::ListAgents { after, most } => {
                 let most = usize::try_from(*most).unwrap_or(usize::MAX);
                 let (agents, more) = self.driver.crew.agents(after.as_deref(), most, AGENTS_PAGE_BYTES);

@@ -118,7 +118,7 @@ impl Shard {
             }
             Request::Release { run } => self.try_again(reply, run),
             // The crew's; the driver asks it.
-            Request::CheckAgents { .. } | Request::ListAgents { .. } => {}
+            Request::CheckAgents { .. } | Request::ListAgents { .. } | Request::Agents { .. } => {}
         }
     }
 

@@ -61,6 +61,9 @@ impl EvidenceSink for Hashed {
     }
 }
 
+/// How often the page is given time to come to rest before an action: a machine that stands still takes it.
+const RESTS: usize = 5;
+
 /// One kind of action, performed over and over.
 struct Performed {
     performer: Performer,
@@ -93,12 +96,14 @@ impl Performed {
     /// As [`Self::perform`], on a page that has come to rest since the last action, as it does while a run records an action
     /// or a model thinks about the next one.
     async fn perform_at_rest(&mut self, browsers: &mut Browsers, action: &Value) -> Outcome<()> {
-        let redactor = self.performer.redactor().clone();
-        browsers.page.look_ahead(Arc::new(move |text: &str| redactor.found(text)));
-        if !browsers.page.has_picture_ahead().await {
-            return Err("the page does not come to rest".into());
+        for _ in 0..RESTS {
+            let redactor = self.performer.redactor().clone();
+            browsers.page.look_ahead(Arc::new(move |text: &str| redactor.found(text)));
+            if browsers.page.has_picture_ahead().await {
+                return self.perform(browsers, action).await;
+            }
         }
-        self.perform(browsers, action).await
+        Err("the page does not come to rest".into())
     }
 
     async fn perform(&mut self, browsers: &mut Browsers, action: &Value) -> Outcome<()> {

@@ -2508,6 +2508,28 @@ pub struct TaskView {
     /// The task has succeeded in the run that this one continues, and was not at work here.
     #[prost(bool, tag = "23")]
     pub taken_over: bool,
+    /// What it waits for, while it waits for its agent; absent where it does not, or the daemon cannot tell.
+    #[prost(message, optional, tag = "24")]
+    pub waits_for: ::core::option::Option<WaitForAgent>,
+}
+/// What the daemon knows of the agent that a task waits for. The counts are those of all runs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WaitForAgent {
+    /// Connected workers that serve it; 0 where nobody does.
+    #[prost(uint32, tag = "1")]
+    pub workers: u32,
+    /// Its tasks that are at work.
+    #[prost(uint32, tag = "2")]
+    pub running: u32,
+    /// Its tasks that wait, this one among them.
+    #[prost(uint32, tag = "3")]
+    pub queued: u32,
+    /// When a worker that serves it said hello last, in Unix milliseconds; absent where none did.
+    #[prost(int64, optional, tag = "4")]
+    pub last_seen_ms: ::core::option::Option<i64>,
+    /// For how long a rate limit that a worker told still holds it, in milliseconds; absent where none does.
+    #[prost(int64, optional, tag = "5")]
+    pub held_for_ms: ::core::option::Option<i64>,
 }
 /// What is known of the work that goes on (seed 000, contract 3).
 #[derive(Clone, PartialEq, ::prost::Message)]

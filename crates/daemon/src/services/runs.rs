@@ -7,7 +7,7 @@ use capataz_contracts::trace::TraceContext;
 use capataz_contracts::v1::run_service_server::RunService;
 use capataz_contracts::validate;
 use capataz_contracts::{Violation, v1};
-use capataz_engine::{Answer, Input, TaskRef, ViewOptions, Work, without_values};
+use capataz_engine::{Answer, Input, ViewOptions, Work, without_values};
 use capataz_hosts::browsers::Browsers;
 use capataz_runtime::Runtime;
 use capataz_shard::blob_hash;
@@ -19,9 +19,8 @@ use prost::Message;
 use tokio::sync::Semaphore;
 use tonic::{Code, Request, Response, Status};
 
-use super::{
-    Pages, export, family, health_checks, modes, named, pipelines, reports, session_repairs, starts,
-};
+use super::news::News;
+use super::{Pages, export, family, modes, named, pipelines, reports, session_repairs, starts};
 use crate::SHARD;
 use crate::folds::{Folds, Held, Unread};
 use crate::specs::Specs;
@@ -262,14 +261,6 @@ impl Runs {
         let row = self.row(run).await?;
         refuse_quarantined(&row)?;
         Ok(row)
-    }
-
-    /// What is known of the work that goes on. What cannot be told now is not in an answer: everything else is.
-    async fn health(&self, row: &RunRow) -> Vec<(TaskRef, v1::HealthChecks)> {
-        match row.summary.finished_at {
-            Some(_) => Vec::new(),
-            None => self.runtime.health(row.run).await.unwrap_or_default(),
-        }
     }
 
     /// Carries a user's command out.
@@ -515,10 +506,10 @@ impl RunService for Runs {
         };
         // What no event tells is known of the present only.
         let with_news = !request.summary_only && request.at_seq.is_none();
-        let mut health = if with_news { self.health(&row).await } else { Vec::new() };
-        if !request.include_logs {
-            health.iter_mut().for_each(|(_, of_task)| of_task.log = None);
-        }
+        let news = match with_news {
+            true => News::of(&self.runtime, &row, &state, request.include_logs).await,
+            false => News::default(),
+        };
         let runtime = self.runtime.clone();
         let response = answer(&self.runtime, move || {
             let store = &**runtime.store();
@@ -541,7 +532,7 @@ impl RunService for Runs {
                 };
                 let mut view = state.view(run.to_string(), options);
                 view.children.clone_from(&children);
-                health_checks::add(&mut view, &state, &health);
+                news.add(&mut view, &state);
                 view.session_repaired.clone_from(&repaired);
                 // A page of large outputs is a shorter page.
                 if view.encoded_len() > MAX_ANSWER_BYTES && limit > 1 {
@@ -579,11 +570,11 @@ impl RunService for Runs {
         let wanted = reports::Wanted::read(&request)?;
         let row = self.whole(run).await?;
         let state = self.fold(&row).await?;
-        let health = self.health(&row).await;
+        let news = News::of(&self.runtime, &row, &state, false).await;
         let runtime = self.runtime.clone();
         let rendered = answer(&self.runtime, move || {
             let mut view = state.view(run.to_string(), reports::VIEW);
-            health_checks::add(&mut view, &state, &health);
+            news.add(&mut view, &state);
             view.session_repaired = session_repairs::of(&**runtime.store(), &view.run_id, &state)
                 .map_err(|error| unreadable(&runtime, &error))?;
             let result = state.result(0);

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use capataz_contracts::v1::{self, connect_request::Frame as Say, event::Body};
-use capataz_daemon::{Config, HealthChecks, Overrides, ProcessAgent};
+use capataz_contracts::v1::{
+    self, connect_request::Frame as Say, connect_response::Frame as Hear, event::Body,
+};
+use capataz_daemon::{Config, DeclaredAgent, HealthChecks, Overrides, ProcessAgent};
 use capataz_hosts::commands::ShimCommand;
 use serde_json::json as value;
 use tonic::Streaming;
@@ -230,4 +232,43 @@ async fn a_command_in_its_grace_gets_no_more_time_and_is_not_offered_any() {
     std::fs::write(&enough, "").unwrap();
     let result = harness.wait(&run).await;
     assert_eq!(result.tasks[0].status(), v1::ResultStatus::Timeout);
+}
+
+#[tokio::test]
+async fn a_task_that_waits_says_what_keeps_it_from_its_agent() {
+    let harness = Harness::start_with(|config| {
+        config.declared_agents = vec![DeclaredAgent::new("absent")];
+        config.shim = Some(ShimCommand { program: shim(), args: Vec::new() });
+        // One at a time.
+        config.agents = vec![ProcessAgent::new("slow", ["sleep", "1000"])];
+    })
+    .await;
+    let waits_for = async |run: &str| harness.get(run).await.waves[0].tasks[0].waits_for;
+    let of_worker = v1::WaitForAgent { workers: 1, ..Default::default() };
+
+    let unserved = harness.start_run(one_wave(&["absent"])).await;
+    assert_eq!(waits_for(&unserved).await, Some(v1::WaitForAgent { queued: 1, ..Default::default() }));
+
+    harness.start_run(one_wave(&["slow"])).await;
+    let waits = harness.start_run(one_wave(&["slow"])).await;
+    let slot = waits_for(&waits).await.expect("there is one slot, and it is in use");
+    let seen = slot.last_seen_ms.is_some();
+    assert_eq!((seen, slot.workers, slot.running, slot.queued, slot.held_for_ms), (true, 1, 1, 1, None));
+
+    let mut worker = harness.worker("w", &["coder"]).await;
+    let limited = harness.start_run(one_wave(&["coder"])).await;
+    let assigned = worker.assignment().await;
+    assert_eq!(waits_for(&limited).await, None, "it is at work");
+    let retry_after_ms = Some(3_600_000);
+    let error = v1::Error { code: "RATE_LIMIT".to_owned(), retry_after_ms, ..Default::default() };
+    worker.fail(&assigned.lease, error).await;
+    worker.hear_until(|heard| matches!(heard, Hear::ResultAccepted(_)).then_some(())).await;
+    assert_eq!(waits_for(&limited).await, None, "it waits for its next attempt, which is told already");
+    let other = harness.start_run(one_wave(&["coder"])).await;
+    let held = waits_for(&other).await.expect("nobody gets a task of a held agent");
+    assert!(held.held_for_ms.is_some_and(|for_ms| (1..=3_600_000).contains(&for_ms)), "{held:?}");
+    assert_eq!(
+        v1::WaitForAgent { last_seen_ms: None, held_for_ms: None, ..held },
+        v1::WaitForAgent { queued: 1, ..of_worker }
+    );
 }

@@ -111,6 +111,36 @@ fn a_task_at_work_has_its_health_checks() {
 }
 
 #[test]
+fn a_task_that_waits_says_for_what() {
+    let waits_for = |agent: v1::WaitForAgent| {
+        let task = v1::TaskView {
+            state: v1::TaskState::Init as i32,
+            waits_for: Some(agent),
+            error: None,
+            ..failed("a", "")
+        };
+        show(&run(vec![task]), 10_000, Paint::OFF)
+    };
+    let agent =
+        v1::WaitForAgent { workers: 2, running: 4, queued: 7, last_seen_ms: Some(8_000), held_for_ms: None };
+    for (agent, expected) in [
+        (agent, "waits for a slot: 4 at work on 2 workers, 7 wait"),
+        (v1::WaitForAgent { workers: 0, ..agent }, "waits: nobody serves its agent, last seen 2s ago"),
+        (
+            v1::WaitForAgent { workers: 0, last_seen_ms: None, ..agent },
+            "waits: nobody has served its agent yet",
+        ),
+        (
+            v1::WaitForAgent { held_for_ms: Some(90_000), ..agent },
+            "waits: a rate limit holds its agent for 1m 30s",
+        ),
+    ] {
+        let shown = waits_for(agent);
+        assert!(shown.contains(expected), "{expected} in\n{shown}");
+    }
+}
+
+#[test]
 fn several_serious_errors_that_stopped_a_run_are_shown_together() {
     let run =
         run(vec![failed("a", "TESTS_FAILED"), failed("b", "GIT_CONFLICTS"), failed("c", "LINT_WARNINGS")]);
