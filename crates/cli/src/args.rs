@@ -278,13 +278,33 @@ pub enum LogFormat {
     Json,
 }
 
+#[derive(Debug, Subcommand)]
+pub enum DemoCommand {
+    /// Serve the small site that the example scripts work on, until Ctrl-C
+    ///
+    /// It keeps nothing, and only this machine reaches it.
+    #[command(after_help = "\
+Examples:
+  capataz demo site
+  capataz act examples/scripts/extract-table.toml --local      in another terminal")]
+    Site {
+        /// Port of this machine; 0 for any that is free. The examples name 8000
+        #[arg(long, value_name = "PORT", default_value_t = 8000)]
+        port: u16,
+    },
+}
+
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   capataz demo
   capataz demo --path ~/src/project
-  capataz demo --keep                          then, elsewhere: capataz --addr … runs list")]
+  capataz demo --keep                          then, elsewhere: capataz --addr … runs list
+  capataz demo site                            the site that examples/scripts work on")]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct DemoArgs {
+    #[command(subcommand)]
+    pub command: Option<DemoCommand>,
     /// Folder that the crew examines
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub path: PathBuf,

@@ -828,11 +828,19 @@ texts! {
             / "  capataz contract check examples/plans/quorum-review.toml",
         next_ask: "  capataz serve --data-dir {0} --specs specs &  then: capataz ask"
             / "  capataz serve --data-dir {0} --specs specs &  luego: capataz ask",
-        next_act: "  capataz act check examples/scripts/sign-in.toml"
-            / "  capataz act check examples/scripts/sign-in.toml",
+        next_act: "  capataz demo site &  then: capataz act examples/scripts/extract-table.toml --local"
+            / "  capataz demo site &  luego: capataz act examples/scripts/extract-table.toml --local",
         next_help: "  capataz run --help" / "  capataz run --help",
         keeping: "The daemon stays at http://{0} until Ctrl-C: capataz --addr http://{0} runs list"
             / "El daemon se queda en http://{0} hasta Ctrl-C: capataz --addr http://{0} runs list",
+        site: "The site of the example scripts is at {0} until Ctrl-C."
+            / "El sitio de los scripts de ejemplo está en {0} hasta Ctrl-C.",
+        site_password: "Who signs in is {0}, with the password {1}."
+            / "Quien inicia sesión es {0}, con la contraseña {1}.",
+        site_next: "In another terminal: capataz act examples/scripts/extract-table.toml --local"
+            / "En otra terminal: capataz act examples/scripts/extract-table.toml --local",
+        site_not_served: "port {0} cannot be had: {1}; another one: capataz demo site --port 0"
+            / "no se puede usar el puerto {0}: {1}; otro: capataz demo site --port 0",
     }
 
     /// `ask`.

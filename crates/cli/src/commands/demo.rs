@@ -11,8 +11,8 @@ use serde_json::json;
 
 use super::serve::asked_to_stop;
 use super::{Daemon, Outcome, act, ending, report, run::style_for_people};
-use crate::args::DemoArgs;
-use crate::demo::crew;
+use crate::args::{DemoArgs, DemoCommand};
+use crate::demo::{crew, site};
 use crate::exit::Exit;
 use crate::failure::{Failure, chain};
 use crate::output::Output;
@@ -33,6 +33,9 @@ const SPECS: [(&str, &str); 2] = [
 const REGISTRATION: &str = include_str!("../demo/registration.toml");
 
 pub async fn demo(args: DemoArgs, out: &mut Output) -> Outcome {
+    if let Some(DemoCommand::Site { port }) = args.command {
+        return serve_site(port, out).await;
+    }
     let texts = &words().demo;
     let folder = crew::absolute(&args.path)
         .ok()
@@ -269,4 +272,25 @@ fn epilogue(data_dir: &Path, out: &mut Output) {
     out.line(&fill(texts.next_ask, &[&data_dir]));
     out.line(texts.next_act);
     out.line(texts.next_help);
+}
+
+/// Serves the site of the example scripts until the command is asked to stop.
+async fn serve_site(port: u16, out: &mut Output) -> Outcome {
+    let texts = &words().demo;
+    let stop = asked_to_stop()?;
+    let in_use = |error: std::io::Error| {
+        Failure::failed(fill(texts.site_not_served, &[&port.to_string(), &error.to_string()]))
+    };
+    let (listener, address) = site::listen(port).await.map_err(in_use)?;
+    let url = format!("http://{address}");
+    if out.json {
+        out.record(&json!({ "url": url, "user": site::USER, "password": site::PASSWORD }));
+    } else {
+        out.line(&fill(texts.site, &[&out.paint.text(Tone::Strong, &url)]));
+        out.line(&fill(texts.site_password, &[site::USER, site::PASSWORD]));
+        out.line(texts.site_next);
+    }
+    out.flush();
+    site::serve(listener, stop).await.map_err(|error| Failure::failed(error.to_string()))?;
+    Ok(Exit::Ok)
 }

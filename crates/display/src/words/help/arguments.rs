@@ -281,6 +281,10 @@ pub(super) const ARGUMENTS: Texts = &[
         "Write a report with pictures, as one HTML file, when the run has ended",
         "Escribir un informe con imágenes, en un solo archivo HTML, cuando termine la ejecución",
     ),
+    (
+        "Port of this machine; 0 for any that is free. The examples name 8000",
+        "Puerto de esta máquina; 0 para cualquiera libre. Los ejemplos nombran el 8000",
+    ),
     ("Only of these tasks [default: all]", "Solo de estas tareas [predeterminado: todas]"),
     (
         "Go on with what is logged until the run has finished",
@@ -503,6 +507,8 @@ pub(super) const VALUES: Texts = &[
 
 /// Names of values, as they stand in `<…>`.
 pub(super) const NAMES: Texts = &[
+    ("LINES", "LÍNEAS"),
+    ("PORT", "PUERTO"),
     ("ACTION", "ACCIÓN"),
     ("ADDRESS", "DIRECCIÓN"),
     ("ANSWER", "RESPUESTA"),

@@ -13,6 +13,10 @@ pub(super) const COMMANDS: Texts = &[
         "Watch a daemon run a crew over a folder, with a retry, a timeout and a quorum",
         "Ver cómo un daemon pone a una cuadrilla a examinar una carpeta, con un reintento, un tiempo agotado y un quórum",
     ),
+    (
+        "Serve the small site that the example scripts work on, until Ctrl-C",
+        "Servir el pequeño sitio con el que trabajan los scripts de ejemplo, hasta Ctrl-C",
+    ),
     ("Run a plan file", "Ejecutar un archivo de plan"),
     (
         "Show what the tasks of a run have logged, also while they run",
@@ -310,6 +314,10 @@ pub(super) const COMMANDS: Texts = &[
 
 /// Further paragraphs of `--help`, before the arguments.
 pub(super) const ABOUTS: Texts = &[
+    (
+        "It keeps nothing, and only this machine reaches it.",
+        "No guarda nada, y solo lo alcanza esta máquina.",
+    ),
     (
         "Settings come from capataz.toml, then CAPATAZ_LISTEN, CAPATAZ_DATA_DIR and CAPATAZ_SPECS_DIR, then these flags.",
         "Los ajustes vienen de capataz.toml, luego de CAPATAZ_LISTEN, CAPATAZ_DATA_DIR y CAPATAZ_SPECS_DIR, y luego de estas opciones.",

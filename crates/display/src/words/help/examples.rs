@@ -31,6 +31,8 @@ pub(super) const COMMENTS: Texts = &[
     ("a conversation; try /help", "una conversación; pruebe /help"),
     ("of all tasks of the newest run", "de todas las tareas de la ejecución más reciente"),
     ("of one task, as it comes", "de una tarea, según llega"),
+    ("the site that examples/scripts work on", "el sitio con el que trabajan examples/scripts"),
+    ("in another terminal", "en otra terminal"),
     ("list it", "listarla"),
     ("save one as KIND-ID.png", "guardar una como CLASE-ID.png"),
     ("labels are spec ids", "las etiquetas son ids de specs"),
