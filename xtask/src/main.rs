@@ -20,6 +20,7 @@ mod engine_rules;
 mod fuzz;
 mod layers;
 mod mutants;
+mod pictures;
 mod simulate;
 mod size;
 mod test;
@@ -67,6 +68,8 @@ enum Task {
     Fuzz(fuzz::Options),
     /// Hold the router's confidences to public sets of intents, which are in this folder
     Calibration(calibration::Options),
+    /// Make the pictures of the terminal in docs anew, from real runs
+    Pictures,
     /// Change the rules one place after the other, and see whether a test notices; needs cargo-mutants
     Mutants(mutants::Options),
     /// Check the dependencies between crates against xtask/layers.txt
@@ -111,6 +114,7 @@ fn main() -> ExitCode {
         Task::Disk { arguments } => disk::run(&arguments),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Calibration(options) => calibration::run(&options),
+        Task::Pictures => pictures::run(),
         Task::Mutants(options) => mutants::run(&options),
         Task::Layers => layers::run(),
         Task::Docs => docs::run(),

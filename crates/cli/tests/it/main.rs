@@ -30,6 +30,7 @@ mod modes;
 mod newcomer;
 mod old_data;
 mod partial_output;
+mod pictures;
 mod pipelines;
 mod rebuild;
 mod references;

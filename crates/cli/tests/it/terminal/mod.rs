@@ -5,6 +5,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::num::NonZeroU16;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -71,10 +72,27 @@ impl Terminal {
 
     /// Starts the program with all of its streams at this terminal, which it has in the foreground.
     pub fn starts(&self, program: &str, arguments: &[&str]) -> Child {
+        self.command(program, arguments).spawn().unwrap()
+    }
+
+    fn command(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new("setsid");
         command.arg("--ctty").arg(program).args(arguments).env("LC_ALL", "C").env("TERM", "xterm");
         command.env_remove("COLUMNS");
-        command.stdin(self.stream()).stdout(self.stream()).stderr(self.stream()).spawn().unwrap()
+        command.stdin(self.stream()).stdout(self.stream()).stderr(self.stream());
+        command
+    }
+
+    /// The same in a folder, after the prompt at which a person has typed it so.
+    pub fn starts_in(&self, folder: &Path, typed: &str, program: &str, arguments: &[&str]) -> Child {
+        (&self.program).write_all(format!("\x1b[32m$\x1b[m {typed}\n").as_bytes()).unwrap();
+        let mut command = self.command(program, arguments);
+        command.current_dir(folder).spawn().unwrap()
+    }
+
+    /// Calls the function with what a person sees.
+    pub fn with_screen<T>(&self, look: impl FnOnce(&vt100::Screen) -> T) -> T {
+        look(self.shown.0.lock().unwrap().screen.screen())
     }
 
     pub fn press(&self, keys: &str) {
