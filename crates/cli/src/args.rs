@@ -470,6 +470,15 @@ pub fn status(text: &str) -> Result<v1::RunStatus, String> {
     named(text, "RUN_STATUS_", v1::RunStatus::from_str_name)
 }
 
+/// A kind of runs, which sessions are not.
+pub fn kind(text: &str) -> Result<v1::RunKind, String> {
+    let kind = named(text, "RUN_KIND_", v1::RunKind::from_str_name)?;
+    match kind {
+        v1::RunKind::Unspecified | v1::RunKind::Session => Err(format!("unknown value {text}")),
+        kind => Ok(kind),
+    }
+}
+
 pub fn outcome(text: &str) -> Result<v1::RunOutcome, String> {
     named(text, "RUN_OUTCOME_", v1::RunOutcome::from_str_name)
 }

@@ -153,6 +153,10 @@ impl Store for MemoryStore {
         self.with(|state| state.list_runs(query))
     }
 
+    fn listing_floor(&self, query: &RunQuery, runs: u32) -> Result<Option<RunId>, StoreError> {
+        self.with(|state| state.listing_floor(query, runs))
+    }
+
     fn unfinished(
         &self,
         shard: ShardId,

@@ -372,9 +372,71 @@ pub struct RunQuery {
     pub kind: Option<i32>,
     /// The kind to leave out.
     pub except_kind: Option<i32>,
+    /// Only runs that have no end.
+    pub unfinished: bool,
+    pub name: Option<NamePattern>,
+    /// Only runs that were created then or later.
+    pub since: Option<Millis>,
+    /// Only runs that were created before then.
+    pub until: Option<Millis>,
     /// The exclusive upper bound: only older runs are listed (a listing is newest first).
     pub before: Option<RunId>,
+    /// The inclusive lower bound: what is older is not looked at.
+    pub from: Option<RunId>,
     pub limit: u32,
+}
+
+impl RunQuery {
+    /// Returns whether the row fulfils the conditions other than the bounds.
+    #[must_use]
+    pub fn matches(&self, row: &RunRow) -> bool {
+        self.labels.iter().all(|(key, value)| row.labels.get(key) == Some(value))
+            && self.status.is_none_or(|status| status == row.summary.status)
+            && self.outcome.is_none_or(|outcome| outcome == row.summary.outcome)
+            && self.kind.is_none_or(|kind| kind == row.kind)
+            && self.except_kind != Some(row.kind)
+            && (!self.unfinished || row.summary.finished_at.is_none())
+            && self.since.is_none_or(|since| since <= row.created_at)
+            && self.until.is_none_or(|until| row.created_at < until)
+            && self.name.as_ref().is_none_or(|name| name.matches(&row.name))
+    }
+}
+
+/// What the name of a run is to be like, case ignored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamePattern(Vec<char>);
+
+impl NamePattern {
+    /// A part of the name; or the whole of it, where the text has `*` for any characters, or `?` for one.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        let lowered = text.to_lowercase();
+        let is_whole = text.contains(['*', '?']);
+        Self(if is_whole { lowered } else { format!("*{lowered}*") }.chars().collect())
+    }
+
+    #[must_use]
+    pub fn matches(&self, name: &str) -> bool {
+        let name: Vec<char> = name.to_lowercase().chars().collect();
+        let (mut at, mut of) = (0, 0);
+        // The last `*`, and the end of what it stands for so far. Another try makes that longer; earlier ones need none.
+        let mut star = None;
+        while let Some(character) = name.get(at) {
+            match (self.0.get(of), star) {
+                (Some('*'), _) => {
+                    of += 1;
+                    star = Some((of, at));
+                }
+                (Some(wanted), _) if *wanted == '?' || wanted == character => (at, of) = (at + 1, of + 1),
+                (_, Some((after, end))) => {
+                    star = Some((after, end + 1));
+                    (at, of) = (end + 1, after);
+                }
+                (_, None) => return false,
+            }
+        }
+        self.0.iter().skip(of).all(|rest| *rest == '*')
+    }
 }
 
 /// A cached fold of a run's log.
@@ -503,6 +565,10 @@ pub trait Store: Send + Sync + 'static {
 
     /// Lists runs, newest first.
     fn list_runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, StoreError>;
+
+    /// Returns the last of the first `runs` runs that [`Self::list_runs`] looks at, whether they match or not, as the lower
+    /// bound of a listing that is not to look at more; `None` if there are fewer.
+    fn listing_floor(&self, query: &RunQuery, runs: u32) -> Result<Option<RunId>, StoreError>;
 
     /// Lists at most `limit` unfinished runs of a shard with ids greater than `after`, by id.
     fn unfinished(

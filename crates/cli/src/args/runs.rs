@@ -7,7 +7,7 @@ use capataz_contracts::v1;
 use capataz_policy::lifecycle::TaskState;
 use clap::{Args, Subcommand};
 
-use super::{Following, Patience, label, outcome, parse_duration, status};
+use super::{Following, Patience, kind, label, outcome, parse_duration, status};
 
 /// A run, at one of its events or as it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -259,6 +259,8 @@ Examples:
 Examples:
   capataz runs list --status waiting
   capataz runs list --label env=ci --outcome failed --limit 200
+  capataz runs list --name nightly --since 2d
+  capataz runs list --name 'build-*' --kind pipeline --until 12h
   capataz runs list --json | jq -r '.runs[].run_id'")]
 pub struct ListArgs {
     /// Only runs with this label; may be repeated
@@ -270,6 +272,18 @@ pub struct ListArgs {
     /// succeeded, succeeded_with_failures, failed, cancelled or blocked
     #[arg(long, value_parser = outcome)]
     pub outcome: Option<v1::RunOutcome>,
+    /// plan, ask, script, pipeline or mode
+    #[arg(long, value_parser = kind)]
+    pub kind: Option<v1::RunKind>,
+    /// Only runs with this in their name, in capital letters or not; with `*` or `?`, it is the whole name
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Only runs that began within this time
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub since: Option<Duration>,
+    /// Only runs that began before that
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub until: Option<Duration>,
     /// Only runs that tasks of this run are, or have started
     #[arg(long, value_name = "RUN")]
     pub parent: Option<String>,

@@ -92,11 +92,11 @@ fn row(status: &v1::AgentStatus, now_ms: i64) -> [(String, Tone); 8] {
 
 async fn stats(daemon: &Daemon, names: &[String], newest: u32, out: &mut Output) -> Outcome {
     let request = v1::ListRunsRequest { page_size: newest, ..v1::ListRunsRequest::default() };
-    let page = daemon.client.list_runs(request).await.map_err(|error| daemon.failure(error))?;
-    let looked_at = page.runs.len();
+    let runs = fetch::newest(daemon, request).await?;
+    let looked_at = runs.len();
     let mut tasks = Vec::new();
     // A damaged run is not read, and the others count all the same.
-    for run in page.runs.iter().filter(|run| run.quarantine.is_none()) {
+    for run in runs.iter().filter(|run| run.quarantine.is_none()) {
         let run = fetch::run(daemon, &run.run_id, false).await?;
         tasks.extend(agent_stats::own_tasks(run));
     }

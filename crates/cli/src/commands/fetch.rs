@@ -64,6 +64,21 @@ pub async fn newest_event(daemon: &Daemon, run_id: &str) -> Result<u64, Failure>
     Ok(response.run.unwrap_or_default().seq)
 }
 
+/// The newest runs that match, as many as the request's page has.
+pub async fn newest(daemon: &Daemon, mut request: v1::ListRunsRequest) -> Result<Vec<v1::Run>, Failure> {
+    let mut runs = Vec::new();
+    loop {
+        let page = daemon.client.list_runs(request.clone()).await.map_err(|error| daemon.failure(error))?;
+        request.page_size =
+            request.page_size.saturating_sub(u32::try_from(page.runs.len()).unwrap_or(u32::MAX));
+        request.page_token = page.next_page_token;
+        runs.extend(page.runs);
+        if request.page_size == 0 || request.page_token.is_empty() {
+            return Ok(runs);
+        }
+    }
+}
+
 /// The id of the run that `text` names: `latest`, a whole id, or the beginning or end of one.
 pub async fn run_id(daemon: &Daemon, text: &str) -> Result<String, Failure> {
     id_among(daemon, text, None).await
@@ -81,14 +96,13 @@ async fn id_among(daemon: &Daemon, text: &str, kind: Option<v1::RunKind>) -> Res
     let page_size = if text == LATEST { 1 } else { NEWEST };
     let kind = kind.map(|kind| kind as i32);
     let request = v1::ListRunsRequest { page_size, kind, ..v1::ListRunsRequest::default() };
-    let response = daemon.client.list_runs(request).await.map_err(|error| daemon.failure(error))?;
+    let runs = newest(daemon, request).await?;
     let texts = &words().runs;
     if text == LATEST {
-        let newest = response.runs.into_iter().next();
+        let newest = runs.into_iter().next();
         return newest.map(|run| run.run_id).ok_or_else(|| Failure::failed(texts.none_yet));
     }
-    let fitting: Vec<String> = response
-        .runs
+    let fitting: Vec<String> = runs
         .into_iter()
         .map(|run| run.run_id)
         .filter(|run_id| run_id.starts_with(text) || run_id.ends_with(text))

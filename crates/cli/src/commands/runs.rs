@@ -48,6 +48,10 @@ async fn list(daemon: &Daemon, args: ListArgs, out: &mut Output) -> Outcome {
         Some(parent) => Some(fetch::run_id(daemon, parent).await?),
         None => None,
     };
+    // A page may be short, or empty, though there are more: each of them asks about the same time.
+    let now = now_ms();
+    let ago =
+        |age: std::time::Duration| now.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
     loop {
         let left = args.limit.saturating_sub(u32::try_from(runs.len()).unwrap_or(u32::MAX));
         if left == 0 {
@@ -57,10 +61,13 @@ async fn list(daemon: &Daemon, args: ListArgs, out: &mut Output) -> Outcome {
             labels: args.labels.iter().cloned().collect(),
             status: args.status.map(|status| status as i32),
             outcome: args.outcome.map(|outcome| outcome as i32),
-            kind: None,
+            kind: args.kind.map(|kind| kind as i32),
             page_size: left.min(PAGE),
             page_token,
             parent: parent.clone(),
+            name: args.name.clone(),
+            since_ms: args.since.map(ago),
+            until_ms: args.until.map(ago),
         };
         let page = daemon.client.list_runs(request).await.map_err(|error| daemon.failure(error))?;
         runs.extend(page.runs);

@@ -21,6 +21,7 @@ mod kill_mode_models;
 mod kill_mode_people;
 mod kill_modes;
 mod kill_pipelines;
+mod list;
 mod live_view;
 mod logs;
 mod machine;

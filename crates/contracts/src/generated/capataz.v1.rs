@@ -12510,6 +12510,16 @@ pub struct ListRunsRequest {
     /// Runs whose parent this run is, a UUID; oldest first.
     #[prost(string, optional, tag = "7")]
     pub parent: ::core::option::Option<::prost::alloc::string::String>,
+    /// Runs with this in their name, case ignored. Where it has `*` (any characters) or `?` (one), it is the whole name. At most
+    /// 128 characters.
+    #[prost(string, optional, tag = "8")]
+    pub name: ::core::option::Option<::prost::alloc::string::String>,
+    /// Runs that were accepted at this time or later, in Unix milliseconds.
+    #[prost(int64, optional, tag = "9")]
+    pub since_ms: ::core::option::Option<i64>,
+    /// Runs that were accepted before this time, in Unix milliseconds.
+    #[prost(int64, optional, tag = "10")]
+    pub until_ms: ::core::option::Option<i64>,
 }
 /// A page of runs.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -12517,7 +12527,8 @@ pub struct ListRunsResponse {
     /// Newest first; the children of a run, oldest first.
     #[prost(message, repeated, tag = "1")]
     pub runs: ::prost::alloc::vec::Vec<Run>,
-    /// Names the next page; empty after the last one.
+    /// Names the next page; empty after the last one. A page looks at 5,000 runs at most, so that it may have fewer than were
+    /// asked for, and even none, where few of them match.
     #[prost(string, tag = "2")]
     pub next_page_token: ::prost::alloc::string::String,
 }

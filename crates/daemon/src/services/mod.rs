@@ -11,6 +11,7 @@ mod export;
 mod family;
 mod follow;
 mod forks;
+mod listing;
 mod memory;
 mod modes;
 pub(crate) mod named;

@@ -14,13 +14,15 @@ use capataz_shard::blob_hash;
 use capataz_shard::forks::MAX_PAST_BYTES;
 use capataz_shard::{CommandReply, Declined, StartReply, StartRequest, WaitReply};
 use capataz_shard::{Damage, LoadError};
-use capataz_store::{IdempotencyKey, QuarantineReason, Removal, RunId, RunQuery, RunRow, Store, StoreError};
+use capataz_store::{
+    IdempotencyKey, Millis, QuarantineReason, Removal, RunId, RunQuery, RunRow, Store, StoreError,
+};
 use prost::Message;
 use tokio::sync::Semaphore;
 use tonic::{Code, Request, Response, Status};
 
 use super::news::News;
-use super::{Pages, export, family, modes, named, pipelines, reports, session_repairs, starts};
+use super::{Pages, export, family, listing, modes, named, pipelines, reports, session_repairs, starts};
 use crate::SHARD;
 use crate::folds::{Folds, Held, Unread};
 use crate::specs::Specs;
@@ -595,6 +597,7 @@ impl RunService for Runs {
         if !violations.is_empty() {
             return Err(status::invalid(&violations));
         }
+        let name = listing::name(request.name.as_deref())?;
         let before = match request.page_token.as_str() {
             "" => None,
             token => Some(
@@ -610,31 +613,33 @@ impl RunService for Runs {
             outcome: request.outcome,
             kind: request.kind,
             except_kind: Some(v1::RunKind::Session as i32),
+            unfinished: listing::is_unfinished(request.status),
+            name,
+            since: request.since_ms.map(Millis),
+            until: request.until_ms.map(Millis),
             before,
-            limit: size + 1,
+            from: None,
+            limit: size,
         };
         let store = Arc::clone(self.runtime.store());
         let parent = match &request.parent {
             Some(parent) => Some(parse_run(parent)?),
             None => None,
         };
-        let mut rows = answer(&self.runtime, move || {
-            let rows = match parent {
-                Some(parent) => family::listed(&*store, parent, &query),
-                None => store.list_runs(&query),
+        let page = answer(&self.runtime, move || {
+            let page = match parent {
+                Some(parent) => listing::of_children(&*store, parent, query, listing::LOOKED_AT),
+                None => listing::of_runs(&*store, query, listing::LOOKED_AT),
             };
             let with_parent = |row: RunRow| Ok((family::parent(&*store, row.run)?, row));
-            rows.and_then(|rows| rows.into_iter().map(with_parent).collect::<Result<Vec<_>, StoreError>>())
-                .map_err(|error| status::store(&error))
-        })
-        .await?;
-        let more = rows.len() > size as usize;
-        rows.truncate(size as usize);
-        let next_page_token = if more {
-            rows.last().map(|(_, row)| row.run.to_string()).unwrap_or_default()
-        } else {
-            String::new()
-        };
+            page.and_then(|(rows, next)| {
+                let rows = rows.into_iter().map(with_parent).collect::<Result<Vec<_>, StoreError>>()?;
+                Ok((rows, next))
+            })
+            .map_err(|error| status::store(&error))
+        });
+        let (rows, next) = page.await?;
+        let next_page_token = next.map(|next| next.to_string()).unwrap_or_default();
         let runs = rows.into_iter().map(|(parent, row)| v1::Run { parent, ..summary(row) }).collect();
         Ok(Response::new(v1::ListRunsResponse { runs, next_page_token }))
     }

@@ -102,6 +102,10 @@ impl Store for Watched {
         self.store.list_runs(query)
     }
 
+    fn listing_floor(&self, query: &RunQuery, runs: u32) -> Result<Option<RunId>, StoreError> {
+        self.store.listing_floor(query, runs)
+    }
+
     fn unfinished(
         &self,
         shard: ShardId,

@@ -204,6 +204,8 @@ macro_rules! conformance_suite {
             the_run_list_shows_the_last_summary,
             listing_pages_newest_first,
             listing_filters_by_all_that_is_set,
+            listing_filters_by_name_time_and_end,
+            a_listing_has_a_floor,
             unfinished_runs_are_listed_until_they_finish,
             a_run_rests_as_its_last_append_says,
             a_snapshot_replaces_the_earlier_one,

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::port::{
     AgentRow, Append, BlobHash, Derived, IdempotencyKey, KeyChange, MEMORY_MODES, MEMORY_TYPES, Mark,
-    MemoryChange, MemoryEntry, MemoryOrder, MemoryRow, MemorySearch, Mended, Millis, Place, Position,
-    QuarantineReason, Recall, Rest, Retention, RunQuery, ShardWriter, Snapshot, Summary, entry_id,
+    MemoryChange, MemoryEntry, MemoryOrder, MemoryRow, MemorySearch, Mended, Millis, NamePattern, Place,
+    Position, QuarantineReason, Recall, Rest, Retention, RunQuery, ShardWriter, Snapshot, Summary, entry_id,
 };
 
 const SEEDS: u64 = 12;
@@ -138,7 +138,12 @@ impl Random {
             outcome: self.one_in(4).then(|| self.below(2) as i32),
             kind: self.one_in(4).then(|| self.below(2) as i32),
             except_kind: self.one_in(4).then(|| self.below(2) as i32),
+            unfinished: self.one_in(4),
+            name: self.one_in(4).then(|| NamePattern::new(&self.below(10).to_string())),
+            since: self.one_in(4).then(|| self.time()),
+            until: self.one_in(4).then(|| self.time()),
             before: self.one_in(3).then(|| run_id(self.below(RUNS))),
+            from: self.one_in(4).then(|| run_id(self.below(RUNS))),
             limit: self.below(8) as u32,
         }
     }
@@ -431,6 +436,9 @@ impl<S: Subject> Pair<S> {
         let query = random.query();
         let expected = model.list_runs(&query).unwrap();
         assert_eq!(store.list_runs(&query).unwrap(), expected, "{context}, {query:?}");
+        let runs = random.below(6) as u32;
+        let expected = model.listing_floor(&query, runs).unwrap();
+        assert_eq!(store.listing_floor(&query, runs).unwrap(), expected, "{context}, {query:?}, {runs}");
         assert_eq!(store.history(SHARD).unwrap(), model.history(SHARD).unwrap(), "{context}");
         let after = random.one_in(2).then_some(run);
         let limit = random.below(6) as usize;

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::port::{AgentRow, Append, AppendOutcome, Millis, Rest, RunQuery, RunRow, Snapshot, Summary};
+use crate::port::{
+    AgentRow, Append, AppendOutcome, Millis, NamePattern, Rest, RunQuery, RunRow, Snapshot, Summary,
+};
 
 pub fn the_run_list_shows_the_last_summary<S: Subject>() {
     let (_subject, store, mut writer) = claimed::<S>();
@@ -92,10 +94,100 @@ pub fn listing_filters_by_all_that_is_set<S: Subject>() {
         outcome: Some(1),
         kind: Some(2),
         except_kind: Some(1),
+        unfinished: false,
+        name: Some(NamePattern::new("run")),
+        since: Some(Millis(1_000)),
+        until: Some(Millis(1_001)),
         before: Some(run_id(4)),
+        from: Some(run_id(3)),
         limit: 10,
     };
     check(&store, &narrow, &[3]);
+    for narrower in [
+        RunQuery { name: Some(NamePattern::new("run 4")), ..narrow.clone() },
+        RunQuery { since: Some(Millis(1_001)), ..narrow.clone() },
+        RunQuery { until: Some(Millis(1_000)), ..narrow.clone() },
+        RunQuery { unfinished: true, ..narrow.clone() },
+        RunQuery { from: Some(run_id(4)), ..narrow.clone() },
+    ] {
+        check(&store, &narrower, &[]);
+    }
+}
+
+pub fn listing_filters_by_name_time_and_end<S: Subject>() {
+    let (_subject, store, mut writer) = claimed::<S>();
+    let named = |number: u64, name: &str| {
+        let mut append = creation(number);
+        let create = append.create.as_mut().unwrap();
+        (create.name, create.created_at) = (name.to_owned(), Millis(i64::try_from(number).unwrap() * 10));
+        append
+    };
+    let names = ["nightly build", "Build", "Construcción ÑANDÚ", "100%_*", "build nightly"];
+    accept(&mut *writer, &(1..).zip(names).map(|(number, name)| named(number, name)).collect::<Vec<_>>());
+    accept(&mut *writer, &[finish(1, 3, 9), finish(4, 3, 9)]);
+    #[track_caller]
+    fn check(store: &impl crate::port::Store, query: RunQuery, numbers: &[u64]) {
+        assert_eq!(listed(store, &query), ids(numbers));
+    }
+    let of = |name: &str| RunQuery { name: Some(NamePattern::new(name)), ..everything() };
+    check(&store, of("BUILD"), &[5, 2, 1]);
+    check(&store, of("build*"), &[5, 2]);
+    check(&store, of("*BUILD"), &[2, 1]);
+    check(&store, of("b?ild"), &[2]);
+    check(&store, of("*n*i*t*"), &[5, 1]);
+    check(&store, of("ñand"), &[3]);
+    check(&store, of("construcci?n ñ*"), &[3]);
+    check(&store, of("%_"), &[4]);
+    check(&store, of("*"), &[5, 4, 3, 2, 1]);
+    check(&store, of(""), &[5, 4, 3, 2, 1]);
+    check(&store, of("?"), &[]);
+    check(&store, RunQuery { limit: 2, ..of("build") }, &[5, 2]);
+    check(&store, RunQuery { since: Some(Millis(30)), ..everything() }, &[5, 4, 3]);
+    check(&store, RunQuery { until: Some(Millis(30)), ..everything() }, &[2, 1]);
+    check(&store, RunQuery { since: Some(Millis(20)), until: Some(Millis(40)), ..everything() }, &[3, 2]);
+    check(&store, RunQuery { unfinished: true, ..everything() }, &[5, 3, 2]);
+    check(&store, RunQuery { unfinished: true, limit: 2, ..of("build") }, &[5, 2]);
+    check(&store, RunQuery { from: Some(run_id(2)), before: Some(run_id(4)), ..everything() }, &[3, 2]);
+    check(&store, RunQuery { from: Some(run_id(4)), before: Some(run_id(4)), ..everything() }, &[]);
+}
+
+pub fn a_listing_has_a_floor<S: Subject>() {
+    let (_subject, store, mut writer) = claimed::<S>();
+    let appends: Vec<_> = (1..=6)
+        .map(|number| match number {
+            2 | 3 | 5 => creation(number).label("team", "a").label("tier", "x"),
+            _ => creation(number),
+        })
+        .collect();
+    accept(&mut *writer, &appends);
+    accept(&mut *writer, &[finish(4, 3, 9), finish(6, 3, 9)]);
+    #[track_caller]
+    fn check(store: &impl crate::port::Store, query: &RunQuery, runs: u32, floor: Option<u64>) {
+        assert_eq!(store.listing_floor(query, runs).unwrap(), floor.map(run_id));
+    }
+    let labelled =
+        RunQuery { labels: [("team".to_owned(), "a".to_owned())].into(), unfinished: true, ..everything() };
+    let unfinished = RunQuery { unfinished: true, ..everything() };
+    // Whether they match does not count.
+    let nowhere = RunQuery { name: Some(NamePattern::new("nowhere")), limit: 1, ..everything() };
+    for (query, floors) in [
+        (&everything(), [None, Some(6), Some(5), Some(4)]),
+        (&nowhere, [None, Some(6), Some(5), Some(4)]),
+        (&unfinished, [None, Some(5), Some(3), Some(2)]),
+        (&labelled, [None, Some(5), Some(3), Some(2)]),
+    ] {
+        for (runs, floor) in (0..).zip(floors) {
+            check(&store, query, runs, floor);
+        }
+    }
+    check(&store, &everything(), 6, Some(1));
+    check(&store, &everything(), 7, None);
+    check(&store, &labelled, 4, None);
+    check(&store, &RunQuery { before: Some(run_id(3)), ..everything() }, 2, Some(1));
+    check(&store, &RunQuery { before: Some(run_id(3)), ..labelled.clone() }, 1, Some(2));
+    check(&store, &RunQuery { before: Some(run_id(5)), from: Some(run_id(3)), ..everything() }, 2, Some(3));
+    check(&store, &RunQuery { before: Some(run_id(5)), from: Some(run_id(3)), ..everything() }, 3, None);
+    check(&store, &RunQuery { before: Some(run_id(5)), from: Some(run_id(5)), ..everything() }, 1, None);
 }
 
 pub fn unfinished_runs_are_listed_until_they_finish<S: Subject>() {

@@ -392,21 +392,30 @@ impl State {
     }
 
     pub(super) fn list_runs(&self, query: &RunQuery) -> Vec<RunRow> {
-        let end = query.before.map_or(Bound::Unbounded, Bound::Excluded);
-        self.runs
-            .range((Bound::Unbounded, end))
-            .rev()
-            .map(|(_, run)| &run.row)
-            .filter(|row| {
-                query.labels.iter().all(|(key, value)| row.labels.get(key) == Some(value))
-                    && query.status.is_none_or(|status| status == row.summary.status)
-                    && query.outcome.is_none_or(|outcome| outcome == row.summary.outcome)
-                    && query.kind.is_none_or(|kind| kind == row.kind)
-                    && query.except_kind != Some(row.kind)
-            })
-            .take(query.limit as usize)
-            .cloned()
-            .collect()
+        let listed = self.looked_at(query).filter(|row| query.matches(row));
+        listed.take(query.limit as usize).cloned().collect()
+    }
+
+    pub(super) fn listing_floor(&self, query: &RunQuery, runs: u32) -> Option<RunId> {
+        let last = (runs as usize).checked_sub(1)?;
+        // What an index leads to: a label, or that a run has no end.
+        let label = query.labels.iter().next();
+        let mut looked_at = self.looked_at(query).filter(|row| match label {
+            Some((key, value)) => row.labels.get(key) == Some(value),
+            None => !query.unfinished || row.summary.finished_at.is_none(),
+        });
+        looked_at.nth(last).map(|row| row.run)
+    }
+
+    /// The runs within the bounds, newest first.
+    fn looked_at(&self, query: &RunQuery) -> impl Iterator<Item = &RunRow> {
+        let (from, before) = (query.from, query.before);
+        let start = from.map_or(Bound::Unbounded, Bound::Included);
+        let end = before.map_or(Bound::Unbounded, Bound::Excluded);
+        // A range whose start is behind its end is none.
+        let is_empty = from.zip(before).is_some_and(|(from, before)| before <= from);
+        let range = (!is_empty).then(|| self.runs.range((start, end)));
+        range.into_iter().flatten().rev().map(|(_, run)| &run.row)
     }
 
     pub(super) fn unfinished(&self, shard: ShardId, after: Option<RunId>, limit: usize) -> Vec<Unfinished> {

@@ -237,6 +237,10 @@ impl Store for SqliteStore {
         self.shared.readers.list_runs(query)
     }
 
+    fn listing_floor(&self, query: &RunQuery, runs: u32) -> Result<Option<RunId>, StoreError> {
+        self.shared.readers.listing_floor(query, runs)
+    }
+
     fn unfinished(
         &self,
         shard: ShardId,

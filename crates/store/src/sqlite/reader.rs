@@ -25,8 +25,10 @@ const RUN_COLUMNS: &str =
     "runs.run, runs.kind, runs.name, runs.labels, runs.created_at, runs.status, runs.outcome,
     runs.updated_at, runs.finished_at, runs.tasks_total, runs.tasks_settled, runs.last_seq, quarantined.reason,
     quarantined.seq, quarantined.position, quarantined.detail, quarantined.at";
-/// A run's row, and why the run is quarantined, if it is.
-const RUNS: &str = "runs LEFT JOIN quarantined ON quarantined.run = runs.run";
+/// Why a run is quarantined, if it is.
+const WITH_QUARANTINE: &str = "LEFT JOIN quarantined ON quarantined.run = runs.run";
+/// The way to the runs that have no end.
+const UNFINISHED: &str = "INDEXED BY runs_unfinished";
 
 /// The reading connections, as many as there are concurrent reads.
 pub(super) struct Readers {
@@ -205,7 +207,7 @@ impl Readers {
 
     pub(super) fn get_run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
         self.read("read a run", |connection| {
-            let sql = format!("SELECT {RUN_COLUMNS} FROM {RUNS} WHERE runs.run = ?1");
+            let sql = format!("SELECT {RUN_COLUMNS} FROM runs {WITH_QUARANTINE} WHERE runs.run = ?1");
             connection.prepare_cached(&sql)?.query_row([run.0.as_bytes()], run_row).optional()
         })
     }
@@ -214,7 +216,29 @@ impl Readers {
         let (sql, values) = listing(query);
         self.read("list runs", |connection| {
             let mut statement = connection.prepare_cached(&sql)?;
-            statement.query_map(params_from_iter(&values), run_row)?.collect()
+            let mut rows = statement.query(params_from_iter(&values))?;
+            let mut listed = Vec::new();
+            while listed.len() < query.limit as usize
+                && let Some(row) = rows.next()?
+            {
+                if let Some(name) = &query.name
+                    && !name.matches(row.get_ref(2)?.as_str()?)
+                {
+                    continue;
+                }
+                listed.push(run_row(row)?);
+            }
+            Ok(listed)
+        })
+    }
+
+    pub(super) fn listing_floor(&self, query: &RunQuery, runs: u32) -> Result<Option<RunId>, StoreError> {
+        let Some(skipped) = runs.checked_sub(1) else { return Ok(None) };
+        let (sql, mut values) = listing_floor(query);
+        values.push(Value::from(skipped));
+        self.read("find the end of a page of runs", |connection| {
+            let mut statement = connection.prepare_cached(&sql)?;
+            statement.query_row(params_from_iter(&values), |row| run_id(row, 0)).optional()
         })
     }
 
@@ -312,25 +336,26 @@ fn limit(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }
 
-/// Builds the statement of a listing. If labels are requested, the first label determines the order of the search.
-fn listing(query: &RunQuery) -> (String, Vec<Value>) {
+/// Builds the statement of a listing, all of whose rows are in its order. If labels are requested, the first label determines
+/// the order of the search. The condition for the name is not in it.
+pub(super) fn listing(query: &RunQuery) -> (String, Vec<Value>) {
     let mut values = Vec::new();
     let mut from = String::new();
     let mut conditions = Vec::new();
-    let mut id = "runs.run".to_owned();
     for (number, (key, value)) in query.labels.iter().enumerate() {
         // CROSS JOIN keeps the order of the tables.
         from.push_str(&format!("run_labels AS l{number} CROSS JOIN "));
         conditions.push(format!("l{number}.key = ? AND l{number}.value = ?"));
         values.extend([Value::from(key.clone()), Value::from(value.clone())]);
-        if number == 0 {
-            id = "l0.run".to_owned();
-        } else {
+        if number > 0 {
             conditions.push(format!("l{number}.run = l0.run"));
         }
     }
+    let mut index = "";
     if !query.labels.is_empty() {
         conditions.push("runs.run = l0.run".to_owned());
+    } else if query.unfinished {
+        index = UNFINISHED;
     }
     let columns = [("status", query.status), ("outcome", query.outcome), ("kind", query.kind)];
     for (column, wanted) in columns {
@@ -343,13 +368,47 @@ fn listing(query: &RunQuery) -> (String, Vec<Value>) {
         conditions.push("runs.kind <> ?".to_owned());
         values.push(Value::from(unwanted));
     }
-    if let Some(before) = query.before {
-        conditions.push(format!("{id} < ?"));
-        values.push(Value::from(before.0.as_bytes().to_vec()));
+    if query.unfinished {
+        conditions.push("runs.finished_at IS NULL".to_owned());
     }
-    let filter = if conditions.is_empty() { "1".to_owned() } else { conditions.join(" AND ") };
-    values.push(Value::from(query.limit));
-    (format!("SELECT {RUN_COLUMNS} FROM {from}{RUNS} WHERE {filter} ORDER BY {id} DESC LIMIT ?"), values)
+    for (comparison, time) in [(">=", query.since), ("<", query.until)] {
+        if let Some(time) = time {
+            conditions.push(format!("runs.created_at {comparison} ?"));
+            values.push(Value::from(time.0));
+        }
+    }
+    let id = if query.labels.is_empty() { "runs.run" } else { "l0.run" };
+    let filter = within_bounds(conditions, &mut values, id, query);
+    let tables = format!("{from}runs {index} {WITH_QUARANTINE}");
+    (format!("SELECT {RUN_COLUMNS} FROM {tables} WHERE {filter} ORDER BY {id} DESC"), values)
+}
+
+/// Builds the statement that finds the last run that a listing looks at, whose last parameter is the number of those before
+/// it.
+pub(super) fn listing_floor(query: &RunQuery) -> (String, Vec<Value>) {
+    let (table, conditions, mut values) = match query.labels.iter().next() {
+        Some((key, value)) => {
+            let values = vec![Value::from(key.clone()), Value::from(value.clone())];
+            ("run_labels".to_owned(), vec!["key = ? AND value = ?".to_owned()], values)
+        }
+        None if query.unfinished => {
+            (format!("runs {UNFINISHED}"), vec!["finished_at IS NULL".to_owned()], Vec::new())
+        }
+        None => ("runs".to_owned(), Vec::new(), Vec::new()),
+    };
+    let filter = within_bounds(conditions, &mut values, "run", query);
+    (format!("SELECT run FROM {table} WHERE {filter} ORDER BY run DESC LIMIT 1 OFFSET ?"), values)
+}
+
+/// The conditions, and that the id is within the bounds of the query.
+fn within_bounds(mut conditions: Vec<String>, values: &mut Vec<Value>, id: &str, query: &RunQuery) -> String {
+    for (comparison, bound) in [("<", query.before), (">=", query.from)] {
+        if let Some(bound) = bound {
+            conditions.push(format!("{id} {comparison} ?"));
+            values.push(Value::from(bound.0.as_bytes().to_vec()));
+        }
+    }
+    if conditions.is_empty() { "1".to_owned() } else { conditions.join(" AND ") }
 }
 
 /// Reads one page, and returns whether it has all rows that there are.

@@ -375,6 +375,33 @@ mod tests {
     }
 
     #[test]
+    fn listings_follow_the_order_of_an_index() {
+        use crate::port::{RunId, RunQuery};
+        use crate::sqlite::reader::{listing, listing_floor};
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection).unwrap();
+        let all = RunQuery { before: Some(RunId::MAX), from: Some(RunId::MIN), ..RunQuery::default() };
+        let unfinished = RunQuery { unfinished: true, status: Some(1), ..all.clone() };
+        let labelled = RunQuery { labels: [("a".to_owned(), "b".to_owned())].into(), ..unfinished.clone() };
+        let quarantine = "SEARCH quarantined USING PRIMARY KEY (run=?) LEFT-JOIN";
+        let by_id = "SEARCH runs USING PRIMARY KEY (run>? AND run<?)";
+        let by_end = "SEARCH runs USING INDEX runs_unfinished (run>? AND run<?)";
+        let by_label = "USING PRIMARY KEY (key=? AND value=? AND run>? AND run<?)";
+        check_plan(&connection, &listing(&all).0, &[by_id, quarantine]);
+        check_plan(&connection, &listing(&unfinished).0, &[by_end, quarantine]);
+        let of_label = format!("SEARCH l0 {by_label}");
+        check_plan(
+            &connection,
+            &listing(&labelled).0,
+            &[&of_label, "SEARCH runs USING PRIMARY KEY (run=?)", quarantine],
+        );
+        check_plan(&connection, &listing_floor(&all).0, &[by_id]);
+        let by_end = "SEARCH runs USING COVERING INDEX runs_unfinished (run>? AND run<?)";
+        check_plan(&connection, &listing_floor(&unfinished).0, &[by_end]);
+        check_plan(&connection, &listing_floor(&labelled).0, &[&format!("SEARCH run_labels {by_label}")]);
+    }
+
+    #[test]
     fn derived_rows_are_found_by_their_keys_and_by_their_runs() {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection).unwrap();

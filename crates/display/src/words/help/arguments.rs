@@ -394,6 +394,13 @@ pub(super) const OF_RUNS: Texts = &[
         "succeeded, succeeded_with_failures, failed, cancelled or blocked",
         "succeeded, succeeded_with_failures, failed, cancelled o blocked",
     ),
+    ("plan, ask, script, pipeline or mode", "plan, ask, script, pipeline o mode"),
+    (
+        "Only runs with this in their name, in capital letters or not; with `*` or `?`, it is the whole name",
+        "Solo ejecuciones con esto en su nombre, en mayúsculas o no; con `*` o `?`, es el nombre entero",
+    ),
+    ("Only runs that began within this time", "Solo ejecuciones que empezaron dentro de este tiempo"),
+    ("Only runs that began before that", "Solo ejecuciones que empezaron antes de eso"),
     (
         "Only runs that tasks of this run are, or have started",
         "Solo ejecuciones que son tareas de esta, o que ellas empezaron",

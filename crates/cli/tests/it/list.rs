@@ -1,0 +1,71 @@
+//! `capataz runs list`: which runs it lists.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::served::Served;
+
+const CREW: &str = r#"
+[[agents]]
+name = "good"
+command = ["true"]
+
+[[agents]]
+name = "bad"
+command = ["false"]
+"#;
+
+fn capataz(served: &Served, arguments: &[&str]) -> Output {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_capataz"));
+    program.env("LC_ALL", "C").args(["--addr", served.address()]).args(arguments);
+    program.output().unwrap()
+}
+
+fn run(served: &Served, folder: &Path, name: &str, agent: &str) {
+    let file = folder.join("plan.toml");
+    let plan = format!("name = \"{name}\"\n\n[[tasks]]\nname = \"t\"\nagent = \"{agent}\"\n");
+    std::fs::write(&file, plan).unwrap();
+    capataz(served, &["run", file.to_str().unwrap(), "--wait"]);
+}
+
+/// The names of the listed runs.
+#[track_caller]
+fn check(served: &Served, conditions: &[&str], names: &[&str]) {
+    let listed = capataz(served, &[&["runs", "list", "--json"], conditions].concat());
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stdout));
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let listed = listed["runs"].as_array().unwrap().iter().map(|run| run["name"].as_str().unwrap());
+    assert_eq!(listed.collect::<Vec<_>>(), names, "{conditions:?}");
+}
+
+#[test]
+fn runs_are_listed_by_name_kind_and_age() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::start(folder.path(), CREW);
+    run(&served, folder.path(), "Nightly build", "good");
+    run(&served, folder.path(), "release", "bad");
+    run(&served, folder.path(), "nightly", "bad");
+    check(&served, &[], &["nightly", "release", "Nightly build"]);
+    check(&served, &["--name", "night"], &["nightly", "Nightly build"]);
+    check(&served, &["--name", "*build"], &["Nightly build"]);
+    check(&served, &["--name", "nightly?"], &[]);
+    check(&served, &["--name", "night", "--outcome", "failed"], &["nightly"]);
+    check(&served, &["--name", "night", "--limit", "1"], &["nightly"]);
+    check(&served, &["--kind", "plan", "--name", "rel"], &["release"]);
+    check(&served, &["--kind", "script"], &[]);
+    check(&served, &["--status", "finished", "--since", "1h"], &["nightly", "release", "Nightly build"]);
+    check(&served, &["--status", "running"], &[]);
+    check(&served, &["--since", "0s"], &[]);
+    check(&served, &["--until", "0s"], &["nightly", "release", "Nightly build"]);
+    check(&served, &["--until", "1h"], &[]);
+    // An empty list is an answer.
+    let none = capataz(&served, &["runs", "list", "--name", "nowhere"]);
+    assert_eq!(String::from_utf8_lossy(&none.stdout), "No runs.\n");
+    let long = "n".repeat(129);
+    for wrong in [["--name", &long], ["--kind", "session"], ["--since", "yesterday"]] {
+        let refused = capataz(&served, &[&["runs", "list"][..], &wrong].concat());
+        assert_eq!(refused.status.code(), Some(2), "{wrong:?}");
+    }
+}
