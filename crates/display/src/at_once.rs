@@ -35,6 +35,7 @@ pub fn of_event(run: &Run, run_id: &str, event: &v1::Event, paint: Paint) -> Opt
                 phase: Some(state_name(settled.state())),
                 at_ms: Some(event.at_ms),
                 goes_on: goes_on(run) && !ends_the_run(run, settled, task, error),
+                log: &task.log,
                 ..context_of(run, run_id, task)
             };
             let text = error::error(error, &context, paint);
@@ -67,6 +68,7 @@ pub fn of_question(run: &Run, run_id: &str, question: &v1::Question, paint: Pain
         phase: Some(state_name(state)),
         at_ms: Some(question.asked_at_ms),
         question: Some(question),
+        log: if purpose == v1::QuestionPurpose::Failure { &task.log } else { &[] },
         ..context_of(run, run_id, task)
     };
     let is_failure = matches!(purpose, v1::QuestionPurpose::Failure | v1::QuestionPurpose::Timeout);
@@ -183,6 +185,23 @@ mod tests {
         ] {
             assert!(told.text.contains(part), "{part:?} in\n{}", told.text);
         }
+    }
+
+    #[test]
+    fn the_end_of_its_log_is_told_with_a_failure_and_with_the_question_about_it() {
+        let logged = |task| {
+            let Body::TaskSettled(mut settled) = failed(task, "BUILD_FAILED", v1::Severity::High) else {
+                unreachable!()
+            };
+            settled.log = "cannot find `x`\n".to_owned();
+            Body::TaskSettled(settled)
+        };
+        let log = "\nIts log (`capataz logs 0199 b`):\n  | cannot find `x`";
+        let told_of = told([accepted(&["a", "b"]), started(), leased(1, 1), logged(1)]).expect("a box");
+        assert!(told_of.text.ends_with(log), "{}", told_of.text);
+        let question = asked(v1::QuestionPurpose::Failure);
+        let told_of = told([pausing(), started(), leased(1, 1), logged(1), question]).expect("a box");
+        assert!(told_of.text.ends_with(log), "{}", told_of.text);
     }
 
     #[test]

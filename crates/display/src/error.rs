@@ -8,9 +8,9 @@ use capataz_policy::{codes, retry};
 
 use crate::frame::{Frame, visible};
 use crate::paint::{Paint, Tone};
-use crate::special;
 use crate::words::messages::message;
 use crate::words::{self, fill, words};
+use crate::{log, special};
 
 /// Facts that the display knows in addition to the error itself.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,10 +35,20 @@ pub struct Context<'a> {
     pub recovery: &'a [(&'static str, String)],
     /// How a session has been recovered already, so that nobody has to.
     pub recovered: Option<&'a str>,
+    /// The last lines that the task has logged.
+    pub log: &'a [String],
 }
 
-/// Draws the error by its code, or by its severity if the code has no box of its own.
+/// Draws the error by its code, or by its severity if the code has no box of its own; below it, what its task has logged last.
 pub fn error(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
+    let shown = drawn(error, context, paint);
+    match (context.run, context.task, context.log) {
+        (Some(run), Some(task), log @ [_, ..]) => format!("{shown}\n{}", log::block(run, task, log, paint)),
+        _ => shown,
+    }
+}
+
+fn drawn(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
     if let Some(shown) = special::error(error, context, paint) {
         return shown;
     }

@@ -10,9 +10,9 @@ use capataz_contracts::v1::event::Body;
 use capataz_policy::codes::{self, Code};
 
 use crate::executing::Execution;
-use crate::pipeline;
 use crate::retry::{Attempt, Cause};
 use crate::script::fold::ScriptRun;
+use crate::{log, pipeline};
 
 /// The state of a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,6 +62,8 @@ pub struct Task {
     pub attempts: Vec<Attempt>,
     /// The worker's last progress report.
     pub progress: Progress,
+    /// The last lines of the log of the attempt that has failed last.
+    pub log: Vec<String>,
     /// When the time of the activation is over, in Unix milliseconds by the clock of the events; `None` before its first
     /// lease.
     pub deadline_ms: Option<i64>,
@@ -171,6 +173,7 @@ impl Run {
             Body::TaskAttemptFailed(failed) => self.update(failed.wave, failed.task, |task| {
                 task.step = Step::Retrying { at_ms: failed.retry_at_ms };
                 task.progress = Progress::default();
+                task.log = log::last_lines(&failed.log);
                 task.attempts.push(Attempt {
                     number: failed.attempt,
                     failure: Some(cause_in_short(failed.error.as_ref())),
@@ -392,6 +395,12 @@ impl Run {
                     delay_ms: None,
                 });
             }
+            if settled.status() == v1::ResultStatus::Success {
+                task.log.clear();
+            } else if settled.lease.is_some() || !settled.log.is_empty() {
+                // Whoever was not at work when it settled has logged nothing since.
+                task.log = log::last_lines(&settled.log);
+            }
             task.step = Step::Settled { status: settled.status() };
         });
     }
@@ -419,6 +428,7 @@ impl Task {
         self.attempt = 0;
         self.attempts.clear();
         self.progress = Progress::default();
+        self.log.clear();
         (self.deadline_ms, self.imminent) = (None, false);
         (self.absent, self.told) = (false, false);
     }

@@ -69,6 +69,12 @@ impl Report<'_> {
         parts
     }
 
+    /// What a script has failed with; `None` where it has not, and for other kinds of runs.
+    #[must_use]
+    pub fn failure_of_script(&self, paint: Paint) -> Option<String> {
+        failure_of_script(self.events.script.as_ref()?, self.run.error.as_ref(), paint)
+    }
+
     /// Where the phases of a pipeline stand. Failures that did not end it were told as they came about.
     fn of_phases(&self, paint: Paint) -> Vec<String> {
         let phases = self.events.phases.iter().map(|phase| &phase.checkpoint);
@@ -103,23 +109,26 @@ impl Report<'_> {
             .collect();
         parts.push(display::retried(tried_again().skip(MOST_RETRIES)));
         parts.push(display::wave_boxes(self.run, paint));
-        let told = self.events.tasks().filter(|task| task.told).map(|task| task.name.as_str()).collect();
-        parts.push(display::failures(self.run, &told, self.verbose, paint));
+        parts.push(display::failures(self.run, Some(self.events), self.verbose, paint));
         parts.extend(outputs(self.run, paint));
         parts
     }
 }
 
-/// The error of a script, in the executor's words where there are any, and its outputs.
-fn of_script(script: &ScriptRun, own: Option<&v1::Error>, paint: Paint) -> Vec<String> {
+/// The error of a script, in the executor's words where there are any.
+fn failure_of_script(script: &ScriptRun, own: Option<&v1::Error>, paint: Paint) -> Option<String> {
     let told = script.error().and_then(|failed| failed.error.as_ref());
     let own = script.finished.as_ref().and_then(|finished| finished.error.as_ref()).or(own);
-    let failure = match (told, own) {
+    match (told, own) {
         (Some(told), _) => Some(actions::error(told, paint)),
         (None, Some(own)) => Some(error::error(own, &Context::default(), paint)),
         (None, None) => None,
-    };
-    failure.into_iter().chain([actions::outputs(script, paint)]).collect()
+    }
+}
+
+/// The error of a script, and its outputs.
+fn of_script(script: &ScriptRun, own: Option<&v1::Error>, paint: Paint) -> Vec<String> {
+    failure_of_script(script, own, paint).into_iter().chain([actions::outputs(script, paint)]).collect()
 }
 
 /// The outputs of the tasks of the last wave.

@@ -1,6 +1,6 @@
 //! A run as a whole: its line in a list, its page, and its final messages.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use capataz_contracts::v1;
 use capataz_policy::{codes, retry};
@@ -8,7 +8,7 @@ use capataz_policy::{codes, retry};
 use crate::error::{self, Context, advice, one_line, severity, to_copy, with_cause};
 use crate::format;
 use crate::frame::{truncated, visible};
-use crate::model::Task;
+use crate::model::{self, Task};
 use crate::paint::{Paint, Tone};
 use crate::table::Table;
 use crate::words::messages::message;
@@ -143,7 +143,7 @@ pub fn show(run: &v1::Run, now_ms: i64, paint: Paint) -> String {
     if !open.is_empty() {
         parts.push(open);
     }
-    let failures = failures(run, &BTreeSet::new(), true, paint);
+    let failures = failures(run, None, true, paint);
     if !failures.is_empty() {
         parts.push(failures);
     }
@@ -332,9 +332,12 @@ pub fn wave_boxes(run: &v1::Run, paint: Paint) -> String {
 }
 
 /// The errors of a run: boxes for the few most important ones, a line and the next step for each of the others; then what
-/// is MEDIUM, and in the verbose form what is LOW (seed 000, contract 6). The failures of the tasks in `told` had their
-/// boxes when they came about.
-pub fn failures(run: &v1::Run, told: &BTreeSet<&str>, verbose: bool, paint: Paint) -> String {
+/// is MEDIUM, and in the verbose form what is LOW (seed 000, contract 6). The fold of the run's events, where it is at hand,
+/// knows which failures had their boxes when they came about, and what was logged.
+pub fn failures(run: &v1::Run, events: Option<&model::Run>, verbose: bool, paint: Paint) -> String {
+    let folded: BTreeMap<&str, &Task> =
+        events.into_iter().flat_map(model::Run::tasks).map(|task| (task.name.as_str(), task)).collect();
+    let log_of = |task: &v1::TaskView| folded.get(task.name.as_str()).map_or(&[][..], |task| &task.log);
     let failed = || {
         let tasks = run.waves.iter().flat_map(|wave| &wave.tasks);
         tasks
@@ -359,14 +362,15 @@ pub fn failures(run: &v1::Run, told: &BTreeSet<&str>, verbose: bool, paint: Pain
         parts.push(error::error(error, &context, paint));
     }
     parts.extend(exceeded(run, paint));
-    let is_told = |task: &v1::TaskView| told.contains(task.name.as_str());
+    let is_told = |task: &v1::TaskView| folded.get(task.name.as_str()).is_some_and(|task| task.told);
     let untold = serious.iter().filter(|(task, _)| !is_told(task));
     for (task, error) in untold.clone().take(MOST_BOXES) {
-        parts.push(error::error(error, &context_of(run, task), paint));
+        let context = Context { log: log_of(task), ..context_of(run, task) };
+        parts.push(error::error(error, &context, paint));
     }
     let boxed: Vec<&str> = untold.take(MOST_BOXES).map(|(task, _)| task.name.as_str()).collect();
     let listed = serious.iter().filter(|(task, _)| !boxed.contains(&task.name.as_str()));
-    let lines = listed.flat_map(|(task, error)| failure_lines(run, &task.name, error));
+    let lines = listed.flat_map(|(task, error)| failure_lines(run, Some(&task.name), error));
     parts.extend(titled_list(words().watch.failures_listed, lines.collect()));
     for (severity, title) in [
         (v1::Severity::Medium, words().watch.warnings_listed),
@@ -388,12 +392,12 @@ pub fn failures(run: &v1::Run, told: &BTreeSet<&str>, verbose: bool, paint: Pain
         // A warning says that the run went on, where it did.
         let boxes = if went_on && severity == v1::Severity::Medium { MOST_BOXES } else { 0 };
         for (task, error) in of_tasks.iter().take(boxes) {
-            let context = Context { continues: true, ..context_of(run, task) };
+            let context = Context { continues: true, log: log_of(task), ..context_of(run, task) };
             parts.push(error::error(error, &context, paint));
         }
         let listed = of_tasks.iter().skip(boxes);
         let mut lines: Vec<Vec<String>> =
-            listed.flat_map(|(task, error)| failure_lines(run, &task.name, error)).collect();
+            listed.flat_map(|(task, error)| failure_lines(run, Some(&task.name), error)).collect();
         let notices = run.notices.iter().filter_map(|notice| notice.notice.as_ref());
         let of_run = notices.filter(|notice| self::severity(notice) == severity);
         lines.extend(of_run.map(|notice| vec![visible(&one_line(notice))]));
@@ -407,8 +411,9 @@ pub fn failures(run: &v1::Run, told: &BTreeSet<&str>, verbose: bool, paint: Pain
 }
 
 /// A failure in a line, with the next step in another.
-fn failure_lines(run: &v1::Run, task: &str, error: &v1::Error) -> [Vec<String>; 1] {
-    let mut lines = vec![format!("{}: {}", visible(task), visible(&with_cause(error)))];
+pub(crate) fn failure_lines(run: &v1::Run, task: Option<&str>, error: &v1::Error) -> [Vec<String>; 1] {
+    let subject = task.map(|task| format!("{}: ", visible(task))).unwrap_or_default();
+    let mut lines = vec![format!("{subject}{}", visible(&with_cause(error)))];
     let is_over = run.status() == v1::RunStatus::Finished && error.code == codes::TASK_TIMEOUT.as_str();
     // Nobody can give a task of a run that has ended more time.
     let advice = if is_over { Some(words().errors.raise_timeout.to_owned()) } else { advice(error) };
@@ -501,6 +506,14 @@ fn found(run: &v1::Run, serious: &[(&v1::TaskView, &v1::Error)]) -> Vec<String> 
     });
     let repaired = run.session_repaired.as_ref().map(|code| fill(words().errors.repaired, &[code]));
     repaired.into_iter().chain(of_run).chain(of_tasks).collect()
+}
+
+/// What the run itself has failed with, where that is no failure of a task.
+pub(crate) fn own_error(run: &v1::Run) -> Option<&v1::Error> {
+    let own = run.error.as_ref()?;
+    let tasks = run.waves.iter().flat_map(|wave| &wave.tasks);
+    let mut failed = tasks.filter_map(|task| Some((task, task.error.as_ref()?)));
+    failed.all(|(task, error)| !ended_by(run, own, task, error)).then_some(own)
 }
 
 /// Whether the run's error is this failure of a task: as it is, or as it was told to the person who ended the run when the

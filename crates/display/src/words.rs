@@ -379,6 +379,7 @@ texts! {
         similar_agents: "Similar agents available:" / "Agentes similares disponibles:",
         no_similar_agents: "No agent has a similar name" / "Ningún agente tiene un nombre similar",
         similar_names: "Similar names available:" / "Nombres similares disponibles:",
+        log: "Its log (`capataz logs {0} {1}`):" / "Su registro (`capataz logs {0} {1}`):",
         no_similar_names: "Nothing has a similar name" / "Nada tiene un nombre similar",
         correct_agent: "Correct the agent's name in the plan" / "Corregir el nombre del agente en el plan",
         correct_name: "Correct the name" / "Corregir el nombre",
@@ -606,6 +607,10 @@ texts! {
         held_back: "waits: a rate limit holds its agent for {0}" / "espera: un límite retiene a su agente {0}",
         waits_for_slot: "waits for a slot: {0} at work on {1} workers, {2} wait"
             / "espera un sitio: {0} trabajando en {1} workers, {2} en espera",
+        nothing_failed: "Nothing has failed." / "Nada ha fallado.",
+        failed_task: "{0} (agent {1}, wave {2})" / "{0} (agente {1}, ola {2})",
+        failed_attempt: "attempt {0}: {1} after {2}" / "intento {0}: {1} tras {2}",
+        fails_again: "run it again: {0}" / "repetirlo: {0}",
         task_head: "TASK\tAGENT\tSTATE\tATTEMPT\tTOOK\tDETAIL"
             / "TAREA\tAGENTE\tESTADO\tINTENTO\tDURÓ\tDETALLE",
         wave: "Wave {0} of {1}: {2} ({3})" / "Ola {0} de {1}: {2} ({3})",

@@ -61,6 +61,7 @@ pub enum RunsCommand {
 Examples:
   capataz runs show latest
   capataz runs show 7f3a --outputs
+  capataz runs show latest --failed                what failed, why, and how to run it again
   capataz runs show latest --state active --state failed
   capataz runs show latest --at 12
   capataz runs show latest --json | jq '.waves[].tasks[].state'")]
@@ -75,6 +76,9 @@ Examples:
         /// deleted; repeatable
         #[arg(long = "state", value_name = "STATE", value_parser = task_state)]
         states: Vec<TaskState>,
+        /// Only what failed: each task with its error, next step, attempts, and the last lines of its log
+        #[arg(long, conflicts_with_all = ["outputs", "states"])]
+        failed: bool,
         /// The run as it was after this event; `runs logs` shows their numbers
         #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
         at: Option<u64>,

@@ -15,7 +15,7 @@ use capataz_display::model::Run;
 use capataz_display::paint::Tone;
 use capataz_display::report::Report;
 use capataz_display::words::{fill, words};
-use capataz_display::{explain, payload, run as display};
+use capataz_display::{explain, failed, payload, run as display};
 
 /// Runs in one answer: the daemon's limit.
 const PAGE: u32 = 500;
@@ -24,7 +24,10 @@ pub async fn runs(command: RunsCommand, global: &Global, out: &mut Output) -> Ou
     let daemon = &Daemon::connect(global).await?;
     match command {
         RunsCommand::List(args) => list(daemon, args, out).await,
-        RunsCommand::Show { run, outputs, states, at } => show(daemon, &run, outputs, &states, at, out).await,
+        RunsCommand::Show { run, failed: true, at, .. } => failures(daemon, &run, at, out).await,
+        RunsCommand::Show { run, outputs, states, at, .. } => {
+            show(daemon, &run, outputs, &states, at, out).await
+        }
         RunsCommand::Diff { before, after, all } => {
             time_travel::diff(daemon, &before, &after, all, out).await
         }
@@ -133,6 +136,26 @@ async fn show(
         let excerpt = payload::excerpt(output);
         out.line(&excerpt.unwrap_or_else(|| fill(words().watch.output_elsewhere, &[&run_id])));
     }
+    Ok(Exit::Ok)
+}
+
+/// Prints what has failed, and nothing else.
+async fn failures(daemon: &Daemon, run: &str, at: Option<u64>, out: &mut Output) -> Outcome {
+    let run_id = fetch::run_id(daemon, run).await?;
+    let run = fetch::run_at(daemon, &run_id, at, false).await?;
+    // Both tell of the same moment.
+    let events = report::read(daemon, &run_id, run.seq).await?;
+    let failed = failed::of_run(&run, &events);
+    if out.json {
+        out.document(&failed::document(&run, &failed));
+        return Ok(Exit::Ok);
+    }
+    if let Some(at) = at {
+        out.note(&fill(words().time_travel.as_it_was, &[&at.to_string()]));
+    }
+    let report = Report { run: &run, events: &events, answer: None, verbose: false };
+    let of_script = report.failure_of_script(out.paint);
+    out.line(&of_script.unwrap_or_else(|| failed::text(&run, &failed, out.paint)));
     Ok(Exit::Ok)
 }
 

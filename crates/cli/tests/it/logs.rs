@@ -96,3 +96,52 @@ fn each_try_has_its_log_and_a_name_that_there_is_not_is_refused() {
     assert_eq!(refused.status.code(), Some(1));
     assert!(String::from_utf8(refused.stderr).unwrap().contains("has no task build"));
 }
+
+#[test]
+fn what_has_failed_is_shown_with_the_end_of_its_log_and_the_command_that_runs_it_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let crew = r#"
+[[agents]]
+name = "lint"
+command = ["sh", "-c", "seq 1 6 >&2; printf '\\033[31mcannot find x\\033[0m\\n' >&2; exit 1"]
+
+[[agents]]
+name = "good"
+command = ["true"]
+"#;
+    let served = Served::start(folder.path(), crew);
+    let file = folder.path().join("plan.toml");
+    let tasks = ["lint", "good"].map(|name| format!("[[tasks]]\nname = \"{name}\"\nagent = \"{name}\"\n"));
+    std::fs::write(&file, format!("name = \"p\"\npolicy = {{ kind = \"fail_fast\" }}\n\n{}", tasks.concat()))
+        .unwrap();
+    let ran = capataz(&served, &["run", file.to_str().unwrap(), "--wait"]);
+    assert_eq!(ran.status.code(), Some(1));
+    let log = "  | 3\n  | 4\n  | 5\n  | 6\n  | cannot find x\n";
+    let title = |run: &str| format!("Its log (`capataz logs {run} lint`):\n");
+    let listed = capataz(&served, &["runs", "list", "--json"]);
+    let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let run = listed["runs"][0]["run_id"].as_str().unwrap();
+    assert!(text(&ran).contains(&format!("{}{log}", title(run))), "{}", text(&ran));
+
+    let watched = text(&capataz(&served, &["runs", "watch", run]));
+    assert!(watched.contains(&format!("{}{log}", title(run))), "{watched}");
+
+    let shown = text(&capataz(&served, &["runs", "show", run, "--failed"]));
+    assert!(shown.starts_with("lint (agent lint, wave wave-1)\n  "), "{shown}");
+    assert!(shown.contains(&format!("  {}    | 3\n", title(run))), "{shown}");
+    assert!(shown.ends_with(&format!("\n\nrun it again: capataz runs continue {run}\n")), "{shown}");
+    assert!(!shown.contains("good"), "{shown}");
+    let shown = capataz(&served, &["runs", "show", run, "--failed", "--json"]);
+    let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!(shown["failed"][0]["log"], serde_json::json!(["3", "4", "5", "6", "cannot find x"]));
+    assert_eq!(
+        (shown["failed"].as_array().map(Vec::len), &shown["failed"][0]["name"]),
+        (Some(1), &"lint".into())
+    );
+    assert_eq!(shown["again"], format!("capataz runs continue {run}"));
+    // Before it had failed, nothing had.
+    let shown = text(&capataz(&served, &["runs", "show", run, "--failed", "--at", "1"]));
+    assert_eq!(shown, "Nothing has failed.\n");
+    let both = capataz(&served, &["runs", "show", run, "--failed", "--state", "failed"]);
+    assert_eq!(both.status.code(), Some(2));
+}

@@ -62,6 +62,18 @@ pub fn settled(task: u32, status: v1::ResultStatus, attempts: u32) -> Body {
     }))
 }
 
+/// The end of a task that was at work, with its log.
+pub fn settled_with_log(task: u32, status: v1::ResultStatus, log: &str) -> Body {
+    Body::TaskSettled(Box::new(v1::TaskSettled {
+        task,
+        status: status.into(),
+        attempts: 1,
+        lease: Some(1),
+        log: log.to_owned(),
+        ..v1::TaskSettled::default()
+    }))
+}
+
 /// Wraps the bodies as events of one run, one second apart.
 pub fn events(bodies: impl IntoIterator<Item = Body>) -> Vec<v1::Event> {
     let numbered = bodies.into_iter().zip(1..);
@@ -200,4 +212,24 @@ fn questions_stay_until_they_are_answered() {
 fn events_that_do_not_fit_change_nothing() {
     let run = fold([leased(7, 1), settled(0, v1::ResultStatus::Success, 1), started()]);
     assert!(run.waves.is_empty() && !run.is_finished());
+}
+
+#[test]
+fn a_task_has_the_log_of_the_attempt_that_has_failed_last() {
+    let with_log = |log: &str| {
+        let Body::TaskAttemptFailed(failed) = attempt_failed(0, 1, 1_000) else { unreachable!() };
+        Body::TaskAttemptFailed(v1::TaskAttemptFailed { log: log.to_owned(), ..failed })
+    };
+    let before = || [accepted(&["a"]), started(), leased(0, 1), with_log("busy")];
+    let log = |end: Body| {
+        let run = fold(before().into_iter().chain([end]));
+        run.task(0, 0).map(|task| task.log.clone()).unwrap_or_default()
+    };
+    assert_eq!(log(leased(0, 2)), ["busy"]);
+    assert_eq!(log(settled_with_log(0, v1::ResultStatus::Error, "broken")), ["broken"]);
+    // The last attempt has logged nothing; or there was none, because it was given up before.
+    assert_eq!(log(settled_with_log(0, v1::ResultStatus::Error, "")), Vec::<String>::new());
+    assert_eq!(log(settled(0, v1::ResultStatus::Cancelled, 1)), ["busy"]);
+    assert_eq!(log(settled_with_log(0, v1::ResultStatus::Success, "done")), Vec::<String>::new());
+    assert_eq!(log(Body::TaskReactivated(v1::TaskReactivated::default())), Vec::<String>::new());
 }

@@ -35,7 +35,7 @@ fn run(tasks: Vec<v1::TaskView>) -> v1::Run {
 }
 
 fn all_failures(run: &v1::Run, verbose: bool) -> String {
-    failures(run, &BTreeSet::new(), verbose, Paint::OFF)
+    failures(run, None, verbose, Paint::OFF)
 }
 
 #[test]
@@ -274,11 +274,12 @@ fn the_failure_that_ended_the_run_is_shown_once() {
 #[test]
 fn a_task_of_a_run_that_has_ended_is_not_said_to_get_more_time() {
     let timeout = failed("a", "TASK_TIMEOUT");
-    let told = BTreeSet::from(["a"]);
-    let ended = failures(&run(vec![timeout.clone()]), &told, false, Paint::OFF);
+    let mut events = crate::model::tests::fold([crate::model::tests::accepted(&["a"])]);
+    events.tell(0, 0);
+    let ended = failures(&run(vec![timeout.clone()]), Some(&events), false, Paint::OFF);
     assert!(ended.contains("next: Give the task more time: `timeouts.timeout` in the plan"), "{ended}");
     let running = v1::Run { status: v1::RunStatus::Running.into(), ..run(vec![timeout]) };
-    let running = failures(&running, &told, false, Paint::OFF);
+    let running = failures(&running, Some(&events), false, Paint::OFF);
     assert!(running.contains("next: Extend the timeout"), "{running}");
 }
 
@@ -286,4 +287,16 @@ fn a_task_of_a_run_that_has_ended_is_not_said_to_get_more_time() {
 fn notices_that_are_left_out_are_counted() {
     let run = v1::Run { notices_omitted: 7, ..run(Vec::new()) };
     assert!(all_failures(&run, false).starts_with("7 more notices are in the run's events"));
+}
+
+#[test]
+fn a_box_is_followed_by_the_end_of_the_log_where_the_events_are_at_hand() {
+    use crate::model::tests::{accepted, fold, leased, settled_with_log, started};
+    let failed_run = run(vec![failed("a", "BUILD_FAILED"), failed("b", "LINT_WARNINGS")]);
+    let logged = settled_with_log(0, v1::ResultStatus::Error, "one\ntwo\n");
+    let events = fold([accepted(&["a", "b"]), started(), leased(0, 1), logged]);
+    let shown = failures(&failed_run, Some(&events), false, Paint::OFF);
+    assert!(shown.contains("=+\nIts log (`capataz logs 0199 a`):\n  | one\n  | two"), "{shown}");
+    assert_eq!(shown.matches("Its log").count(), 1, "the other task has logged nothing");
+    assert!(!failures(&failed_run, None, false, Paint::OFF).contains("Its log"));
 }

@@ -360,6 +360,10 @@ pub(super) const OF_RUNS: Texts = &[
     ),
     ("Also print the outputs of the tasks", "Mostrar también las salidas de las tareas"),
     (
+        "Only what failed: each task with its error, next step, attempts, and the last lines of its log",
+        "Solo lo que falló: cada tarea con su error, siguiente paso, intentos y las últimas líneas de su registro",
+    ),
+    (
         "Only tasks in this state: init, active (in_progress), complete (completed), failed (error), rolled_back, deleted; repeatable",
         "Solo tareas en este estado: init, active (in_progress), complete (completed), failed (error), rolled_back, deleted; se puede repetir",
     ),

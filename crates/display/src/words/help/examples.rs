@@ -33,6 +33,7 @@ pub(super) const COMMENTS: Texts = &[
     ("of one task, as it comes", "de una tarea, según llega"),
     ("the site that examples/scripts work on", "el sitio con el que trabajan examples/scripts"),
     ("in another terminal", "en otra terminal"),
+    ("what failed, why, and how to run it again", "qué falló, por qué y cómo repetirlo"),
     ("list it", "listarla"),
     ("save one as KIND-ID.png", "guardar una como CLASE-ID.png"),
     ("labels are spec ids", "las etiquetas son ids de specs"),
