@@ -10,6 +10,7 @@ use capataz_policy::codes;
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
+use crate::near::Near;
 use crate::output::Output;
 use capataz_display::error::{self, Context};
 use capataz_display::frame::visible;
@@ -33,7 +34,21 @@ pub enum Failure {
     /// An error of a session's state that this program has found itself, and the ways to recover from it.
     State { error: Box<v1::Error>, recovery: Vec<(&'static str, String)> },
     /// The daemon's answer, or that the daemon gave none.
-    Answer { error: ClientError, addr: String, run: Option<String>, task: Option<String> },
+    Answer {
+        error: ClientError,
+        addr: String,
+        about: Box<About>,
+        /// Names that may be meant where it does not know one.
+        near: Vec<Near>,
+    },
+}
+
+/// What a call was about.
+#[derive(Debug, Default)]
+pub struct About {
+    pub run: Option<String>,
+    pub task: Option<String>,
+    pub session: Option<String>,
 }
 
 impl Failure {
@@ -66,18 +81,31 @@ impl Failure {
         Self::Local { exit: Exit::Failed, message: message.into(), hint: None }
     }
 
+    /// The answer of the daemon at this address, or that it gave none.
+    pub fn answer(error: ClientError, addr: &str) -> Self {
+        Self::Answer { error, addr: addr.to_owned(), about: Box::default(), near: Vec::new() }
+    }
+
     /// The same failure of a call that was about this run.
     pub fn about(mut self, run_id: &str) -> Self {
-        if let Self::Answer { run, .. } = &mut self {
-            *run = Some(run_id.to_owned());
+        if let Self::Answer { about, .. } = &mut self {
+            about.run = Some(run_id.to_owned());
+        }
+        self
+    }
+
+    /// The same failure of a call that was about this session.
+    pub fn about_session(mut self, name: &str) -> Self {
+        if let Self::Answer { about, .. } = &mut self {
+            about.session = Some(name.to_owned());
         }
         self
     }
 
     /// The same failure of a call that was about this task of it.
     pub fn about_task(mut self, name: &str) -> Self {
-        if let Self::Answer { task, .. } = &mut self {
-            *task = Some(name.to_owned());
+        if let Self::Answer { about, .. } = &mut self {
+            about.task = Some(name.to_owned());
         }
         self
     }
@@ -128,7 +156,7 @@ impl Failure {
                 "address": addr,
                 "hint": words().errors.unreachable_hint,
             }),
-            Self::Answer { error, .. } => {
+            Self::Answer { error, near, .. } => {
                 let mut answer = capataz_contracts::json::print("capataz.v1.Error", &to_contract(error));
                 if let Some(object) = answer.as_object_mut() {
                     object.remove("details");
@@ -138,6 +166,11 @@ impl Failure {
                             .iter()
                             .map(|violation| json!({ "path": violation.path, "message": violation.message }));
                         object.insert("violations".to_owned(), listed.collect());
+                    }
+                    if !near.is_empty() {
+                        let listed =
+                            near.iter().map(|near| json!({ "name": near.name, "names": near.names }));
+                        object.insert("near".to_owned(), listed.collect());
                     }
                 }
                 answer
@@ -201,13 +234,25 @@ impl Failure {
                 let lines = listed.iter().map(|violation| format!("  {}", said(violation)));
                 [head].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
             }
-            Self::Answer { error, run, task, .. } => {
+            Self::Answer { error, about, near, .. } => {
                 // A run that has ended refuses with RUN_FINISHED.
                 let goes_on = error.code() == Some(codes::INVALID_STATE_TRANSITION.as_str());
-                let task = task.as_deref().filter(|_| goes_on);
-                let context = Context { run: run.as_deref(), task, goes_on, ..Context::default() };
-                let told = in_words(to_contract(error));
-                error::error(&told, &context, paint)
+                let task = about.task.as_deref().filter(|_| goes_on);
+                let context = Context { run: about.run.as_deref(), task, goes_on, ..Context::default() };
+                let mut told = in_words(to_contract(error));
+                // This box has a place for them.
+                let is_one = error.code() == Some(codes::AGENT_NOT_FOUND.as_str()) && told.details.is_empty();
+                if let [near] = near.as_slice()
+                    && is_one
+                {
+                    told.suggestions.extend_from_slice(&near.names);
+                    return error::error(&told, &context, paint);
+                }
+                let shown = error::error(&told, &context, paint);
+                let meant = |near: &Near| {
+                    visible(&fill(words().errors.did_you_mean, &[&near.name, &near.names.join(", ")]))
+                };
+                [shown].into_iter().chain(near.iter().map(meant)).collect::<Vec<_>>().join("\n")
             }
         }
     }

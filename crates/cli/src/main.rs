@@ -13,6 +13,7 @@ mod failure;
 mod help;
 mod html_report;
 mod language;
+mod near;
 mod output;
 mod pipeline_source;
 mod plan_source;
@@ -185,7 +186,12 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
             | Command::Completions { .. } => Ok(Exit::Ok),
         }
     });
-    let outcome = runtime.block_on(work);
+    let outcome = runtime.block_on(async {
+        match work.await {
+            Err(failure) => Err(near::hinted(failure).await),
+            done => done,
+        }
+    });
     // A thread that still reads a line from the standard input does not hold up the exit.
     runtime.shutdown_background();
     outcome

@@ -380,6 +380,7 @@ texts! {
         no_similar_agents: "No agent has a similar name" / "Ningún agente tiene un nombre similar",
         similar_names: "Similar names available:" / "Nombres similares disponibles:",
         log: "Its log (`capataz logs {0} {1}`):" / "Su registro (`capataz logs {0} {1}`):",
+        did_you_mean: "{0}: did you mean {1}?" / "{0}: ¿quizá {1}?",
         no_similar_names: "Nothing has a similar name" / "Nada tiene un nombre similar",
         correct_agent: "Correct the agent's name in the plan" / "Corregir el nombre del agente en el plan",
         correct_name: "Correct the name" / "Corregir el nombre",

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{Daemon, Outcome, fetch};
 use crate::args::{AgentsCommand, Global};
 use crate::exit::Exit;
+use crate::near;
 use crate::output::Output;
 use crate::watch::follow::now_ms;
 use capataz_display::error::{self, Context};
@@ -129,7 +130,18 @@ async fn check(daemon: &Daemon, request: v1::CheckAgentsRequest, out: &mut Outpu
         out.document(&document);
         return Ok(exit);
     }
-    for detail in &response.details {
+    let mut details = response.details;
+    // The answer has what is near by the whole name.
+    if details.iter().any(|check| !check.valid && check.kind == "agent") {
+        let known = near::agents(daemon).await?;
+        for check in details.iter_mut().filter(|check| !check.valid && check.kind == "agent") {
+            let near = near::names(&check.name, known.iter().map(String::as_str));
+            let more: Vec<String> =
+                near.into_iter().filter(|name| !check.suggestions.contains(name)).collect();
+            check.suggestions.extend(more);
+        }
+    }
+    for detail in &details {
         out.line(&shown(detail, out));
     }
     let texts = &words().agents;

@@ -18,6 +18,7 @@ use super::{Daemon, Outcome, fetch};
 use crate::args::{Global, LogsArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::near;
 use crate::output::Output;
 
 /// Lines that were shown last of a log, by which its rest is found.
@@ -91,7 +92,13 @@ impl Logs {
             run.waves.iter().flat_map(|wave| &wave.tasks).map(|task| task.name.as_str()).collect();
         match self.args.tasks.iter().find(|task| !names.contains(&task.as_str())) {
             None => Ok(()),
-            Some(task) => Err(Failure::failed(fill(words().logs.no_such_task, &[&self.run_id, task]))),
+            Some(task) => {
+                let message = fill(words().logs.no_such_task, &[&self.run_id, task]);
+                let near = near::names(task, names.into_iter()).join(", ");
+                let meant = || fill(words().errors.did_you_mean, &[task, &near]);
+                let hint = (!near.is_empty()).then(meant);
+                Err(Failure::Local { exit: Exit::Failed, message, hint })
+            }
         }
     }
 

@@ -12,7 +12,7 @@ mod doctor;
 mod ending;
 pub mod errors;
 pub mod evidence;
-mod fetch;
+pub mod fetch;
 pub mod init;
 mod local;
 pub mod logs;
@@ -69,7 +69,7 @@ impl Daemon {
     pub async fn connect_to(addr: &str) -> Result<Self, Failure> {
         match Client::connect(addr).await {
             Ok(client) => Ok(Self { client: client.with_traceparent(&own_span()), addr: addr.to_owned() }),
-            Err(error) => Err(Failure::Answer { error, addr: addr.to_owned(), run: None, task: None }),
+            Err(error) => Err(Failure::answer(error, addr)),
         }
     }
 
@@ -80,6 +80,6 @@ impl Daemon {
 
     /// Converts a refused or failed call to a failure of the command.
     pub fn failure(&self, error: ClientError) -> Failure {
-        Failure::Answer { error, addr: self.addr.clone(), run: None, task: None }
+        Failure::answer(error, &self.addr)
     }
 }

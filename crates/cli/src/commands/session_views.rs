@@ -54,7 +54,8 @@ pub async fn list(args: SessionsArgs, global: &Global, out: &mut Output) -> Outc
 
 pub async fn show(name: &str, global: &Global, out: &mut Output) -> Outcome {
     let daemon = Daemon::connect(global).await?;
-    let session = daemon.client.get_session(name).await.map_err(|error| daemon.failure(error))?;
+    let session = daemon.client.get_session(name).await;
+    let session = session.map_err(|error| daemon.failure(error).about_session(name))?;
     if out.json {
         out.document(&json::print("capataz.v1.Session", &session));
     } else {

@@ -247,7 +247,8 @@ pub async fn import(
 
 /// `capataz sessions export`: the session's state in the file. False where the session has none.
 pub async fn export(session: &str, path: &Path, daemon: &Daemon) -> Result<bool, Failure> {
-    let found = daemon.client.get_session(session).await.map_err(|error| daemon.failure(error))?;
+    let found = daemon.client.get_session(session).await;
+    let found = found.map_err(|error| daemon.failure(error).about_session(session))?;
     if found.state.is_none() {
         return Ok(false);
     }

@@ -28,6 +28,7 @@ mod machine;
 mod memory;
 mod model_crew;
 mod modes;
+mod near;
 mod newcomer;
 mod old_data;
 mod partial_output;

@@ -1,0 +1,85 @@
+//! What the command line says may be meant where a name is not known.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use crate::served::Served;
+
+const CREW: &str = r#"
+[[agents]]
+name = "code-reviewer"
+command = ["true"]
+
+[[agents]]
+name = "test-analyzer"
+command = ["true"]
+"#;
+
+fn capataz(served: &Served, arguments: &[&str]) -> Output {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_capataz"));
+    program.env("LC_ALL", "C").args(["--addr", served.address()]).args(arguments);
+    program.output().unwrap()
+}
+
+fn plan(folder: &Path, tasks: &[(&str, &str)]) -> String {
+    let file = folder.join("plan.toml");
+    let task = |(name, agent): &(&str, &str)| format!("[[tasks]]\nname = \"{name}\"\nagent = \"{agent}\"\n");
+    std::fs::write(&file, format!("name = \"p\"\n\n{}", tasks.iter().map(task).collect::<String>())).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+/// The command is refused, and says this on its way.
+#[track_caller]
+fn check(served: &Served, arguments: &[&str], expected: &str) {
+    let refused = capataz(served, arguments);
+    assert_ne!(refused.status.code(), Some(0));
+    let told = [refused.stdout, refused.stderr].concat();
+    let told = String::from_utf8(told).unwrap();
+    assert!(told.contains(expected), "{expected:?} in\n{told}");
+}
+
+#[test]
+fn an_agent_is_found_by_a_word_of_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::start(folder.path(), CREW);
+    let of_box = "|  - code-reviewer ";
+    check(&served, &["agents", "check", "reviewr"], of_box);
+    check(&served, &["agents", "check", "review"], of_box);
+    check(&served, &["agents", "check", "writer"], "|  No agent has a similar name ");
+    let one = plan(folder.path(), &[("a", "reviewr")]);
+    check(&served, &["run", &one], of_box);
+    // The API's own answer is as it was.
+    let answer = capataz(&served, &["agents", "check", "reviewr", "--json"]);
+    let answer: Value = serde_json::from_slice(&answer.stdout).unwrap();
+    assert_eq!(answer["details"][0].get("suggestions"), None);
+    let answer = capataz(&served, &["run", &one, "--json"]);
+    let answer: Value = serde_json::from_slice(&answer.stdout).unwrap();
+    assert_eq!(answer["error"].get("suggestions"), None);
+    assert_eq!(answer["error"]["near"], json!([{ "name": "reviewr", "names": ["code-reviewer"] }]));
+
+    let two = plan(folder.path(), &[("a", "review"), ("b", "analizer"), ("c", "nobody")]);
+    check(
+        &served,
+        &["run", &two],
+        "\nanalizer: did you mean test-analyzer?\nreview: did you mean code-reviewer?\n",
+    );
+    check(&served, &["run", &two, "--lang", "es"], "\nreview: ¿quizá code-reviewer?\n");
+}
+
+#[test]
+fn tasks_sessions_and_specs_are_found_by_a_word_of_their_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let specs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../specs");
+    let served = Served::start(folder.path(), &format!("specs_dir = {specs:?}\n{CREW}"));
+    let good = plan(folder.path(), &[("lint-rust", "code-reviewer"), ("docs", "test-analyzer")]);
+    assert!(capataz(&served, &["run", &good, "--wait", "--session", "nightly-release"]).status.success());
+    check(&served, &["logs", "latest", "lint"], "\nlint: did you mean lint-rust?\n");
+    check(&served, &["logs", "latest", "nothing"], "has no task nothing");
+    check(&served, &["sessions", "show", "release"], "\nrelease: did you mean nightly-release?\n");
+    check(&served, &["ask", "hola", "--spec", "kiro"], "\nkiro: did you mean kiro-adaptive-assistance?\n");
+    let answer = capataz(&served, &["sessions", "show", "release", "--json"]);
+    let answer: Value = serde_json::from_slice(&answer.stdout).unwrap();
+    assert_eq!(answer["error"]["near"], json!([{ "name": "release", "names": ["nightly-release"] }]));
+}
