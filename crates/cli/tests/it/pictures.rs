@@ -166,17 +166,20 @@ fn a_run_while_it_goes_on() {
             .to_owned(),
     ];
     let served = Served::start(folder.path(), &config.concat());
-    let task = |agent: &str| {
-        format!("[[tasks]]\nname = \"{agent}\"\nagent = \"{agent}\"\nretry = {{ max_attempts = 1 }}\n")
+    let task = |(agent, minutes): (&str, u32)| {
+        format!(
+            "[[tasks]]\nname = \"{agent}\"\nagent = \"{agent}\"\nretry = {{ max_attempts = 1 }}\n\
+             timeouts = {{ timeout = \"{minutes}m\" }}\n"
+        )
     };
-    let tasks = ["linter", "builder", "tester", "reviewer"].map(task);
+    let tasks = [("linter", 5), ("builder", 20), ("tester", 30), ("reviewer", 40)].map(task);
     let plan = format!("name = \"nightly\"\n[policy]\nkind = \"continue_all\"\n{}", tasks.concat());
     fs::write(folder.path().join("nightly.toml"), plan).unwrap();
     let terminal = Terminal::of(40, COLUMNS);
     let arguments = ["--addr", served.address(), "run", "nightly.toml"];
     let mut run = terminal.starts_in(folder.path(), "capataz run nightly.toml", PROGRAM, &arguments);
     terminal.sees("all that is shown of the tasks at work", |rows| {
-        ["compiling 214 files", "812 passed", "reading src/queue.rs", "1 failed", "15m more"]
+        ["compiling 214 files", "812 passed", "reading src/queue.rs", "1 failed", "about", "15m more"]
             .iter()
             .all(|text| rows.iter().any(|row| row.contains(text)))
     });
