@@ -171,6 +171,7 @@ fn worker_frames() -> Vec<Seed> {
         message: Some("half".to_owned()),
         partial_output: Some(output.clone()),
         partial_tail: None,
+        log: Some(v1::LogTail { lines: 9, text: "one\ntwo\n".to_owned() }),
     };
     let usage = v1::Usage { input_tokens: Some(3), ..Default::default() };
     let said = [
