@@ -245,6 +245,7 @@ fn every_input() -> Vec<Input> {
             resources: Vec::new(),
         }),
         asks(Request::ListAgents { after: None, most: 500 }),
+        asks(Request::Agents { names: vec!["coder".to_owned()] }),
         Input::Hosted { connection: ConnectionId(1) },
         Input::Unread { connection: ConnectionId(1) },
         commands(engine::Input::Cancel {
@@ -308,8 +309,9 @@ fn every_input() -> Vec<Input> {
 }
 
 /// The names of all inputs that can be written down.
-const NAMES: [&str; 48] = [
+const NAMES: [&str; 49] = [
     "accept transition",
+    "agents",
     "answered",
     "ask",
     "cancel",
@@ -404,6 +406,7 @@ fn name(input: &Input) -> Option<&'static str> {
             Request::Forget { .. } => "forget",
             Request::CheckAgents { .. } => "check agents",
             Request::ListAgents { .. } => "list agents",
+            Request::Agents { .. } => "agents",
             Request::Health { .. } => "health",
             Request::Delete { .. } => "delete",
             Request::Release { .. } => "release",
