@@ -606,8 +606,8 @@ texts! {
         nobody_serves_since: "waits: nobody serves its agent, last seen {0} ago"
             / "espera: nadie atiende a su agente, visto hace {0}",
         held_back: "waits: a rate limit holds its agent for {0}" / "espera: un límite retiene a su agente {0}",
-        waits_for_slot: "waits for a slot: {0} at work on {1} workers, {2} wait"
-            / "espera un sitio: {0} trabajando en {1} workers, {2} en espera",
+        waits_for_slot: "waits for a slot: at work {0}, workers {1}, waiting {2}"
+            / "espera un sitio: trabajando {0}, workers {1}, en espera {2}",
         nothing_failed: "Nothing has failed." / "Nada ha fallado.",
         failed_task: "{0} (agent {1}, wave {2})" / "{0} (agente {1}, ola {2})",
         failed_attempt: "attempt {0}: {1} after {2}" / "intento {0}: {1} tras {2}",

@@ -53,7 +53,8 @@ impl Redactor {
         }
         for range in found {
             if let Some(secret) = text.get_mut(range) {
-                secret.fill(b'*');
+                // A log has the same lines, whether it was masked as a whole or line by line.
+                secret.iter_mut().filter(|byte| !matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b'*');
             }
         }
     }

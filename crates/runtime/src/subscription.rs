@@ -41,6 +41,8 @@ pub struct Subscription {
     with_logs: bool,
     /// The run that the filter names.
     run: Option<RunId>,
+    /// The same as progress frames have it.
+    run_id: Option<String>,
     /// Where it is, for whoever wants to know how far subscribers are behind; `None` for that of a single run.
     place: Option<Arc<AtomicU64>>,
     quarantined: broadcast::Receiver<RunId>,
@@ -102,6 +104,7 @@ impl Subscription {
             progress: (news != News::None).then(|| shared.progress.subscribe()),
             with_logs: news == News::ProgressAndLogs,
             run,
+            run_id: run.map(|run| run.to_string()),
             place,
             quarantined,
         })
@@ -153,6 +156,9 @@ impl Subscription {
                 () = over(&mut self.over) => return Err(StoreError::Closed.into()),
                 run = next_quarantined(self.run, &mut self.quarantined) => return Ok(Item::Quarantined(run)),
                 mut frame = next_progress(progress) => {
+                    if self.run_id.as_ref().is_some_and(|run| *run != frame.run_id) {
+                        continue;
+                    }
                     frame.log = frame.log.filter(|_| self.with_logs);
                     return Ok(Item::Progress(frame));
                 }

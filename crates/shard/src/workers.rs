@@ -187,7 +187,8 @@ impl Shard {
                     false => self.leases.at(connection, key),
                 };
                 if let Some(held) = held {
-                    held.progress = Some(progress);
+                    let before = held.progress.take().and_then(|before| before.log);
+                    held.progress = Some(v1::Progress { log: progress.log.or(before), ..progress });
                     self.show_progress(lease.run, task);
                 }
             }

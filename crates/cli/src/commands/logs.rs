@@ -39,8 +39,10 @@ pub async fn logs(args: LogsArgs, global: &Global, out: &mut Output) -> Outcome 
         return logs.follow(&daemon, out).await;
     }
     let id = logs.run_id.clone();
+    // What ends after this look is among the events.
+    let now = logs.now(&daemon).await?;
     for_each_event(&daemon, &id, u64::MAX, |event| logs.take(event, out)).await?;
-    logs.look(&daemon, out).await?;
+    logs.look(&now, out);
     if !logs.has_shown && !out.json {
         out.note(&fill(words().logs.none, &[&id]));
     }
@@ -90,7 +92,9 @@ impl Logs {
         let run = fetch::run(daemon, &self.run_id, false).await?;
         let names: Vec<&str> =
             run.waves.iter().flat_map(|wave| &wave.tasks).map(|task| task.name.as_str()).collect();
-        match self.args.tasks.iter().find(|task| !names.contains(&task.as_str())) {
+        // Others than plans name their tasks as they go.
+        let is_known = run.kind() == v1::RunKind::Plan || run.status() == v1::RunStatus::Finished;
+        match self.args.tasks.iter().filter(|_| is_known).find(|task| !names.contains(&task.as_str())) {
             None => Ok(()),
             Some(task) => {
                 let message = fill(words().logs.no_such_task, &[&self.run_id, task]);
@@ -102,23 +106,22 @@ impl Logs {
         }
     }
 
-    /// Shows what the tasks at work have logged so far.
-    async fn look(&mut self, daemon: &Daemon, out: &mut Output) -> Result<(), Failure> {
-        if self.run.is_finished() {
-            return Ok(());
-        }
+    /// The run as it stands, with what the tasks at work have logged so far.
+    async fn now(&self, daemon: &Daemon) -> Result<v1::Run, Failure> {
         let run_id = self.run_id.clone();
         let request = v1::GetRunRequest { run_id, include_logs: true, ..v1::GetRunRequest::default() };
-        let now = fetch::all_of(daemon, request).await?;
-        for (wave, tasks) in (0..).zip(now.waves) {
-            for (task, of_task) in (0..).zip(tasks.tasks) {
-                let health = of_task.health_checks.unwrap_or_default();
+        fetch::all_of(daemon, request).await
+    }
+
+    fn look(&mut self, now: &v1::Run, out: &mut Output) {
+        for (wave, tasks) in (0..).zip(&now.waves) {
+            for (task, of_task) in (0..).zip(&tasks.tasks) {
+                let Some(health) = &of_task.health_checks else { continue };
                 if let Some(log) = &health.log {
                     self.is_at((wave, task), health.lease, log, out);
                 }
             }
         }
-        Ok(())
     }
 
     async fn follow(mut self, daemon: &Daemon, out: &mut Output) -> Outcome {
@@ -146,7 +149,12 @@ impl Logs {
                 // A task that says nothing for now has said this before.
                 Delivery::CaughtUp => {
                     is_away = false;
-                    self.look(daemon, out).await?;
+                    if !self.run.is_finished() {
+                        let now = self.now(daemon).await?;
+                        self.look(&now, out);
+                    }
+                    // What comes from now on is shown as it comes.
+                    self.args.tail = None;
                 }
                 Delivery::Progress(_) | Delivery::Damaged(_) | Delivery::Reconnecting { .. } => {}
             }
@@ -182,6 +190,7 @@ impl Logs {
 
     /// The try has ended, and this is what was kept of its log.
     fn ended(&mut self, place: Place, attempt: Option<u32>, log: &str, out: &mut Output) {
+        self.has_shown |= !log.is_empty();
         let shown = self.now.remove(&place).unwrap_or_default();
         let part = rest(log, &shown, self.args.tail);
         self.show(place, attempt, &part, out);
@@ -190,10 +199,8 @@ impl Logs {
     /// A task at work has logged this so far.
     fn is_at(&mut self, place: Place, lease: u64, log: &v1::LogTail, out: &mut Output) {
         let Some(shown) = self.now.get_mut(&place).filter(|shown| shown.lease == lease) else { return };
-        let (missed, mut fresh) = log.after(shown.lines);
-        if shown.lines == 0 {
-            keep_last(&mut fresh, self.args.tail);
-        }
+        let (mut missed, mut fresh) = log.after(shown.lines);
+        let is_first = shown.lines == 0;
         shown.lines = shown.lines.max(log.lines);
         for line in &fresh {
             shown.last.push_back((*line).to_owned());
@@ -201,12 +208,16 @@ impl Logs {
                 shown.last.pop_front();
             }
         }
+        self.has_shown |= log.lines > 0;
+        if is_first && keep_last(&mut fresh, self.args.tail) {
+            missed = 0;
+        }
         let missed = if missed == 0 { Missed::None } else { Missed::Lines(missed) };
         self.show(place, None, &Part { missed, lines: fresh }, out);
     }
 
     fn show(&mut self, (wave, task): Place, attempt: Option<u32>, part: &Part<'_>, out: &mut Output) {
-        if part.lines.is_empty() {
+        if part.lines.is_empty() && part.missed == Missed::None {
             return;
         }
         let of_run = self.run.task(wave, task);
@@ -214,7 +225,6 @@ impl Logs {
         if !self.args.tasks.is_empty() && !self.args.tasks.contains(&name) {
             return;
         }
-        self.has_shown = true;
         let attempt = attempt.or(of_run.map(|task| task.attempt)).unwrap_or(1).max(1);
         if out.json {
             let missed = match part.missed {
@@ -231,6 +241,7 @@ impl Logs {
             }));
             return;
         }
+        self.columns = self.columns.max(width(&visible(&name))).min(NAME_COLUMNS);
         let mark = self.mark(&name, attempt);
         let mark = out.paint.text(Tone::Faint, &mark);
         let missed = match part.missed {
@@ -270,8 +281,13 @@ fn rest<'a>(log: &'a str, shown: &Shown, tail: Option<usize>) -> Part<'a> {
         (lines, true) => usize::try_from(lines).ok().filter(|lines| *lines <= kept.len()),
         (_, false) => after(&kept, &shown.last),
     };
+    // Where what was shown is in it twice, nobody knows which of them it was.
+    let is_doubtful = from.is_some_and(|from| {
+        let before = kept.get(..from.saturating_sub(1)).unwrap_or_default();
+        shown.lines > 0 && !is_whole && after(before, &shown.last).is_some()
+    });
     let mut lines = kept.get(from.unwrap_or(0)..).unwrap_or_default().to_vec();
-    let mut is_cut = from.is_none() || (shown.lines == 0 && !is_whole);
+    let mut is_cut = from.is_none() || is_doubtful || (shown.lines == 0 && !is_whole);
     if shown.lines == 0 && keep_last(&mut lines, tail) {
         is_cut = false;
     }
@@ -289,9 +305,10 @@ fn keep_last(lines: &mut Vec<&str>, most: Option<usize>) -> bool {
 fn after(log: &[&str], last: &VecDeque<String>) -> Option<usize> {
     let ends_here = |end: &usize| {
         let seen = last.iter().rev();
-        let before = log.get(..*end).unwrap_or_default().iter().rev();
-        // Where the log has lost its beginning, fewer are left to compare.
-        *end > 0 && before.zip(seen).all(|(line, seen)| shortened(line) == seen)
+        // The first line has lost its beginning, as the log has: fewer are left to compare.
+        let before = log.get(1..*end).unwrap_or_default().iter().rev();
+        let mut pairs = before.zip(seen).peekable();
+        pairs.peek().is_some() && pairs.all(|(line, seen)| shortened(line) == seen)
     };
     (0..=log.len()).rev().find(ends_here)
 }

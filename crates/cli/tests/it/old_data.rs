@@ -217,6 +217,7 @@ impl Folder {
         for task in seen.waves.iter_mut().flat_map(|wave| &mut wave.tasks) {
             task.attempts.clear();
             task.health_checks = None;
+            task.waits_for = None;
         }
         let seen = json::print("capataz.v1.Run", &seen);
         let compared = if case == ASK_OVERDUE { seen["waves"][0].clone() } else { seen };

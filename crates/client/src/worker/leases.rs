@@ -349,9 +349,13 @@ impl Leases {
     }
 
     pub(super) fn progressed(&self, lease: &v1::LeaseRef, change: impl FnOnce(&mut v1::Progress)) {
+        self.changed(lease, |running| change(&mut running.progress));
+    }
+
+    fn changed(&self, lease: &v1::LeaseRef, change: impl FnOnce(&mut Running)) {
         self.update(|state| {
             let Some(Held::Running(running)) = state.held.get_mut(lease) else { return };
-            change(&mut running.progress);
+            change(running);
             running.is_news = true;
             if running.turn == Turn::None && state.is_welcome {
                 running.turn = Turn::Ready;
@@ -360,20 +364,17 @@ impl Leases {
         });
     }
 
-    /// Adds a line to what the result will carry.
+    /// Adds a line to what the result will carry, and to what is seen of it before.
     pub(super) fn logged(&self, lease: &v1::LeaseRef, line: &str) {
-        {
-            let mut state = self.lock();
-            let Some(Held::Running(running)) = state.held.get_mut(lease) else { return };
-            running.log.push_str(line);
-            running.log.push('\n');
+        // Without a line break, a blank line would be none.
+        let line = format!("{line}\n");
+        self.changed(lease, |running| {
+            running.log.push_str(&line);
             if running.log.len() > 2 * LOG_MAX {
                 keep_end(&mut running.log);
             }
-        }
-        // Without a line break, a blank line would be none.
-        let line = format!("{line}\n");
-        self.progressed(lease, |progress| progress.log.get_or_insert_default().push(&line));
+            running.progress.log.get_or_insert_default().push(&line);
+        });
     }
 
     /// The worker has been told to stop. `false` where nothing is left to do, not even a goodbye.

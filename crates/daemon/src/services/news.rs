@@ -25,8 +25,10 @@ impl News {
         if row.summary.finished_at.is_some() {
             return Self::default();
         }
+        // The tasks of a run that is held wait for people.
+        let queued = state.queued().filter(|_| state.may_lease());
         let agents: BTreeSet<&str> =
-            state.queued().filter_map(|task| Some(state.plan().task(task)?.agent.as_str())).collect();
+            queued.filter_map(|task| Some(state.plan().task(task)?.agent.as_str())).collect();
         let names: Vec<String> = agents.into_iter().take(MOST_AGENTS).map(str::to_owned).collect();
         let waited_for = async {
             if names.is_empty() { Vec::new() } else { runtime.agents_named(names).await.unwrap_or_default() }

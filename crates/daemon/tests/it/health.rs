@@ -255,6 +255,12 @@ async fn a_task_that_waits_says_what_keeps_it_from_its_agent() {
     let seen = slot.last_seen_ms.is_some();
     assert_eq!((seen, slot.workers, slot.running, slot.queued, slot.held_for_ms), (true, 1, 1, 1, None));
 
+    // A run that is held waits for people, whatever its agent does.
+    let request_id = "r".to_owned();
+    let pause = v1::PauseRunRequest { run_id: waits.clone(), request_id, ..Default::default() };
+    harness.runs.clone().pause_run(pause).await.unwrap();
+    assert_eq!(waits_for(&waits).await, None);
+
     let mut worker = harness.worker("w", &["coder"]).await;
     let limited = harness.start_run(one_wave(&["coder"])).await;
     let assigned = worker.assignment().await;

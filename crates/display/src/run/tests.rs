@@ -124,7 +124,7 @@ fn a_task_that_waits_says_for_what() {
     let agent =
         v1::WaitForAgent { workers: 2, running: 4, queued: 7, last_seen_ms: Some(8_000), held_for_ms: None };
     for (agent, expected) in [
-        (agent, "waits for a slot: 4 at work on 2 workers, 7 wait"),
+        (agent, "waits for a slot: at work 4, workers 2, waiting 7"),
         (v1::WaitForAgent { workers: 0, ..agent }, "waits: nobody serves its agent, last seen 2s ago"),
         (
             v1::WaitForAgent { workers: 0, last_seen_ms: None, ..agent },

@@ -23,6 +23,8 @@ const MESSAGE_LIMIT: usize = 4096;
 /// Bytes of a code that a command gives itself.
 const CODE_LIMIT: usize = 100;
 
+const JSON: &str = "application/json";
+
 /// How one run of a command went. `log` is the end of its stderr, at most [`LOG_LIMIT`](super::LOG_LIMIT).
 #[derive(Clone, Debug, PartialEq)]
 pub enum ProcessOutcome {
@@ -105,7 +107,11 @@ impl ProcessOutcome {
         let Observation { started, ending, stdout, stdout_too_large, cancelled, log } = observation;
         if cancelled {
             let is_some = !stdout_too_large && !stdout.trim_ascii().is_empty();
-            let partial = is_some.then(|| read(agent, stdout).unwrap_or_else(|cut| cut_off(cut, secrets)));
+            let partial = is_some.then(|| match read(agent, stdout) {
+                Ok(output) if output.media_type == JSON => output,
+                Ok(text) => cut_off(text.bytes.into(), secrets),
+                Err(cut) => cut_off(cut, secrets),
+            });
             return Self::Cancelled { partial, log };
         }
         if stdout_too_large {
@@ -168,7 +174,7 @@ fn read(agent: &ProcessAgent, stdout: Vec<u8>) -> Result<Output, Vec<u8>> {
         && let Ok(value) = json::one_value(&stdout)
     {
         let bytes = Bytes::copy_from_slice(value);
-        return Ok(Output { media_type: "application/json".to_owned(), bytes });
+        return Ok(Output { media_type: JSON.to_owned(), bytes });
     }
     if agent.output == OutputFormat::Json {
         return Err(stdout);
@@ -180,7 +186,7 @@ fn read(agent: &ProcessAgent, stdout: Vec<u8>) -> Result<Output, Vec<u8>> {
     Ok(Output { media_type: "text/plain".to_owned(), bytes })
 }
 
-/// What was to become JSON and was cut off: a text.
+/// What was cut off: a text, which becomes a part of an error.
 fn cut_off(mut stdout: Vec<u8>, secrets: &Redactor) -> Output {
     secrets.mask(&mut stdout);
     let bytes = String::from_utf8_lossy(&stdout).into_owned().into();

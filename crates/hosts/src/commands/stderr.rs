@@ -40,6 +40,7 @@ impl StderrReader {
 
     pub(super) fn push(&mut self, chunk: &[u8]) {
         self.push_tail(chunk);
+        let mut whole = String::new();
         // A carriage return ends a line too: that is how progress bars are drawn.
         for segment in chunk.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
             let (text, end) = match segment.split_last() {
@@ -50,18 +51,20 @@ impl StderrReader {
             let room = (LINE_LIMIT + self.secrets.longest()).saturating_sub(self.line.len());
             self.line.extend_from_slice(text.get(..room).unwrap_or(text));
             if let Some(end) = end {
-                self.end_line(end == b'\n');
+                self.end_line(end == b'\n', &mut whole);
             }
         }
+        self.log.push(&whole);
     }
 
-    fn end_line(&mut self, is_whole: bool) {
+    fn end_line(&mut self, is_whole: bool, lines: &mut String) {
         let line = std::mem::take(&mut self.line);
         let overwritten = std::mem::take(&mut self.overwritten);
         if is_whole {
             let mut shown = if line.is_empty() { overwritten } else { line.clone() };
             self.secrets.mask(&mut shown);
-            self.log.push(&(String::from_utf8_lossy(&shown) + "\n"));
+            lines.push_str(&String::from_utf8_lossy(&shown));
+            lines.push('\n');
         } else if line.is_empty() {
             self.overwritten = overwritten;
         } else {

@@ -130,6 +130,24 @@ fn a_cancelled_command_keeps_what_it_has_written() {
 }
 
 #[test]
+fn what_is_cut_off_has_no_secret_however_it_is_read() {
+    let secrets = Redactor::new(&["tok3n-value".to_owned()]);
+    for output in [OutputFormat::Auto, OutputFormat::Json, OutputFormat::Text] {
+        let agent = ProcessAgent { output, ..ProcessAgent::new("a", ["prog"]) };
+        let seen = Observation {
+            cancelled: true,
+            ..seen(Ending::Signalled { signal: 15 }, "working with tok3n-value\n", "")
+        };
+        let ProcessOutcome::Cancelled { partial: Some(partial), .. } =
+            ProcessOutcome::of(&agent, &secrets, seen)
+        else {
+            unreachable!("it was cancelled")
+        };
+        assert_eq!(&*partial.bytes, b"working with ***********\n", "{output:?}");
+    }
+}
+
+#[test]
 fn a_lack_that_passes_is_tried_again() {
     for errno in [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM].map(Errno::raw_os_error) {
         for ending in [Ending::Refused { errno }, Ending::NotStarted { errno }] {
