@@ -450,7 +450,7 @@ async fn a_command_that_prints_no_json_is_tried_again_with_its_correction() {
     start(&harness, given(REVIEW, of!({ "path": "src" }))).await;
     worker.assignment().await;
     let given = stdin(harness.folder.path());
-    assert_eq!(given[1]["correction"]["violations"][0]["rule"], "syntax", "{given:?}");
+    assert_eq!(given[1]["correction"]["violations"][0]["rule"], "media_type", "{given:?}");
 }
 
 /// A person lets the phase go on from two places, which have seen the same.
