@@ -1,6 +1,6 @@
 //! The end of what a failed task has logged, under the box of its failure.
 
-use crate::frame::{columns, truncated};
+use crate::frame::{columns, truncated, visible};
 use crate::paint::{Paint, Tone};
 use crate::words::{fill, words};
 
@@ -13,16 +13,20 @@ const COLUMNS: usize = 100;
 /// What stands in front of a line.
 const MARK: &str = "  | ";
 
-/// The last lines of the log that are not blank, without the control characters and sequences of terminals.
+/// A line of a log, such that a terminal only shows it: without control characters and sequences.
+#[must_use]
+pub fn plain(line: &str) -> String {
+    let text = console::strip_ansi_codes(line);
+    let is_shown = |character: &char| !character.is_control() || *character == '\t';
+    let kept: String = text.chars().filter(is_shown).collect();
+    visible(kept.trim_end())
+}
+
+/// The last lines of the log that are not blank, as [`plain`] has them.
 #[must_use]
 pub fn last_lines(log: &str) -> Vec<String> {
-    let plain = |line: &str| {
-        let text = console::strip_ansi_codes(line);
-        let kept: String =
-            text.chars().filter(|character| !character.is_control() || *character == '\t').collect();
-        truncated(kept.trim_end(), KEPT)
-    };
-    let lines = capataz_contracts::log::lines(log).rev().map(plain).filter(|line| !line.trim().is_empty());
+    let lines = capataz_contracts::log::lines(log).rev().map(|line| truncated(&plain(line), KEPT));
+    let lines = lines.filter(|line| !line.is_empty());
     let mut lines: Vec<String> = lines.take(MOST_LINES).collect();
     lines.reverse();
     lines
@@ -55,6 +59,8 @@ mod tests {
         check("", &[]);
         check(" \n\n", &[]);
         check("1\n2\n3\n4\n5\n6\n\n7\n \n", &["3", "4", "5", "6", "7"]);
+        // What turns the direction of writing around is shown as what it is.
+        check("a\u{202e}b\n", &["a\\u{202e}b"]);
         check("\u{1b}[31mred\u{1b}[0m\u{7}\u{8}\r\n 1%\r 100%\n", &["red", " 100%"]);
         check(&"x".repeat(300), &[&format!("{}…", "x".repeat(199))]);
     }

@@ -8,6 +8,7 @@ use capataz_contracts::log::{lines, shortened};
 use capataz_contracts::v1::{self, event::Body};
 use capataz_contracts::validate::LOG_MAX;
 use capataz_display::frame::{padded, truncated, visible, width};
+use capataz_display::log;
 use capataz_display::model::Run;
 use capataz_display::paint::Tone;
 use capataz_display::words::{fill, words};
@@ -34,7 +35,7 @@ pub async fn logs(args: LogsArgs, global: &Global, out: &mut Output) -> Outcome 
     let run_id = fetch::run_id(&daemon, &args.run).await?;
     let mut logs =
         Logs { run_id, args, run: Run::default(), now: BTreeMap::new(), has_shown: false, columns: 0 };
-    logs.known(&daemon).await?;
+    logs.known(&daemon, out).await?;
     if logs.args.follow {
         return logs.follow(&daemon, out).await;
     }
@@ -84,26 +85,29 @@ enum Missed {
 }
 
 impl Logs {
-    /// Refuses names of tasks that the run does not have.
-    async fn known(&self, daemon: &Daemon) -> Result<(), Failure> {
+    /// Refuses names of tasks that the run does not have. Whoever follows a run that goes on is only told: many kinds
+    /// of runs name their tasks as they go.
+    async fn known(&self, daemon: &Daemon, out: &Output) -> Result<(), Failure> {
         if self.args.tasks.is_empty() {
             return Ok(());
         }
         let run = fetch::run(daemon, &self.run_id, false).await?;
         let names: Vec<&str> =
             run.waves.iter().flat_map(|wave| &wave.tasks).map(|task| task.name.as_str()).collect();
-        // Others than plans name their tasks as they go.
-        let is_known = run.kind() == v1::RunKind::Plan || run.status() == v1::RunStatus::Finished;
-        match self.args.tasks.iter().filter(|_| is_known).find(|task| !names.contains(&task.as_str())) {
-            None => Ok(()),
-            Some(task) => {
-                let message = fill(words().logs.no_such_task, &[&self.run_id, task]);
-                let near = near::names(task, names.into_iter()).join(", ");
-                let meant = || fill(words().errors.did_you_mean, &[task, &near]);
-                let hint = (!near.is_empty()).then(meant);
-                Err(Failure::Local { exit: Exit::Failed, message, hint })
+        let may_come = self.args.follow && run.status() != v1::RunStatus::Finished;
+        for task in self.args.tasks.iter().filter(|task| !names.contains(&task.as_str())) {
+            let message = fill(words().logs.no_such_task, &[&self.run_id, task]);
+            let near = near::names(task, names.iter().copied()).join(", ");
+            let hint = (!near.is_empty()).then(|| fill(words().errors.did_you_mean, &[task, &near]));
+            if !may_come {
+                return Err(Failure::Local { exit: Exit::Failed, message, hint });
+            }
+            out.note(&message);
+            if let Some(hint) = hint {
+                out.note(&hint);
             }
         }
+        Ok(())
     }
 
     /// The run as it stands, with what the tasks at work have logged so far.
@@ -254,8 +258,7 @@ impl Logs {
             out.line(&format!("{mark}{}", out.paint.text(Tone::Faint, &missed)));
         }
         for line in &part.lines {
-            let line = visible(&console::strip_ansi_codes(line));
-            out.line(format!("{mark}{line}").trim_end());
+            out.line(format!("{mark}{}", log::plain(line)).trim_end());
         }
     }
 
@@ -346,6 +349,16 @@ mod tests {
         // What was shown is not in it any more.
         let part = rest(log, &shown(10, &["00008", "00009"]), None);
         assert_eq!((part.missed == Missed::Some, part.lines.len()), (true, lines(log).count()));
+        // The same lines again: nobody knows which of them were shown.
+        let ticks = format!("{long}tick\ntick\ntick\n");
+        let part = rest(&ticks[ticks.len() - LOG_MAX..], &shown(4_001, &["tick"]), None);
+        assert!(part.missed == Missed::Some);
+        // Of lines that are long, few are kept, and the first is cut.
+        let long_lines: String = (0..9).map(|number| format!("{number}{}\n", "x".repeat(3_999))).collect();
+        let seen: Vec<String> = (1..9).map(|number| format!("{number}{}", "x".repeat(1_023))).collect();
+        let seen: Vec<&str> = seen.iter().map(String::as_str).collect();
+        let part = rest(&long_lines[long_lines.len() - LOG_MAX..], &shown(9, &seen), None);
+        assert_eq!((part.missed == Missed::None, part.lines.len()), (true, 0));
         // Nothing was shown.
         let part = rest(log, &shown(0, &[]), None);
         assert!(part.missed == Missed::Some);

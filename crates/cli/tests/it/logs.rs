@@ -59,7 +59,25 @@ fn a_log_is_followed_while_the_command_runs_to_its_last_line_and_nothing_is_show
     // Whoever only looks sees them, too; the mark of the task is there where none is named.
     assert_eq!(text(&capataz(&served, &["logs", run])), "build | first\nbuild | second red\n");
     assert_eq!(text(&capataz(&served, &["logs", run, "-n", "1"])), "build | second red\n");
+    // What comes after the first look is shown whole, however few lines of before were asked for.
+    let mut late =
+        program(&served, &["logs", run, "build", "-f", "-n", "1"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut of_late = BufReader::new(late.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(of_late.next().unwrap(), "second red");
+    // A name that there is not may still come; whoever waits for it is told.
+    let mut absent = program(&served, &["logs", run, "bild", "-f"])
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let told = BufReader::new(absent.stderr.take().unwrap()).lines().next().unwrap().unwrap();
+    assert!(told.contains("has no task bild"), "{told}");
     std::fs::write(folder.path().join("go"), "").unwrap();
+    assert!(absent.wait().unwrap().success());
+    let of_late: Vec<String> = of_late.collect();
+    assert!(late.wait().unwrap().success());
+    let shown = of_late.iter().filter(|line| line.parse::<u32>().is_ok()).count();
+    assert_eq!(shown + missing(&of_late), 3_000);
     let rest: Vec<String> = lines.collect();
     assert!(follower.wait().unwrap().success());
     assert_eq!(rest.last().map(String::as_str), Some("last"));

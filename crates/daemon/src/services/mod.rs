@@ -175,7 +175,8 @@ pub(crate) async fn serve(
     let (health, health_service) = Health::serves().await;
 
     let probes = probes::routes(runtime.clone(), health.clone());
-    let runs = Arc::new(runs::Runs::new(runtime.clone(), specs.clone(), Arc::clone(&browsers)));
+    let runs =
+        Arc::new(runs::Runs::new(runtime.clone(), specs.clone(), Arc::clone(&browsers), health.clone()));
     let mut routes = RoutesBuilder::default();
     routes
         .add_service(RunServiceServer::from_arc(Arc::clone(&runs)))

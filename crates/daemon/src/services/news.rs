@@ -9,6 +9,8 @@ use capataz_engine::{RunState, TaskRef};
 use capataz_runtime::Runtime;
 use capataz_store::RunRow;
 
+use super::Health;
+
 /// Agents of waiting tasks that the crew is asked about at once.
 const MOST_AGENTS: usize = 1_000;
 
@@ -21,12 +23,19 @@ pub(super) struct News {
 
 impl News {
     /// Asks for it. What cannot be told now is not in an answer: everything else is.
-    pub(super) async fn of(runtime: &Runtime, row: &RunRow, state: &RunState, with_logs: bool) -> Self {
+    pub(super) async fn of(
+        runtime: &Runtime,
+        health: &Health,
+        row: &RunRow,
+        state: &RunState,
+        with_logs: bool,
+    ) -> Self {
         if row.summary.finished_at.is_some() {
             return Self::default();
         }
-        // The tasks of a run that is held wait for people.
-        let queued = state.queued().filter(|_| state.may_lease());
+        // The tasks of a run that is held wait for people, and those of a daemon that drains for the next one.
+        let may_begin = state.may_lease() && !health.is_draining();
+        let queued = state.queued().filter(|_| may_begin);
         let agents: BTreeSet<&str> =
             queued.filter_map(|task| Some(state.plan().task(task)?.agent.as_str())).collect();
         let names: Vec<String> = agents.into_iter().take(MOST_AGENTS).map(str::to_owned).collect();

@@ -22,7 +22,9 @@ use tokio::sync::Semaphore;
 use tonic::{Code, Request, Response, Status};
 
 use super::news::News;
-use super::{Pages, export, family, listing, modes, named, pipelines, reports, session_repairs, starts};
+use super::{
+    Health, Pages, export, family, listing, modes, named, pipelines, reports, session_repairs, starts,
+};
 use crate::SHARD;
 use crate::folds::{Folds, Held, Unread};
 use crate::specs::Specs;
@@ -48,16 +50,17 @@ pub(super) struct Runs {
     runtime: Runtime,
     specs: Specs,
     browsers: Arc<Browsers>,
+    health: Health,
     folds: Arc<Folds>,
     /// Bytes of other runs' events that are copied at a time.
     copies: Arc<Semaphore>,
 }
 
 impl Runs {
-    pub(super) fn new(runtime: Runtime, specs: Specs, browsers: Arc<Browsers>) -> Self {
+    pub(super) fn new(runtime: Runtime, specs: Specs, browsers: Arc<Browsers>, health: Health) -> Self {
         let folds = Arc::new(Folds::new(Arc::clone(runtime.store()), Arc::clone(runtime.reads())));
         let copies = Arc::new(Semaphore::new(usize::try_from(MAX_PAST_BYTES).unwrap_or(usize::MAX)));
-        Self { runtime, specs, browsers, folds, copies }
+        Self { runtime, specs, browsers, health, folds, copies }
     }
 
     /// Starts what was asked for. A request whose key names its run already is answered with that run, whatever may have
@@ -437,7 +440,7 @@ impl RunService for Runs {
             return Err(status::invalid_field("start", "required", "is missing"));
         };
         let start = starts::parse(start, true, caller)?;
-        let run = start.run;
+        let (run, key) = (start.run, start.key.clone());
         let began = tokio::time::Instant::now();
         let asked = tokio::time::timeout(limit, self.begin(start)).await;
         let (run, created, result) = match asked {
@@ -449,8 +452,9 @@ impl RunService for Runs {
             Ok(Err(refused)) => return Err(refused),
             // Accepted if it is in the store; an answer that says so must not come before that.
             Err(_) => {
-                self.row(run).await.map_err(|_| status::unavailable())?;
-                (run, true, None)
+                let named = self.named_by(key).await.unwrap_or(run);
+                self.row(named).await.map_err(|_| status::unavailable())?;
+                (named, named == run, None)
             }
         };
         Ok(Response::new(v1::ExecuteRunResponse { run_id: run.to_string(), created, result }))
@@ -509,7 +513,7 @@ impl RunService for Runs {
         // What no event tells is known of the present only.
         let with_news = !request.summary_only && request.at_seq.is_none();
         let news = match with_news {
-            true => News::of(&self.runtime, &row, &state, request.include_logs).await,
+            true => News::of(&self.runtime, &self.health, &row, &state, request.include_logs).await,
             false => News::default(),
         };
         let runtime = self.runtime.clone();
@@ -572,7 +576,7 @@ impl RunService for Runs {
         let wanted = reports::Wanted::read(&request)?;
         let row = self.whole(run).await?;
         let state = self.fold(&row).await?;
-        let news = News::of(&self.runtime, &row, &state, false).await;
+        let news = News::of(&self.runtime, &self.health, &row, &state, false).await;
         let runtime = self.runtime.clone();
         let rendered = answer(&self.runtime, move || {
             let mut view = state.view(run.to_string(), reports::VIEW);

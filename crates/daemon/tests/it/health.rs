@@ -235,6 +235,33 @@ async fn a_command_in_its_grace_gets_no_more_time_and_is_not_offered_any() {
 }
 
 #[tokio::test]
+async fn whoever_follows_a_run_gets_no_frames_of_others_and_logs_where_they_are_asked_for() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w", &["coder"]).await;
+    let mut begin = async || {
+        let run = harness.start_run(one_wave(&["coder"])).await;
+        (run, worker.assignment().await.lease)
+    };
+    let (other, followed) = (begin().await, begin().await);
+    let filter = v1::EventFilter { run_id: Some(followed.0.clone()), ..Default::default() };
+    let request =
+        v1::SubscribeRequest { filter: Some(filter), progress: true, logs: true, ..Default::default() };
+    let with_logs = harness.events.clone().subscribe(request).await.unwrap().into_inner();
+    let (mut with_logs, mut without) = (Frames(with_logs), Frames::of(&harness, &followed.0).await);
+    for (run, lease) in [&other, &followed] {
+        let log = Some(v1::LogTail { lines: 1, text: format!("{run}\n") });
+        worker
+            .say(Say::Progress(v1::Progress { lease: Some(lease.clone()), log, ..Default::default() }))
+            .await;
+    }
+    let first = with_logs.until(|_| true).await;
+    assert_eq!((&first.run_id, first.lease), (&followed.0, followed.1.lease));
+    assert_eq!(first.log, Some(v1::LogTail { lines: 1, text: format!("{}\n", followed.0) }));
+    let first = without.until(|_| true).await;
+    assert_eq!((&first.run_id, first.log), (&followed.0, None));
+}
+
+#[tokio::test]
 async fn a_task_that_waits_says_what_keeps_it_from_its_agent() {
     let harness = Harness::start_with(|config| {
         config.declared_agents = vec![DeclaredAgent::new("absent")];

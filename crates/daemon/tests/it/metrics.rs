@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use capataz_contracts::v1;
 use capataz_daemon::DeclaredAgent;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -162,7 +163,11 @@ async fn a_page_of_somebody_elses_gets_no_metrics() {
 
 #[tokio::test]
 async fn a_daemon_that_drains_lives_and_is_not_ready() {
-    let harness = Harness::start_with(|config| config.drain_timeout = Duration::from_secs(60)).await;
+    let harness = Harness::start_with(|config| {
+        config.drain_timeout = Duration::from_secs(60);
+        config.declared_agents = vec![DeclaredAgent::new("absent")];
+    })
+    .await;
     let address = harness.daemon.address();
     let head =
         async |path: &str| fetch(address, path, "").await.0.lines().next().unwrap_or_default().to_owned();
@@ -173,6 +178,14 @@ async fn a_daemon_that_drains_lives_and_is_not_ready() {
     let mut worker = harness.worker("w", &["coder"]).await;
     harness.start_run(one_wave(&["coder"])).await;
     let assigned = worker.acknowledged().await;
+    let waits = harness.start_run(one_wave(&["absent"])).await;
+    let mut runs = harness.runs.clone();
+    let mut waits_for = async || {
+        let request = v1::GetRunRequest { run_id: waits.clone(), ..Default::default() };
+        let run = runs.get_run(request).await.unwrap().into_inner().run.unwrap();
+        run.waves[0].tasks[0].waits_for
+    };
+    assert!(waits_for().await.is_some());
     let stopping = tokio::spawn(harness.stop());
     // It waits for the task.
     let waiting = async {
@@ -182,6 +195,7 @@ async fn a_daemon_that_drains_lives_and_is_not_ready() {
     };
     tokio::time::timeout(PATIENCE, waiting).await.unwrap();
     assert_eq!(head("/livez").await, "HTTP/1.1 200 OK");
+    assert_eq!(waits_for().await, None, "whatever its agent does, nothing begins any more");
     worker.complete(&assigned.lease, json(serde_json::json!(1))).await;
     stopping.await.unwrap();
 }
