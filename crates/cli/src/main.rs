@@ -17,6 +17,7 @@ mod near;
 mod output;
 mod pipeline_source;
 mod plan_source;
+mod prompt;
 mod script;
 mod sources;
 mod state_file;

@@ -6,9 +6,8 @@ use std::time::Duration;
 use capataz_client::ClientError;
 use capataz_contracts::{duration, json, v1};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader};
 
-use super::{Daemon, Outcome, fetch, local};
+use super::{Daemon, Outcome, chat, fetch, local};
 use crate::args::{AskArgs, Global};
 use crate::exit::Exit;
 use crate::failure::{Failure, in_short};
@@ -21,20 +20,20 @@ pub async fn ask(mut args: AskArgs, global: &Global, out: &mut Output) -> Outcom
     let text = args.text.take();
     let work = async |out: &mut Output| match text {
         Some(text) => once(&daemon, &args, text, out).await,
-        None => converse(&daemon, &args, out).await,
+        None => chat::converse(&daemon, &args, out).await,
     };
     place.during(work, out).await
 }
 
 /// The arguments that all messages of this command share.
-struct Asking<'a> {
-    daemon: &'a Daemon,
-    args: &'a AskArgs,
-    session: Option<String>,
+pub struct Asking<'a> {
+    pub daemon: &'a Daemon,
+    pub args: &'a AskArgs,
+    pub session: Option<String>,
 }
 
 /// An ask whose outcome is known, or whose wait timed out.
-struct Asked {
+pub struct Asked {
     run_id: String,
     result: Option<v1::RunResult>,
     /// Set where the result has only the excerpt of a large answer.
@@ -52,7 +51,12 @@ impl Asking<'_> {
         self.args.language.iter().map(|language| ("language".to_owned(), language.clone())).collect()
     }
 
-    async fn ask(&self, text: String, spec: Option<String>, key: Option<String>) -> Result<Asked, Failure> {
+    pub async fn ask(
+        &self,
+        text: String,
+        spec: Option<String>,
+        key: Option<String>,
+    ) -> Result<Asked, Failure> {
         let ask = v1::Ask {
             text,
             session: self.session.clone(),
@@ -75,7 +79,7 @@ impl Asking<'_> {
         asked.with_something().map_err(|error| self.daemon.failure(error))
     }
 
-    async fn explain(&self, text: &str) -> Result<v1::ExplainResponse, Failure> {
+    pub async fn explain(&self, text: &str) -> Result<v1::ExplainResponse, Failure> {
         let request = v1::ExplainRequest {
             text: text.to_owned(),
             session: self.session.clone(),
@@ -171,7 +175,7 @@ async fn once(daemon: &Daemon, args: &AskArgs, text: String, out: &mut Output) -
 }
 
 /// The ask's result. Where the ask has not ended yet, a note says that it goes on.
-fn ended(asked: &Asked, timeout: Duration, out: &Output) -> Option<v1::AskResult> {
+pub fn ended(asked: &Asked, timeout: Duration, out: &Output) -> Option<v1::AskResult> {
     let result = asked.result.as_ref().map(|result| result.ask().cloned().unwrap_or_default());
     if result.is_none() {
         let waited = duration::format(i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX));
@@ -180,7 +184,7 @@ fn ended(asked: &Asked, timeout: Duration, out: &Output) -> Option<v1::AskResult
     result
 }
 
-fn show(asked: &Asked, result: &v1::AskResult, out: &mut Output) {
+pub fn show(asked: &Asked, result: &v1::AskResult, out: &mut Output) {
     let error = asked.result.as_ref().and_then(|result| result.error.as_ref());
     out.line(&display::head(result, out.paint));
     out.line(&display::answer(result, error, out.paint));
@@ -198,7 +202,7 @@ fn exit_of(asked: &Asked) -> Exit {
 }
 
 /// The result in JSON. The spec's response is embedded as JSON.
-fn document(asked: &Asked) -> Value {
+pub fn document(asked: &Asked) -> Value {
     let mut document = json!({ "run_id": asked.run_id });
     let Some(object) = document.as_object_mut() else { return document };
     let Some(result) = &asked.result else { return document };
@@ -229,119 +233,4 @@ fn document(asked: &Asked) -> Value {
 
 fn outcome(outcome: v1::RunOutcome) -> String {
     outcome.as_str_name().trim_start_matches("RUN_OUTCOME_").to_ascii_lowercase()
-}
-
-/// Reads one message a line, until the input ends.
-async fn converse(daemon: &Daemon, args: &AskArgs, out: &mut Output) -> Outcome {
-    let session = args.session.clone().unwrap_or_else(new_session);
-    let asking = Asking { daemon, args, session: Some(session.clone()) };
-    let texts = &words().ask;
-    if !out.json {
-        out.note(&fill(texts.welcome, &[&session]));
-    }
-    let mut lines = BufReader::new(tokio::io::stdin()).lines();
-    let mut conversation = Conversation { spec: args.spec.clone(), last: None, suggested: None };
-    loop {
-        if out.terminal && !out.json {
-            out.raw(texts.prompt.as_bytes());
-            out.flush();
-        }
-        let line = tokio::select! {
-            line = lines.next_line() => line.map_err(|error| Failure::failed(error.to_string()))?,
-            _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
-        };
-        let Some(line) = line else { return Ok(Exit::Ok) };
-        let line = line.trim();
-        if out.is_closed() || line == "/quit" {
-            return Ok(Exit::Ok);
-        }
-        if line.is_empty() {
-            continue;
-        }
-        // A refused message does not end the conversation; the loss of the daemon does.
-        match conversation.take(&asking, line, out).await {
-            Ok(()) => {}
-            Err(failure) if failure.exit() == Exit::Unreachable => return Err(failure),
-            Err(failure) => failure.tell(out),
-        }
-    }
-}
-
-/// State that a conversation keeps between its messages.
-struct Conversation {
-    /// The spec of the next message, if the user chose one.
-    spec: Option<String>,
-    last: Option<String>,
-    /// The request whose answer suggests a transition.
-    suggested: Option<String>,
-}
-
-impl Conversation {
-    async fn take(&mut self, asking: &Asking<'_>, line: &str, out: &mut Output) -> Result<(), Failure> {
-        let texts = &words().ask;
-        let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
-        match command {
-            "/help" => out.line(texts.help),
-            "/accept" => return self.accept(asking, out).await,
-            "/why" => match &self.last {
-                Some(text) => {
-                    let explained = asking.explain(text).await?;
-                    out.line(&display::explanation(&explained, out.paint));
-                }
-                None => out.note(texts.nothing_asked),
-            },
-            "/spec" if !rest.trim().is_empty() => {
-                self.spec = Some(rest.trim().to_owned());
-                out.note(&fill(texts.next_spec, &[rest.trim()]));
-            }
-            command if command.starts_with('/') => out.note(&fill(texts.unknown_command, &[command])),
-            _ => return self.say(asking, line, out).await,
-        }
-        Ok(())
-    }
-
-    async fn say(&mut self, asking: &Asking<'_>, text: &str, out: &mut Output) -> Result<(), Failure> {
-        let asked = asking.ask(text.to_owned(), self.spec.take(), None).await?;
-        self.last = Some(text.to_owned());
-        if out.json {
-            out.record(&document(&asked));
-        }
-        let Some(result) = ended(&asked, asking.args.timeout, out) else { return Ok(()) };
-        let suggested = result
-            .transition
-            .as_ref()
-            .filter(|transition| transition.verdict() == v1::TransitionVerdict::Suggested);
-        self.suggested = suggested.map(|_| result.request_id.clone());
-        if !out.json {
-            show(&asked, &result, out);
-            if let Some(hint) =
-                suggested.and_then(|suggested| display::hint(suggested, words().ask.accept_here, out.paint))
-            {
-                out.line(&hint);
-            }
-        }
-        Ok(())
-    }
-
-    async fn accept(&mut self, asking: &Asking<'_>, out: &mut Output) -> Result<(), Failure> {
-        let texts = &words().ask;
-        let (Some(request_id), Some(session)) = (&self.suggested, &asking.session) else {
-            out.note(texts.nothing_to_accept);
-            return Ok(());
-        };
-        let accepted = asking.daemon.client.accept_transition(session, request_id).await;
-        let accepted = accepted.map_err(|error| asking.daemon.failure(error))?;
-        self.suggested = None;
-        if out.json {
-            out.record(&json::print("capataz.v1.AcceptTransitionResponse", &accepted));
-        } else {
-            out.line(&fill(texts.moved, &[&accepted.to]));
-        }
-        Ok(())
-    }
-}
-
-/// A new session name that no other session has.
-fn new_session() -> String {
-    format!("cli-{}", uuid::Uuid::now_v7().simple())
 }

@@ -6,6 +6,7 @@ pub mod analytics;
 pub mod ask;
 pub mod backup;
 pub mod browser;
+mod chat;
 pub mod contract;
 pub mod demo;
 mod doctor;

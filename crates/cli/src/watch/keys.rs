@@ -202,19 +202,15 @@ fn close() {
 /// It stays so after the view, because a signal that once has a handler keeps it.
 pub fn heed_signals() -> io::Result<()> {
     static ARE_HEEDED: AtomicBool = AtomicBool::new(false);
+    heed_ends()?;
     if ARE_HEEDED.load(Ordering::Acquire) {
         return Ok(());
     }
-    let of = |kind: Signal| signal(SignalKind::from_raw(kind.as_raw()));
-    let (mut hangup, mut quit, mut terminate) = (of(Signal::HUP)?, of(Signal::QUIT)?, of(Signal::TERM)?);
     let (mut stop, mut go_on) = (of(Signal::TSTP)?, of(Signal::CONT)?);
     ARE_HEEDED.store(true, Ordering::Release);
     tokio::spawn(async move {
         loop {
             tokio::select! {
-                Some(()) = hangup.recv() => end_or_leave(Signal::HUP),
-                Some(()) = quit.recv() => end(Signal::QUIT),
-                Some(()) = terminate.recv() => end_or_leave(Signal::TERM),
                 Some(()) = stop.recv() => stop_now(),
                 // Whoever let the process go on may have changed the mode. The one before is owed all the same.
                 Some(()) = go_on.recv() => {
@@ -227,6 +223,54 @@ pub fn heed_signals() -> io::Result<()> {
         }
     });
     Ok(())
+}
+
+/// The same for the signals that end the process.
+fn heed_ends() -> io::Result<()> {
+    static ARE_HEEDED: AtomicBool = AtomicBool::new(false);
+    if ARE_HEEDED.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    let (mut hangup, mut quit, mut terminate) = (of(Signal::HUP)?, of(Signal::QUIT)?, of(Signal::TERM)?);
+    ARE_HEEDED.store(true, Ordering::Release);
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                Some(()) = hangup.recv() => end_or_leave(Signal::HUP),
+                Some(()) = quit.recv() => end(Signal::QUIT),
+                Some(()) = terminate.recv() => end_or_leave(Signal::TERM),
+                else => break,
+            }
+        }
+    });
+    Ok(())
+}
+
+fn of(kind: Signal) -> io::Result<tokio::signal::unix::Signal> {
+    signal(SignalKind::from_raw(kind.as_raw()))
+}
+
+/// A terminal whose mode somebody else changes, to edit lines. The mode that it has now comes back with the end of this, and
+/// with every signal that ends the process. One that stops it is the other one's matter.
+#[derive(Debug)]
+pub struct Lent(());
+
+impl Lent {
+    /// # Errors
+    /// The standard input is no terminal, or its signals cannot be heard.
+    pub fn new() -> io::Result<Self> {
+        heed_ends()?;
+        let mut mode = Mode::of(io::stdin())?;
+        mode.is_set = true;
+        *terminal() = Some(mode);
+        Ok(Self(()))
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        close();
+    }
 }
 
 /// From now on SIGHUP and SIGTERM take the view away, and somebody else ends the process, who hears SIGTERM, and asks

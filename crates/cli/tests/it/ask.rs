@@ -309,8 +309,9 @@ fn a_conversation_over_stdin_with_its_hints() {
             "¿Y cómo empiezo?",
             "/why",
             "/dance",
+            "/spec",
+            "/spec whisper",
             "/spec nobody",
-            "hola",
             "/spec whispers-of-the-wave",
             "Me siento perdido",
             "/help",
@@ -336,11 +337,18 @@ fn a_conversation_over_stdin_with_its_hints() {
         "session s;",
         "nothing is suggested",
         "unknown command /dance",
-        "SPEC_NOT_FOUND",
-        "the next message goes to nobody",
+        "there are kiro",
+        "SPEC_NOT_FOUND: there is no spec whisper",
+        "did you mean whispers-of-the-wave?",
+        "SPEC_NOT_FOUND: there is no spec nobody",
+        "the next message goes to whispers-of-the-wave",
     ] {
         talk.notes(note);
     }
+    assert!(!talk.err.contains("goes to whisper\n") && !talk.err.contains("goes to nobody"), "{}", talk.err);
+    // A spec that there is not is told before anything is said.
+    let refused = daemon.converse(&["ask", "--spec", "nobody"], &[], 1);
+    refused.notes("there is no spec nobody");
     // The session stays, and another conversation continues it.
     let next = daemon.converse(&["ask", "--session", "s"], &["¿Y ahora qué?"], 0);
     next.shows(&[WHISPERS]);

@@ -11,6 +11,7 @@ mod act;
 mod ask;
 mod backup;
 mod cli;
+mod conversation;
 mod data_folder;
 mod descriptors;
 mod doctor;

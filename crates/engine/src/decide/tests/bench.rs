@@ -47,12 +47,12 @@ impl Bench {
 /// Steps.
 impl Bench {
     pub(super) fn moment(&self) -> Moment {
-        Moment { clock: self.now, wall: Wall(self.now.0 + self.ahead) }
+        Moment { clock: self.now, wall: Wall(self.now.0.saturating_add(self.ahead)) }
     }
 
     /// Somebody sets the clock on the wall.
     pub(super) fn wall_jumps(mut self, milliseconds: i64) -> Self {
-        self.ahead += milliseconds;
+        self.ahead = self.ahead.saturating_add(milliseconds);
         self
     }
 
