@@ -180,6 +180,11 @@ impl Fold {
         match body {
             Body::RunAccepted(accepted) => {
                 self.plan = accepted.plan().cloned().unwrap_or_default();
+                if let Some(session) = self.plan.session.clone() {
+                    let text = fill(texts.in_line, &[&session]);
+                    let numbers = json!({ "session": session });
+                    self.tell(Contract::Session, String::new(), "in_line", numbers, text);
+                }
                 self.accepted();
             }
             Body::AskRouted(routed) => self.plan.waves.extend(routed.wave.clone()),

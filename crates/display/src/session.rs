@@ -1,6 +1,7 @@
 //! Sessions: a table of them, and the page of one.
 
 use capataz_contracts::v1;
+use serde_json::Value;
 
 use crate::format;
 use crate::frame::visible;
@@ -10,6 +11,11 @@ use crate::words::{fill, words};
 
 /// Columns of a message on a page.
 const MESSAGE_WIDTH: usize = 100;
+
+/// Pending tasks that a page names.
+const MOST_PENDING: usize = 5;
+/// Ends of commands on a page, the newest ones.
+const MOST_ENDED: usize = 3;
 
 /// A table of sessions.
 #[must_use]
@@ -45,6 +51,7 @@ pub fn show(session: &v1::Session, now_ms: i64, paint: Paint) -> String {
     let head: Vec<String> =
         lines.iter().map(|(title, value)| format!("{title:<width$}  {}", visible(value))).collect();
     let mut parts = vec![head.join("\n")];
+    parts.extend(work(session.state.as_deref()));
     let suggestions: Vec<String> = session
         .suggestions
         .iter()
@@ -75,6 +82,52 @@ pub fn show(session: &v1::Session, now_ms: i64, paint: Paint) -> String {
         parts.push(format!("{}\n{}", texts.history, messages.join("\n")));
     }
     parts.join("\n\n")
+}
+
+/// What the session works at, by the state that its file has: the plan at work, what it waits for, how the last ones ended.
+/// `None` where it has had no work.
+fn work(state: Option<&str>) -> Option<String> {
+    let state: Value = serde_json::from_str(state?).ok()?;
+    let texts = &words().session_views;
+    let text = |value: &Value| value.as_str().map(visible).filter(|text| !text.is_empty());
+    let flow = &state["current_flow"];
+    let mut lines: Vec<(&str, String)> = Vec::new();
+    if let Some(command) = text(&flow["command"]) {
+        let phase =
+            text(&flow["phase"]).map_or_else(|| command.clone(), |phase| format!("{command}, {phase}"));
+        let since = text(&flow["started_at"]);
+        lines.push((
+            texts.flow,
+            since.map_or(phase.clone(), |since| fill(texts.flow_since, &[&phase, &since])),
+        ));
+        lines.extend(text(&flow["run_id"]).map(|run| (texts.of_run, run)));
+    }
+    lines.extend(text(&state["blocked_on"]).map(|what| (texts.blocked, what)));
+    let pending: Vec<String> =
+        state["pending_tasks"].as_array().into_iter().flatten().filter_map(text).collect();
+    if !pending.is_empty() {
+        let named = pending.iter().take(MOST_PENDING).cloned().collect::<Vec<_>>().join(", ");
+        let more = pending.len().saturating_sub(MOST_PENDING);
+        let told = if more > 0 { fill(texts.pending_more, &[&named, &more.to_string()]) } else { named };
+        lines.push((texts.pending, told));
+    }
+    let failures = state["errors"]["count"].as_u64().filter(|count| *count > 0);
+    lines.extend(failures.map(|count| (texts.failures, count.to_string())));
+    let history = state["history"].as_array().into_iter().flatten().rev().take(MOST_ENDED);
+    for entry in history {
+        let Some(command) = text(&entry["command"]) else { continue };
+        let result =
+            text(&entry["result"]).map_or_else(|| command.clone(), |result| format!("{command}: {result}"));
+        let at = text(&entry["completed_at"]);
+        lines.push((texts.ended, at.map_or(result.clone(), |at| fill(texts.ended_at, &[&result, &at]))));
+    }
+    lines.extend(text(&state["suggested_next"]).map(|next| (texts.next, next)));
+    if lines.is_empty() {
+        return None;
+    }
+    let width = lines.iter().map(|(title, _)| title.chars().count()).max().unwrap_or(0);
+    let lines = lines.iter().map(|(title, value)| format!("  {title:<width$}  {value}"));
+    Some(std::iter::once(texts.work.to_owned()).chain(lines).collect::<Vec<_>>().join("\n"))
 }
 
 #[cfg(test)]
@@ -142,5 +195,56 @@ Last messages:
         let spanish = Language::Spanish.within(|| show(&session(), 120_000, Paint::OFF));
         assert!(spanish.starts_with("Sesión    career\nSpec      guide\nMensajes  2\n"), "{spanish}");
         assert!(spanish.contains("\n\nSugerencias:\n"), "{spanish}");
+    }
+
+    #[test]
+    fn the_work_of_a_session_is_told_in_both_languages() {
+        let state = serde_json::json!({
+            "current_flow": {
+                "command": "execute", "phase": "executing_wave_2", "started_at": "2026-01-02T03:04:05.000Z",
+                "run_id": "0199", "errors": 1,
+            },
+            "blocked_on": "the answer to q1",
+            "pending_tasks": ["a", "b", "c", "d", "e\u{1b}[2J", "f", "g"],
+            "errors": { "count": 1 },
+            "history": [
+                { "command": "plan", "completed_at": "2026-01-01T00:00:00.000Z", "result": "succeeded" },
+                { "command": "execute", "completed_at": "2026-01-02T00:00:00.000Z", "result": "failed" },
+            ],
+            "suggested_next": "verify-work",
+        });
+        let session = v1::Session { state: Some(state.to_string()), ..v1::Session::default() };
+        let shown = show(&session, 0, Paint::OFF);
+        let (_, shown) = shown.split_once("\n\n").unwrap_or_default();
+        assert_eq!(
+            shown,
+            "\
+Work:
+  At work    execute, executing_wave_2, since 2026-01-02T03:04:05.000Z
+  Run        0199
+  Waits for  the answer to q1
+  Pending    a, b, c, d, e\\u{1b}[2J and 2 more
+  Failures   1
+  Ended      execute: failed at 2026-01-02T00:00:00.000Z
+  Ended      plan: succeeded at 2026-01-01T00:00:00.000Z
+  Next       verify-work"
+        );
+        let spanish = Language::Spanish.within(|| show(&session, 0, Paint::OFF));
+        let (_, spanish) = spanish.split_once("\n\n").unwrap_or_default();
+        assert_eq!(
+            spanish,
+            "\
+Trabajo:
+  En curso    execute, executing_wave_2, desde 2026-01-02T03:04:05.000Z
+  Ejecución   0199
+  Espera      the answer to q1
+  Pendientes  a, b, c, d, e\\u{1b}[2J y 2 más
+  Fallos      1
+  Terminado   execute: failed a las 2026-01-02T00:00:00.000Z
+  Terminado   plan: succeeded a las 2026-01-01T00:00:00.000Z
+  Siguiente   verify-work"
+        );
+        let idle = v1::Session { state: Some("{}".to_owned()), ..v1::Session::default() };
+        assert!(!show(&idle, 0, Paint::OFF).contains("Work"));
     }
 }

@@ -148,9 +148,11 @@ fn task_timeout(error: &v1::Error, context: &Context<'_>, paint: Paint) -> Strin
     if !state.is_empty() {
         frame = frame.rule().text(texts.current_state).items("- ", state.iter().map(String::as_str)).blank();
     }
-    match ways(error, context, timeout_option) {
-        ways if ways.is_empty() => frame.rule().item("-> ", texts.raise_timeout).finish(),
-        ways => options(frame.rule(), &ways).finish(),
+    let ways = ways(error, context, timeout_option);
+    match context.question {
+        Some(_) if !ways.is_empty() => options(frame.rule(), &ways).finish(),
+        _ if ways.is_empty() => frame.rule().item("-> ", texts.raise_timeout).finish(),
+        _ => options(frame.rule().item("-> ", texts.raise_timeout).blank(), &ways).finish(),
     }
 }
 

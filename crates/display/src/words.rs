@@ -444,6 +444,9 @@ texts! {
         correct: "Correct the flow automatically: `capataz runs rollback {0} {1}`"
             / "Corregir el flujo automáticamente: `capataz runs rollback {0} {1}`",
         abort: "Abort" / "Abortar",
+        retry_with: "Try again: `capataz runs retry {0} {1}`" / "Intentar de nuevo: `capataz runs retry {0} {1}`",
+        continue_with: "Go on with what is left: `capataz runs continue {0}`"
+            / "Continuar con lo que queda: `capataz runs continue {0}`",
         abort_with: "Abort the run: `capataz runs cancel {0}`" / "Abortar la ejecución: `capataz runs cancel {0}`",
         abort_all: "Abort the whole operation" / "Abortar toda la operación",
         restore: "Restore from backup: `capataz sessions restore{0}`"
@@ -724,7 +727,6 @@ texts! {
     /// The commands under `sessions`.
     Sessions {
         valid: "{0}: a valid state" / "{0}: un estado válido",
-        not_found: "{0}: there is no {1}; name the state file" / "{0}: no hay {1}; indique el archivo de estado",
         imported: "session {0} has the state of {1}" / "la sesión {0} tiene el estado de {1}",
         same: "session {0} had the state of {1} already" / "la sesión {0} ya tenía el estado de {1}",
         exported: "{1} has the state of session {0}" / "{1} tiene el estado de la sesión {0}",
@@ -747,6 +749,8 @@ texts! {
         no_file: "it is not a file" / "no es un archivo",
         place: "line {0}, column {1}" / "línea {0}, columna {1}",
         repaired_name: "repaired" / "reparado",
+        rewritten: "{0}: written again from the session's state"
+            / "{0}: escrito de nuevo con el estado de la sesión",
         restored: "{0}: restored from its backup" / "{0}: restaurado desde su copia de seguridad",
         repaired: "{0}: repaired" / "{0}: reparado",
         begun: "{0}: begun anew, because nothing of it could be kept"

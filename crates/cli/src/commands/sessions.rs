@@ -39,7 +39,7 @@ pub async fn sessions(command: SessionsCommand, global: &Global, out: &mut Outpu
         }
         SessionsCommand::Export { session, state } => {
             let daemon = Daemon::connect(global).await?;
-            let exported = state_sync::export(&session, &state.file, &daemon).await?;
+            let exported = state_sync::export(&session, &state.file, &daemon, out).await?;
             let file = state.file.display().to_string();
             match (out.json, exported) {
                 (true, _) => out.document(&json!({ "session": session, "file": file, "exported": exported })),
@@ -147,7 +147,7 @@ fn recovery(path: &Path, file: &StateFile) -> Vec<(&'static str, String)> {
     ways
 }
 
-fn refused(path: &Path, file: &StateFile, error: v1::Error) -> Failure {
+pub(super) fn refused(path: &Path, file: &StateFile, error: v1::Error) -> Failure {
     Failure::State { error: Box::new(error), recovery: recovery(path, file) }
 }
 
@@ -419,8 +419,14 @@ pub(super) fn open_or_new(path: &Path) -> Result<(StateFile, Option<Vec<u8>>), F
 
 fn read(file: &StateFile, path: &Path) -> Result<Vec<u8>, Failure> {
     let not_found = || {
-        let code = codes::SESSION_NOT_FOUND.as_str();
-        Failure::invalid(fill(words().sessions.not_found, &[code, &path.display().to_string()]))
+        let message = format!("there is no state file {}", path.display());
+        let error = v1::Error {
+            suggested_action: Some(
+                "Name the state file that is meant, or begin one by `run --session`.".to_owned(),
+            ),
+            ..codes::error(codes::SESSION_NOT_FOUND, message)
+        };
+        Failure::State { error: Box::new(error), recovery: Vec::new() }
     };
     file.read().map_err(|error| failed(path, &error))?.ok_or_else(not_found)
 }

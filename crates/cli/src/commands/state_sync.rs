@@ -3,6 +3,7 @@
 
 use std::future::pending;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use capataz_client::{Client, Delivery};
@@ -13,7 +14,7 @@ use serde_json::{Map, Value};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::Daemon;
-use super::sessions::{Found, Mended, failed, look, mend, open_or_new};
+use super::sessions::{Found, Mended, failed, look, mend, open_or_new, refused};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::state_file::StateFile;
@@ -29,7 +30,19 @@ pub struct StateSync {
     path: PathBuf,
     file: StateFile,
     session: String,
+    /// What somebody has made of the file meanwhile, and what was done about it.
+    replaced: Mutex<Vec<Replaced>>,
 }
+
+/// A file that was not valid any more, and was written again from the session's state.
+struct Replaced {
+    error: v1::Error,
+    /// Where what was there is kept.
+    aside: PathBuf,
+}
+
+/// Files of that kind that are told one by one.
+const TOLD: usize = 10;
 
 impl StateSync {
     /// Checks the file, mends it where it has to be, and gives its state to the session. `None` where no file is asked for and
@@ -51,7 +64,7 @@ impl StateSync {
             None => return Ok(None),
         };
         let (file, bytes) = open_or_new(path)?;
-        let sync = Self { path: path.to_owned(), file, session: session.to_owned() };
+        let sync = Self::of(path, file, session);
         let Some(bytes) = bytes else { return Ok(Some(sync)) };
         let (state, repairs) = match look(&bytes, path) {
             Found::Valid(state) => (state, Vec::new()),
@@ -70,11 +83,7 @@ impl StateSync {
 
     /// Mends a file that is not valid, and says so.
     fn mended(&self, found: Found, out: &mut Output) -> Result<(Map<String, Value>, Vec<String>), Failure> {
-        let error = match found {
-            Found::Unreadable(error) => Some(*error),
-            Found::Invalid(_, violations) => session::failed(&violations),
-            Found::Valid(_) => None,
-        };
+        let error = error_of(&found);
         let mended = mend(&self.path, &self.file);
         let done = |mended: &Mended| fill(mended.outcome, &[&self.path.display().to_string()]);
         let recovered = mended.as_ref().ok().map(done);
@@ -129,6 +138,37 @@ impl StateSync {
             }
             Err(error) => Err(daemon.failure(error)),
         }
+    }
+
+    fn of(path: &Path, file: StateFile, session: &str) -> Self {
+        Self { path: path.to_owned(), file, session: session.to_owned(), replaced: Mutex::default() }
+    }
+
+    /// Says what was wrong with the file while it was written, and has the session's log say it too.
+    ///
+    /// # Errors
+    /// The daemon is not reached.
+    pub async fn tell(&self, daemon: &Daemon, out: &mut Output) -> Result<(), Failure> {
+        let replaced = std::mem::take(&mut *self.replaced.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut repairs = Vec::new();
+        for Replaced { error, aside } in replaced {
+            let recovered = fill(words().sessions.rewritten, &[&self.path.display().to_string()]);
+            if !out.json {
+                let context = Context { recovered: Some(&recovered), ..Context::default() };
+                out.note(&error::error(&error, &context, out.error_paint()));
+                out.note(&fill(words().sessions.kept_aside, &[&aside.display().to_string()]));
+            }
+            repairs = session::told(&error.code, &recovered, repairs);
+        }
+        if repairs.is_empty() {
+            return Ok(());
+        }
+        let session =
+            daemon.client.get_session(&self.session).await.map_err(|error| daemon.failure(error))?;
+        let Some(Ok(state)) = session.state.map(|state| session::parse(state.as_bytes())) else {
+            return Ok(());
+        };
+        self.import(daemon, state, repairs, out).await
     }
 
     /// Writes the file with each step of the run, and looks at it every minute, until it is dropped.
@@ -186,14 +226,27 @@ impl StateSync {
             return Ok(());
         }
         if let Some(present) = present {
-            match look(&present, &self.path) {
-                Found::Valid(_) => locked.back_up(&present).map_err(told)?,
-                Found::Invalid(..) | Found::Unreadable(_) => {
-                    locked.keep_aside(now_ms()).map(drop).map_err(told)?;
+            match error_of(&look(&present, &self.path)) {
+                None => locked.back_up(&present).map_err(told)?,
+                Some(error) => {
+                    let aside = locked.keep_aside(now_ms()).map_err(told)?;
+                    let mut replaced = self.replaced.lock().unwrap_or_else(PoisonError::into_inner);
+                    if replaced.len() < TOLD {
+                        replaced.push(Replaced { error, aside });
+                    }
                 }
             }
         }
         locked.write(&text).map_err(told)
+    }
+}
+
+/// What is wrong with a file.
+fn error_of(found: &Found) -> Option<v1::Error> {
+    match found {
+        Found::Unreadable(error) => Some(error.as_ref().clone()),
+        Found::Invalid(_, violations) => session::failed(violations),
+        Found::Valid(_) => None,
     }
 }
 
@@ -229,13 +282,11 @@ pub async fn import(
     path: &Path,
     daemon: &Daemon,
 ) -> Result<v1::ImportSessionResponse, Failure> {
-    let (_, bytes) = super::sessions::open(path)?;
-    let state = match look(&bytes, path) {
-        Found::Valid(state) => state,
-        Found::Invalid(_, violations) => {
-            return Err(Failure::Violations { subject: path.display().to_string(), violations });
-        }
-        Found::Unreadable(error) => return Err(Failure::State { error, recovery: Vec::new() }),
+    let (file, bytes) = super::sessions::open(path)?;
+    let found = look(&bytes, path);
+    let error = error_of(&found);
+    let Found::Valid(state) = found else {
+        return Err(refused(path, &file, error.unwrap_or_default()));
     };
     let request = v1::ImportSessionRequest {
         session: session.to_owned(),
@@ -246,16 +297,17 @@ pub async fn import(
 }
 
 /// `capataz sessions export`: the session's state in the file. False where the session has none.
-pub async fn export(session: &str, path: &Path, daemon: &Daemon) -> Result<bool, Failure> {
+pub async fn export(session: &str, path: &Path, daemon: &Daemon, out: &mut Output) -> Result<bool, Failure> {
     let found = daemon.client.get_session(session).await;
     let found = found.map_err(|error| daemon.failure(error).about_session(session))?;
     if found.state.is_none() {
         return Ok(false);
     }
     let (file, _) = open_or_new(path)?;
-    let sync = StateSync { path: path.to_owned(), file, session: session.to_owned() };
+    let sync = StateSync::of(path, file, session);
     let written = sync.write(&daemon.client).await;
     written.map_err(|error| failed(path, &std::io::Error::other(error)))?;
+    sync.tell(daemon, out).await?;
     Ok(true)
 }
 
@@ -304,7 +356,7 @@ mod tests {
             ..v1::Plan::default()
         };
         let request = v1::StartRunRequest::of_plan(plan);
-        daemon.client.start_run(request).await.unwrap();
+        let started = daemon.client.start_run(request).await.unwrap();
 
         let (look, mut looks) = mpsc::channel(1);
         let phase = || {
@@ -336,6 +388,28 @@ mod tests {
             .filter(|entry| entry.file_name().to_string_lossy().starts_with("state.corrupt-"));
         let kept: Vec<String> = kept.map(|entry| fs::read_to_string(entry.path()).unwrap()).collect();
         assert_eq!(kept, ["{ broken"]);
+        // It is said once, and the session's log has it.
+        let cancel =
+            v1::CancelRunRequest { run_id: started.run_id.clone(), ..v1::CancelRunRequest::default() };
+        daemon.client.cancel_run(cancel).await.unwrap();
+        daemon.client.wait_run(&started.run_id, None).await.unwrap();
+        sync.tell(&daemon, &mut out).await.unwrap();
+        sync.tell(&daemon, &mut out).await.unwrap();
+        let stream_id = daemon.client.get_session("shop").await.unwrap().stream_id;
+        let filter = v1::EventFilter { run_id: Some(stream_id), ..v1::EventFilter::default() };
+        let request = v1::SubscribeRequest { filter: Some(filter), ..v1::SubscribeRequest::default() };
+        let mut events = daemon.client.subscribe(request);
+        let told = loop {
+            let Delivery::Event { event, .. } = events.next().await.unwrap().unwrap() else { continue };
+            match event.body {
+                Some(Body::SessionStateWritten(written)) if !written.repairs.is_empty() => {
+                    break written.repairs;
+                }
+                _ => {}
+            }
+        };
+        let outcome = format!("{}: written again from the session's state", path.display());
+        assert_eq!(told, [format!("SESSION_CORRUPTED: {outcome}")]);
         served.shutdown().await;
     }
 }

@@ -261,6 +261,16 @@ fn sessions_are_exported_and_imported_by_commands() {
     project.has("state.json", "{}");
     let refused = project.does(&["sessions", "import", "shop"]);
     assert_eq!(refused.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        told.contains("ERROR: SESSION_VALIDATION_FAILED") && told.contains("Severity: CRITICAL"),
+        "{told}"
+    );
+    let refused = project.does(&["sessions", "import", "shop", "--json"]);
+    let told: Value = serde_json::from_slice(&refused.stdout).unwrap();
+    assert_eq!(told["error"]["code"], "SESSION_VALIDATION_FAILED");
+    // Of the two fields that are required there is none.
+    assert_eq!(told["error"]["details"].as_array().map(Vec::len), Some(2), "{told}");
     let none = project.does(&["sessions", "export", "nobody"]);
     assert_eq!(none.status.code(), Some(1), "{}", String::from_utf8_lossy(&none.stderr));
 }

@@ -415,8 +415,9 @@ fn a_folder_that_may_not_be_written_is_told_and_nothing_changes() {
 #[test]
 fn odd_files_are_refused_or_repaired_and_never_lost() {
     let project = Project::with(b"{", None);
-    project.check(&["validate", "nowhere.json"], 2, "", "there is no nowhere.json");
-    project.check(&["repair", "nowhere.json"], 2, "", "SESSION_NOT_FOUND");
+    project.check(&["validate", "nowhere.json"], 2, "", "there is no state file nowhere.json");
+    project.check(&["repair", "nowhere.json"], 2, "", "ERROR: SESSION_NOT_FOUND");
+    assert_eq!(project.answer(&["repair", "nowhere.json"], 2)["error"]["code"], "SESSION_NOT_FOUND");
     project.check(&["repair", ".elsabro"], 1, "", ".elsabro: it is not a file");
 
     // 50 MB, all of which is kept.

@@ -542,7 +542,8 @@ async fn the_cascade_goes_from_a_session_that_is_repaired_through_each_contract_
     let decisions = explain::explain(&harness.export(&run).await);
     let mut told: Vec<Contract> = decisions.iter().map(|decision| decision.contract).collect();
     told.dedup();
-    assert!(told.starts_with(&[Registry, Session, Lifecycle, Timeout]), "{told:?}");
+    // CONTRACTS §1: session, registry, lifecycle, timeout; its turn in the session comes in between.
+    assert!(told.starts_with(&[Session, Registry, Session, Lifecycle, Timeout]), "{told:?}");
     // The last attempt; then the wave is judged, whose failure is told with its severity, and all are summed up.
     let ends = [Retry, Severity, Lifecycle, Aggregation, Severity, Aggregation, Lifecycle, Session];
     assert!(told.ends_with(&ends), "{told:?}");

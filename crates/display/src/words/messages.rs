@@ -190,6 +190,11 @@ const PATTERNS: &[(&str, &str)] = &[
     ("nothing may follow {0}", "nada puede seguir a {0}"),
     ("{0} may be followed by {1}", "a {0} le puede seguir {1}"),
     ("task \"{0}\" is {1} but never was ACTIVE", "la tarea \"{0}\" está {1} pero nunca estuvo ACTIVE"),
+    ("there is no state file {0}", "no hay ningún archivo de estado {0}"),
+    (
+        "Name the state file that is meant, or begin one by `run --session`.",
+        "Indique el archivo de estado que quiere, o empiece uno con `run --session`.",
+    ),
     ("there is no task \"{0}\"", "no hay ninguna tarea \"{0}\""),
     ("there is no agent \"{0}\"", "no hay ningún agente \"{0}\""),
     ("there is no command \"{0}\"", "no hay ningún comando \"{0}\""),
