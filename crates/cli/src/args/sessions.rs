@@ -30,6 +30,7 @@ Examples:
 Examples:
   capataz sessions import shop
   capataz sessions import shop ../shop/.elsabro/state.json
+  capataz sessions import shop --json | jq .changed
 
 Refused while a plan of the session is at work: its state is newer than any file.")]
     Import {
@@ -44,6 +45,7 @@ Refused while a plan of the session is at work: its state is newer than any file
 Examples:
   capataz sessions export shop
   capataz sessions export shop ../shop/.elsabro/state.json
+  capataz sessions export shop --json
 
 A valid state that is replaced becomes the backup; one that is not is kept beside it.")]
     Export {
@@ -69,6 +71,7 @@ Exit code 2 if the state is not valid.")]
     #[command(after_help = "\
 Examples:
   capataz sessions repair --dry-run            show what would change, as a diff
+  capataz sessions repair --dry-run --json | jq .repairs
   capataz sessions repair
   capataz sessions repair --no-backup          leave the backup out: keep what can be read
   capataz sessions repair --reinitialise       begin anew; what was there is kept beside it")]
@@ -78,6 +81,7 @@ Examples:
 Examples:
   capataz sessions restore
   capataz sessions restore ../shop/.elsabro/state.json
+  capataz sessions restore --json | jq -r .kept_aside
 
 A valid state that is replaced becomes the backup; one that is not is kept beside it.")]
     Restore(StateArgs),

@@ -18,7 +18,7 @@ use crate::state_file::StateFile;
 use crate::watch::follow::now_ms;
 use capataz_display::error::{self, Context};
 use capataz_display::words::messages::message;
-use capataz_display::words::{counted, fill, words};
+use capataz_display::words::{Language, Sessions, counted, fill, words};
 
 pub async fn sessions(command: SessionsCommand, global: &Global, out: &mut Output) -> Outcome {
     match command {
@@ -251,12 +251,15 @@ fn carried_out(file: &StateFile, args: &RepairArgs, now: i64) -> Result<Carried,
     Ok(Carried { before: bytes, repaired: Some(repaired), aside: Some(aside.display().to_string()) })
 }
 
+/// A text of this command in a language.
+pub(super) type Told = fn(&Sessions) -> &'static str;
+
 /// A file that was made valid.
 pub(super) struct Mended {
     pub(super) state: Map<String, Value>,
-    /// What was done, in words, with a place for the file's name.
-    pub(super) outcome: &'static str,
-    /// In words, for the session's log.
+    /// What was done, with a place for the file's name.
+    pub(super) outcome: Told,
+    /// In English words, as all that logs keep.
     pub(super) repairs: Vec<String>,
 }
 
@@ -264,18 +267,17 @@ pub(super) struct Mended {
 pub(super) fn mend(path: &Path, file: &StateFile) -> Result<Mended, Failure> {
     let state = StateArgs { file: path.to_owned() };
     let args = RepairArgs { state, dry_run: false, no_backup: false, reinitialise: false };
-    let texts = &words().sessions;
     let Carried { before, repaired, .. } = carried_out(file, &args, now_ms())?;
     let Some(repaired) = repaired else {
         let state = valid(&before).unwrap_or_default();
-        return Ok(Mended { state, outcome: texts.valid, repairs: Vec::new() });
+        return Ok(Mended { state, outcome: |texts| texts.valid, repairs: Vec::new() });
     };
-    let outcome = match repaired.source {
-        "backup" => texts.restored,
-        "new" => texts.begun,
-        _ => texts.repaired,
+    let outcome: Told = match repaired.source {
+        "backup" => |texts| texts.restored,
+        "new" => |texts| texts.begun,
+        _ => |texts| texts.repaired,
     };
-    let repairs = repaired.repairs.iter().map(in_words).take(99).collect();
+    let repairs = Language::English.within(|| repaired.repairs.iter().map(in_words).take(99).collect());
     Ok(Mended { state: repaired.state, outcome, repairs })
 }
 

@@ -14,13 +14,13 @@ use serde_json::{Map, Value};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::Daemon;
-use super::sessions::{Found, Mended, failed, look, mend, open_or_new, refused};
+use super::sessions::{Found, Mended, Told, failed, look, mend, open_or_new, refused};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::state_file::StateFile;
 use crate::watch::follow::now_ms;
 use capataz_display::error::{self, Context};
-use capataz_display::words::{fill, words};
+use capataz_display::words::{Language, fill, words};
 
 /// How often the file is looked at within a wave (CONTRACTS §1.7).
 const LOOKED_AT: Duration = Duration::from_secs(60);
@@ -85,16 +85,16 @@ impl StateSync {
     fn mended(&self, found: Found, out: &mut Output) -> Result<(Map<String, Value>, Vec<String>), Failure> {
         let error = error_of(&found);
         let mended = mend(&self.path, &self.file);
-        let done = |mended: &Mended| fill(mended.outcome, &[&self.path.display().to_string()]);
+        let done = |mended: &Mended| self.told(mended.outcome);
         let recovered = mended.as_ref().ok().map(done);
         if let Some(error) = error.as_ref().filter(|_| !out.json) {
             let context = Context { recovered: recovered.as_deref(), ..Context::default() };
             out.note(&error::error(error, &context, out.error_paint()));
         }
-        let Mended { state, repairs, .. } = mended?;
-        let told = match (error, recovered) {
-            (Some(error), Some(recovered)) => session::told(&error.code, &recovered, repairs),
-            _ => repairs,
+        let Mended { state, repairs, outcome } = mended?;
+        let told = match error {
+            Some(error) => session::told(&error.code, &self.for_the_log(outcome), repairs),
+            None => repairs,
         };
         Ok((state, told))
     }
@@ -144,6 +144,15 @@ impl StateSync {
         Self { path: path.to_owned(), file, session: session.to_owned(), replaced: Mutex::default() }
     }
 
+    fn told(&self, text: Told) -> String {
+        fill(text(&words().sessions), &[&self.path.display().to_string()])
+    }
+
+    /// The same as logs keep it, whatever language the command speaks.
+    fn for_the_log(&self, text: Told) -> String {
+        Language::English.within(|| self.told(text))
+    }
+
     /// Says what was wrong with the file while it was written, and has the session's log say it too.
     ///
     /// # Errors
@@ -152,13 +161,13 @@ impl StateSync {
         let replaced = std::mem::take(&mut *self.replaced.lock().unwrap_or_else(PoisonError::into_inner));
         let mut repairs = Vec::new();
         for Replaced { error, aside } in replaced {
-            let recovered = fill(words().sessions.rewritten, &[&self.path.display().to_string()]);
+            let recovered = self.told(|texts| texts.rewritten);
             if !out.json {
                 let context = Context { recovered: Some(&recovered), ..Context::default() };
                 out.note(&error::error(&error, &context, out.error_paint()));
                 out.note(&fill(words().sessions.kept_aside, &[&aside.display().to_string()]));
             }
-            repairs = session::told(&error.code, &recovered, repairs);
+            repairs = session::told(&error.code, &self.for_the_log(|texts| texts.rewritten), repairs);
         }
         if repairs.is_empty() {
             return Ok(());

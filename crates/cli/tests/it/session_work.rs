@@ -9,6 +9,9 @@ use std::process::{Command, Output, Stdio};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use capataz_client::{Client, Delivery};
+use capataz_contracts::v1;
+
 use crate::served::Served;
 
 const AGENTS: &str = "
@@ -140,6 +143,23 @@ fn scenario_1_is_told_in_spanish() {
     project.has("state.json", "{ \"version\": ");
     project.has("state.backup.json", &valid().to_string());
     check_box("scenario-1", "es", &project.runs(&["--lang", "es"]));
+    // Logs are in one language, whoever wrote them.
+    let told = tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let client = Client::connect(project.served.address()).await.unwrap();
+        let stream = client.get_session("shop").await.unwrap().stream_id;
+        let filter = v1::EventFilter { run_id: Some(stream), ..v1::EventFilter::default() };
+        let request = v1::SubscribeRequest { filter: Some(filter), ..v1::SubscribeRequest::default() };
+        let mut events = client.subscribe(request);
+        loop {
+            let Delivery::Event { event, .. } = events.next().await.unwrap().unwrap() else { continue };
+            if let Some(v1::event::Body::SessionStateWritten(written)) = event.body
+                && !written.repairs.is_empty()
+            {
+                return written.repairs;
+            }
+        }
+    });
+    assert_eq!(told, ["SESSION_CORRUPTED: .elsabro/state.json: restored from its backup"]);
 }
 
 /// Scenario 7: the state is corrupt, is repaired, and then what the plan cannot do without fails.

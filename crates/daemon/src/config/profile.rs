@@ -63,12 +63,18 @@ pub(super) fn add(config: &mut Config, files: &[PathBuf]) -> Vec<String> {
                         before.display(),
                     ));
                 }
-                Some((other, before)) if *other != agent => problems.push(format!(
+                Some((other, before)) if other.category != agent.category => problems.push(format!(
                     "{}: agents: {:?} has the category {:?}, and {:?} in {}",
                     file.display(),
                     agent.name,
                     agent.category,
                     other.category,
+                    before.display(),
+                )),
+                Some((other, before)) if *other != agent => problems.push(format!(
+                    "{}: agents: {:?} is another agent than in {}",
+                    file.display(),
+                    agent.name,
                     before.display(),
                 )),
                 Some(_) => {}
@@ -188,6 +194,13 @@ mod tests {
         ];
         assert!(lines[0].starts_with("capataz.toml:1:1: listen: "), "{problems}");
         assert_eq!(lines[1..], expected);
+    }
+
+    #[test]
+    fn an_agent_of_two_profiles_is_one_agent_in_both() {
+        let described = "[[agents]]\nname = \"a\"\ncategory = \"one\"\ndescription = \"another\"\n";
+        let problems = load("profiles = [\"crew.toml\", \"other.toml\"]\n", CREW, described).unwrap_err();
+        assert_eq!(problems.trim(), "other.toml: agents: \"a\" is another agent than in crew.toml");
     }
 
     #[test]

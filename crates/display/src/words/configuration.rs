@@ -21,6 +21,7 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
     ),
     ("{0} speaks contract {1}, and {2} in {3}", "{0} habla el contrato {1}, y el {2} en {3}"),
     ("{0} has the category {1}, and {2} in {3}", "{0} tiene la categoría {1}, y {2} en {3}"),
+    ("{0} is another agent than in {1}", "{0} es otro agente que en {1}"),
     ("1 to {0} characters", "de 1 a {0} caracteres"),
     ("at most {0} bytes", "{0} bytes como máximo"),
     ("at least 1", "al menos 1"),
