@@ -177,6 +177,12 @@ async fn bad_plans_are_refused_whole_with_their_paths_and_nothing_is_stored() {
             "COMMAND_NOT_FOUND",
             "COMMAND_NOT_FOUND",
         ),
+        (
+            "unknown resource",
+            toml("name=\"p\"\nresources=[\"stagnig\"]\n[[tasks]]\nname=\"t\"\nagent=\"known\""),
+            "RESOURCE_NOT_FOUND",
+            "RESOURCE_NOT_FOUND",
+        ),
         ("invalid UTF-8", (vec![b'n', 0xff, 0xfe], Format::Toml), "VALIDATION_ERROR", ""),
         ("no TOML", toml("name = = 3"), "VALIDATION_ERROR", ""),
         ("no JSON", (b"{\"name\":".to_vec(), Format::Json), "VALIDATION_ERROR", ""),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use capataz_contracts::v1;
 use capataz_contracts::v1::agent_service_client::AgentServiceClient;
-use capataz_daemon::{Config, Overrides};
+use capataz_daemon::{Config, DeclaredAgent, Overrides};
 use serde_json::Value;
 
 use crate::support::{Harness, code_of, one_wave};
@@ -67,4 +67,26 @@ async fn a_plan_of_the_profile_starts_and_one_with_an_unknown_name_does_not() {
     let refusal = harness.try_start(one_wave(&["elsabro-executor", "elsabro-executer"])).await.unwrap_err();
     assert_eq!(code_of(&refusal), "AGENT_NOT_FOUND");
     assert!(refusal.message().contains("elsabro-executer"), "{refusal}");
+}
+
+#[tokio::test]
+async fn a_plan_may_name_the_resources_of_a_profile_and_no_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("capataz.toml");
+    std::fs::write(folder.path().join("crew.toml"), "resources = [\"staging\"]\n").unwrap();
+    std::fs::write(&file, "profiles = [\"crew.toml\"]\nresources = [\"licence\"]\n").unwrap();
+    let loaded = Config::load(Some(&file), Overrides::default()).unwrap();
+    let harness = Harness::start_with(|config| {
+        config.declared_agents = vec![DeclaredAgent::new("known")];
+        config.resources = loaded.resources;
+    })
+    .await;
+    let naming = |resources: &[&str]| v1::Plan {
+        resources: resources.iter().map(|&name| name.to_owned()).collect(),
+        ..one_wave(&["known"])
+    };
+    harness.start_run(naming(&["staging", "licence"])).await;
+    let refusal = harness.try_start(naming(&["stagnig"])).await.unwrap_err();
+    assert_eq!(code_of(&refusal), "RESOURCE_NOT_FOUND");
+    assert!(format!("{refusal:?}").contains("staging"), "the nearest name is suggested");
 }
