@@ -2,7 +2,7 @@
 //! that tells what the page shows.
 
 use capataz_contracts::browser::{OBSERVE_TOOL as OBSERVE, TOOL_PREFIX as PREFIX};
-use capataz_contracts::v1::ActionKind;
+use capataz_contracts::v1::{ActionKind, ConditionKind};
 use serde_json::{Map, Value, json};
 
 use crate::executor::kind_traits;
@@ -96,9 +96,11 @@ fn shape(kind: ActionKind) -> Option<(&'static str, &'static [&'static str], &'s
         ),
         ActionKind::Hover => ("Moves the pointer onto an element.", target, &["target", "at"]),
         ActionKind::Fill => ("Replaces the text of an input.", &["target", "value"], &["target", "value"]),
-        ActionKind::Type => {
-            ("Adds text to an input, key by key.", &["target", "value"], &["target", "value"])
-        }
+        ActionKind::Type => (
+            "Adds text to an input, without replacing what is there.",
+            &["target", "value"],
+            &["target", "value"],
+        ),
         ActionKind::Press => ("Presses a key, such as Enter or Control+A.", &["key"], &["key", "target"]),
         ActionKind::Select => {
             ("Chooses options of a select element.", &["target", "options"], &["target", "options"])
@@ -137,19 +139,30 @@ fn common() -> impl Iterator<Item = (&'static str, Value)> {
     ["rationale", "pre", "post", "timeout_ms"].into_iter().map(|field| (field, field_schema(field)))
 }
 
+/// Targets as planners may write them.
+const TARGETS: [&str; 4] = [
+    r#"{"ref":"d1e12"}"#,
+    r#"{"role":"button","name":"Save"}"#,
+    r#"{"label":"E-mail"}"#,
+    r#"{"text":"Edit","within":{"testid":"orders"},"nth":0}"#,
+];
+/// Conditions as planners may write them.
+const CONDITIONS: [&str; 3] = [
+    r#"{"kind":"visible","target":{"text":"Saved"}}"#,
+    r#"{"kind":"url_matches","value":"/orders/[0-9]+$"}"#,
+    r#"{"kind":"not","condition":{"kind":"visible","target":{"role":"alert"}}}"#,
+];
+
 fn field_schema(field: &str) -> Value {
     let list = |items: Value| json!({ "type": "array", "minItems": 1, "items": items });
     match field {
-        "target" | "to" => json!({
-            "type": "object",
-            "description": "one element: {\"ref\": \"d1e12\"} of browser.observe, or {\"role\": {\"role\": \"button\", \"name\": \"Save\"}}, \
-                            {\"label\": …}, {\"testid\": …}, {\"text\": …}, {\"css\": …}",
-        }),
+        "target" | "to" => target(),
         "at" | "by" => json!({
             "type": "object", "required": ["x", "y"],
             "properties": { "x": { "type": "number" }, "y": { "type": "number" } },
         }),
-        "conditions" | "pre" | "post" => list(json!({ "type": "object" })),
+        "conditions" => list(condition(true)),
+        "pre" | "post" => list(condition(false)),
         "options" | "files" | "modifiers" => list(json!({ "type": "string" })),
         "extract" => json!({ "enum": ["text", "value", "attribute", "table"] }),
         "dialogs" => json!({ "enum": ["accept", "dismiss"] }),
@@ -157,6 +170,56 @@ fn field_schema(field: &str) -> Value {
         "timeout_ms" => json!({ "type": ["integer", "string"] }),
         _ => json!({ "type": "string" }),
     }
+}
+
+/// One element (seed 002, section 5). What may be combined, the executor says.
+fn target() -> Value {
+    let text = json!({ "type": "string" });
+    let other = json!({ "type": "object" });
+    json!({
+        "type": "object",
+        "description": format!(
+            "the one element that is meant, such as {}; `within` is a target around it, `near` a text beside it, `frame` the \
+             targets of its iframes, `nth` counts from 0",
+            TARGETS.join(" or "),
+        ),
+        "minProperties": 1,
+        "additionalProperties": false,
+        "properties": {
+            "ref": text, "testid": text, "role": text, "name": text, "label": text, "text": text, "css": text, "xpath": text,
+            "nth": { "type": "integer", "minimum": 0 },
+            "near": text, "within": other, "frame": { "type": "array", "items": other },
+        },
+    })
+}
+
+/// A condition (seed 002, section 7). All its kinds are told where it is what the tool is about: a planner is told of many
+/// tools in each prompt.
+fn condition(with_kinds: bool) -> Value {
+    let kind = match with_kinds {
+        true => json!({ "enum": condition_kinds().collect::<Vec<_>>() }),
+        false => json!({ "type": "string", "description": "as of browser.wait_for" }),
+    };
+    json!({
+        "type": "object",
+        "description": format!("such as {}", CONDITIONS.join(" or ")),
+        "required": ["kind"],
+        "additionalProperties": false,
+        "properties": {
+            "kind": kind,
+            "target": { "type": "object" },
+            "value": { "type": "string" },
+            "count": { "type": "integer", "minimum": 0 },
+            "attribute": { "type": "string" },
+            "condition": { "type": "object" },
+        },
+    })
+}
+
+/// The names of the kinds of conditions, as documents write them.
+fn condition_kinds() -> impl Iterator<Item = String> {
+    let kinds = (1..).map_while(|number| ConditionKind::try_from(number).ok());
+    kinds.map(|kind| kind.as_str_name().trim_start_matches("CONDITION_KIND_").to_lowercase())
 }
 
 fn schema<'a>(required: &[&str], fields: impl IntoIterator<Item = (&'a str, Value)>) -> String {
@@ -168,6 +231,8 @@ fn schema<'a>(required: &[&str], fields: impl IntoIterator<Item = (&'a str, Valu
 
 #[cfg(test)]
 mod tests {
+    use capataz_contracts::{json as contract, v1, validate};
+
     use super::*;
 
     #[test]
@@ -199,5 +264,41 @@ mod tests {
         for changes in ["click", "fill", "press", "submit", "upload", "back", "reload", "download", "drag"] {
             assert!(!undoable(changes), "{changes}");
         }
+    }
+
+    /// The list of docs/actions.md, which is that of seed 002.
+    #[test]
+    fn the_kinds_of_conditions_are_told_as_documents_write_them() {
+        let kinds: Vec<String> = condition_kinds().collect();
+        assert_eq!(kinds.len(), 26);
+        for known in ["element_count_equals", "visible", "url_matches", "host_equals", "no_overlay", "not"] {
+            assert!(kinds.iter().any(|kind| kind == known), "{known}");
+        }
+    }
+
+    #[test]
+    fn what_a_planner_is_shown_of_targets_and_conditions_can_be_written_so() {
+        let check = |kind: &str, field: &str, schema: &Value, example: &str| {
+            let example: Value = serde_json::from_str(example).unwrap();
+            let known = &schema["properties"];
+            assert!(example.as_object().unwrap().keys().all(|key| known.get(key).is_some()), "{example}");
+            let value = if field == "conditions" { json!([example]) } else { example };
+            let action = json!({ "id": "a", "kind": kind, field: value });
+            let action: v1::Action = contract::parse("capataz.v1.Action", &action).unwrap();
+            assert_eq!(validate::action(&action), [], "{action:?}");
+        };
+        for example in TARGETS {
+            check("click", "target", &target(), example);
+        }
+        for example in CONDITIONS {
+            check("wait_for", "conditions", &condition(true), example);
+        }
+    }
+
+    /// A planner is told of all of them with each step.
+    #[test]
+    fn all_tools_together_are_told_in_some_thousand_tokens() {
+        let told: usize = names().filter_map(|name| tool(&name)).map(|tool| tool.input_schema.len()).sum();
+        assert!(told < 60_000, "{told} bytes");
     }
 }
