@@ -58,6 +58,8 @@ pub enum Fault {
     ToolCalledUnapproved,
     /// That a plan is made anew is not recorded as such: errors are not counted anew, and no checkpoint is made.
     ReplanForgotten,
+    /// A checkpoint that is made while a call that cannot be undone is at work may be gone back to.
+    CheckpointForgetsTheCall,
     ForkKeepsLeases,
     ForkDeliversTwice,
     AssignedWhileDraining,
@@ -118,7 +120,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 79] = [
+    pub const ALL: [Fault; 80] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -163,6 +165,7 @@ impl Fault {
         Fault::ErrorLimitNotKept,
         Fault::ToolCalledUnapproved,
         Fault::ReplanForgotten,
+        Fault::CheckpointForgetsTheCall,
         Fault::ForkKeepsLeases,
         Fault::ForkDeliversTwice,
         Fault::AssignedWhileDraining,

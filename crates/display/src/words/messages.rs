@@ -190,6 +190,7 @@ const PATTERNS: &[(&str, &str)] = &[
     ("nothing may follow {0}", "nada puede seguir a {0}"),
     ("{0} may be followed by {1}", "a {0} le puede seguir {1}"),
     ("task \"{0}\" is {1} but never was ACTIVE", "la tarea \"{0}\" está {1} pero nunca estuvo ACTIVE"),
+    ("a person has chosen to abort the run", "una persona eligió abortar la ejecución"),
     ("there is no state file {0}", "no hay ningún archivo de estado {0}"),
     (
         "Name the state file that is meant, or begin one by `run --session`.",

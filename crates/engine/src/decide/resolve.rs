@@ -3,6 +3,7 @@
 use capataz_contracts::json::JSON_MEDIA_TYPE;
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::ResultStatus;
+use capataz_policy::codes;
 use capataz_policy::lifecycle::TaskState;
 
 use super::deadline::{self, TERMINATE};
@@ -187,6 +188,8 @@ pub(super) fn handle(
         gives_up,
     }));
     if answer == ABORT {
+        let is_about_an_error = !error.code.is_empty();
+        let error = if is_about_an_error { error } else { aborted() };
         return cancel::abort(turn, error);
     }
     if let Some(task) = at_deadline {
@@ -259,4 +262,9 @@ fn resolve_outcome(
         // Only what was offered is an answer.
         _ => Err(Refusal::Outdated),
     }
+}
+
+/// The error of a run that a person has ended where nothing had failed.
+fn aborted() -> v1::Error {
+    codes::error(codes::TASK_CANCELLED, "a person has chosen to abort the run".to_owned())
 }

@@ -8,7 +8,7 @@ use capataz_policy::mode as policy;
 use capataz_store::{FoundEntry, MemoryOrder, Millis, Recall, Store, StoreError};
 use serde_json::{Map, Value, json};
 
-use super::{Budget, Contents, Failed, payload_of, value_of};
+use super::{Budget, Contents, Failed, payload_of, text_value_of, value_of};
 use crate::projection::mode_name;
 
 /// Bytes of a result that a prompt tells in whole.
@@ -140,16 +140,19 @@ fn fitting(entries: Vec<Entry>, most: u32, contents: &dyn Contents) -> (Vec<Valu
 
 /// Whether a result is what was expected, and what is kept of it.
 pub(super) fn observe(seen: &Observation, contents: &dyn Contents) -> Result<Observing, Failed> {
-    let output = match seen
-        .output
-        .as_ref()
-        .map(|output| value_of(output, JUDGED_MAX, &mut Budget::default(), contents))
-    {
+    let output = match &seen.output {
         None => None,
-        Some(Ok(value)) => Some(value),
-        Some(Err(Failed::Unavailable)) => return Err(Failed::Unavailable),
-        // It is no JSON, or too large to be looked at.
-        Some(Err(Failed::With(_))) => seen.output.as_ref().map(text_of),
+        Some(output) => match value_of(output, JUDGED_MAX, &mut Budget::default(), contents) {
+            Ok(value) => Some(value),
+            Err(Failed::Unavailable) => return Err(Failed::Unavailable),
+            Err(Failed::With(_)) => match text_value_of(output, JUDGED_MAX, &mut Budget::default(), contents)
+            {
+                Ok(text) => Some(text),
+                Err(Failed::Unavailable) => return Err(Failed::Unavailable),
+                // It is no text either, or too large to be looked at.
+                Err(Failed::With(_)) => Some(text_of(output)),
+            },
+        },
     };
     let as_expected =
         seen.error.is_none() && is_expected(seen.expected.as_deref(), output.as_ref(), contents)?;

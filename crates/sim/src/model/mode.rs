@@ -619,7 +619,13 @@ impl RunModel {
                 let mode = self.mode()?;
                 rule(mode.mode.is_some(), "it has not begun")?;
                 (mode.owes_checkpoint, mode.now.owes_checkpoint) = (false, false);
-                let kept = (seq, mode.now.clone(), true);
+                // What cannot be undone is at work: to go back to this moment would be to do it twice.
+                let at_work = match &mode.stage {
+                    Stage::Called(_, call, _) => mode.tool(&call.tool),
+                    _ => None,
+                };
+                let may = at_work.is_none_or(|tool| tool.undoable);
+                let kept = (seq, mode.now.clone(), may);
                 rule(mode.kept.insert(event.checkpoint_id, kept).is_none(), "another one has its name")?;
             }
             Body::ModeRolledBack(event) => {

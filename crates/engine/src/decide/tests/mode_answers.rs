@@ -138,6 +138,10 @@ fn a_planner_that_nobody_could_read_four_times_is_asked_about_in_the_mode_superv
         assert_eq!(question.purpose(), v1::QuestionPurpose::Escalation);
         assert!(question.text.starts_with("the planner has failed: "), "{}", question.text);
         assert_eq!(question.options, ["continue", "abort"]);
+        // Whoever ends it has what the planner has failed with.
+        let ended = bench.clone_run().answer("abort").run();
+        let error = ended.error.expect("it has failed");
+        assert_eq!((&*error.code, &*error.cause.unwrap().code), ("RETRY_EXHAUSTED", "PARSE_ERROR"));
         // Whoever lets it go on has it asked anew, and without what was wrong.
         let bench = bench.answer("continue");
         assert!(bench.prompt().get("correction").is_none());

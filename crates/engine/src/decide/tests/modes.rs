@@ -1001,6 +1001,46 @@ fn a_tool_may_be_a_run_of_its_own_which_is_waited_for() {
     bench.expect_outcome(v1::RunOutcome::Succeeded);
 }
 
+/// Nobody is asked to approve what cannot be done.
+#[test]
+fn a_plan_that_names_a_tool_that_there_is_not_is_not_proposed() {
+    let steps = [step("a", "read", &[]), step("b", "shell", &["a"])];
+    let bench = begin(Supervised).asks().says(&plans(&steps, 0, "read"));
+    let bench = bench.expect_kinds(&["output_rejected", "task_attempt_failed"]);
+    let Body::OutputRejected(rejected) = bench.newest_event("output_rejected") else { panic!() };
+    let [violation] = rejected.violations.as_slice() else { panic!("{rejected:?}") };
+    assert_eq!((&*violation.path, &*violation.found), ("/planUpdate/steps/1/tool", "\"shell\""));
+}
+
+#[test]
+fn a_run_that_a_person_ends_where_nothing_had_failed_says_so() {
+    let error_of = |bench: Bench| {
+        let bench = bench.decides("abort", None);
+        let run = bench.run();
+        assert_eq!(run.outcome(), v1::RunOutcome::Failed);
+        run.error.expect("it has one").code
+    };
+    assert_eq!(error_of(begin(Simple).asks().says(&act("ask", true))), "TASK_CANCELLED");
+}
+
+/// CONTRACTS §5: `canRollback` is false once a tool ran whose effect cannot be undone. The moment is of before its end.
+#[test]
+fn a_checkpoint_of_a_moment_at_which_an_irreversible_tool_is_at_work_is_not_gone_back_to() {
+    let can_roll_back = |bench: &Bench| -> Vec<bool> {
+        bench.execution().checkpoints.iter().map(|kept| kept.can_rollback).collect()
+    };
+    let bench = begin(Simple).keeps("before").asks().says(&act("send", true)).keeps("while it is sent");
+    assert_eq!(can_roll_back(&bench), [false, false]);
+    let bench = bench.tool_gives("1", true).keeps("after");
+    assert_eq!(can_roll_back(&bench), [false, false, true]);
+    let Err(Refusal::Rule(error)) = bench.clone_run().goes_back_to("c2").last else { panic!() };
+    assert_eq!(error.code, "ROLLBACK_NOT_POSSIBLE");
+    assert!(bench.clone_run().goes_back_to("c3").last.is_ok());
+    // What can be undone is done again.
+    let bench = begin(Simple).asks().says(&act("read", true)).keeps("while it is read").tool_gives("1", true);
+    assert_eq!(can_roll_back(&bench), [true]);
+}
+
 #[test]
 fn a_cancelled_execution_has_the_run_that_its_tool_is_cancelled_and_ends_when_that_has_ended() {
     let plan = value!({ "name": "p", "waves": [{ "tasks": [{ "name": "t", "agent": "x" }] }] });

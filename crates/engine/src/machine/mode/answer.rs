@@ -189,9 +189,13 @@ impl ModeState {
 
     fn planner(&self, answer: Planner, wrong: &mut Wrong) -> v1::PlannerAnswered {
         let revision = self.revisions.saturating_add(1);
+        let is_proposal = self.mode() == ExecutionMode::Supervised;
         let update = answer.plan_update.filter(|update| update.r#type != UpdateType::Continue);
         let plan = update.map(|update| {
             let path = "/planUpdate";
+            if is_proposal {
+                self.check_tools(&update.steps, path, wrong);
+            }
             let plan = v1::ModePlan {
                 revision,
                 estimated_minutes: update.estimated_time,
@@ -199,7 +203,6 @@ impl ModeState {
             };
             (plan, update.r#type)
         });
-        let is_proposal = self.mode() == ExecutionMode::Supervised;
         // Where the plan is another one, what counts already is what it keeps.
         let mut then = self.execution.clone();
         if let Some((plan, kind)) = &plan {
@@ -288,6 +291,18 @@ impl ModeState {
         answered
     }
 
+    /// A plan that a person approves can be carried out: it names tools that there are.
+    fn check_tools(&self, steps: &[Step], path: &str, wrong: &mut Wrong) {
+        let tools = self.tool_names();
+        for (place, step) in steps.iter().enumerate() {
+            if !tools.contains(step.tool.as_str()) {
+                let known: Vec<&str> = tools.iter().copied().collect();
+                let path = format!("{path}/steps/{place}/tool");
+                wrong.add(path, "tool", format!("one of {}", known.join(", ")), format!("{:?}", step.tool));
+            }
+        }
+    }
+
     /// The plan that a person gives in place of the proposed one.
     ///
     /// # Errors
@@ -303,14 +318,7 @@ impl ModeState {
             wrong.add(String::new(), "contract", "a plan", error.to_string());
             wrong.0
         })?;
-        let tools = self.tool_names();
-        for (place, step) in edited.steps.iter().enumerate() {
-            if !tools.contains(step.tool.as_str()) {
-                let known: Vec<&str> = tools.iter().copied().collect();
-                let path = format!("/steps/{place}/tool");
-                wrong.add(path, "tool", format!("one of {}", known.join(", ")), format!("{:?}", step.tool));
-            }
-        }
+        self.check_tools(&edited.steps, "", &mut wrong);
         let minutes = self.execution.plan.as_ref().map_or(0.0, |plan| plan.estimated_minutes);
         let plan = plan_of(edited.steps, edited.checkpoints, "", &mut wrong);
         match wrong.0.is_empty() {

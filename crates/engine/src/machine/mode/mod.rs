@@ -179,7 +179,8 @@ impl ModeState {
                 question: "Is it to be asked again?".to_owned(),
                 options: Vec::new(),
             };
-            return Next::Ask(Box::new(asking::escalation(self, &asked, false)));
+            let question = asking::escalation(self, &asked, false);
+            return Next::Ask(Box::new(v1::Question { error: Some(error), ..question }));
         }
         Next::Finish { outcome: v1::RunOutcome::Failed, error: Some(Box::new(error)) }
     }

@@ -8,6 +8,7 @@ use crate::fold::digest;
 use crate::fold::state::{Moment, Wall};
 use crate::machine::Applied;
 use crate::machine::own_browser::OwnBrowser;
+use crate::planted::{self, Fault};
 use crate::snapshot::as_bytes;
 
 /// The state that only runs in an execution mode have.
@@ -384,6 +385,13 @@ impl ModeState {
                 {
                     *status = StepStatus::Pending.into();
                 }
+                // It is of a moment before that ends: whoever goes back there does it again.
+                let irreversible = match &self.stage {
+                    Stage::Called { call, .. } if !planted::is(Fault::CheckpointForgetsTheCall) => {
+                        self.tool(&call.call.tool).filter(|tool| !tool.undoable).map(|tool| tool.name.clone())
+                    }
+                    _ => None,
+                };
                 let request = (event.request_id, digest::checkpoint(&event.reason));
                 let kept = Kept {
                     id: event.checkpoint_id,
@@ -391,7 +399,7 @@ impl ModeState {
                     reason: event.reason,
                     seq,
                     execution,
-                    irreversible: None,
+                    irreversible,
                 };
                 applied.added_bytes += kept.bytes();
                 self.checkpoints.push(kept);

@@ -12,13 +12,15 @@ use crate::phases::{Contents, Entry, Unavailable, Unread, compute};
 #[derive(Default)]
 struct Known {
     entries: Vec<Entry>,
+    /// What every blob holds.
+    blob: Option<Vec<u8>>,
     is_away: bool,
     at: Cell<u64>,
 }
 
 impl Contents for Known {
     fn read(&self, _: &v1::BlobRef, _: usize) -> Result<Vec<u8>, Unread> {
-        Err(Unread::Missing)
+        self.blob.clone().ok_or(Unread::Missing)
     }
 
     fn keep(&self, _: &[u8]) -> Result<v1::BlobRef, Unread> {
@@ -171,6 +173,24 @@ fn a_result_is_held_against_what_was_expected_of_it() {
     let seen = seen(failed);
     assert!(!seen.as_expected, "an error is never what was expected");
     assert_eq!(seen.digest, "read failed: FILE_NOT_FOUND; path=a.txt");
+}
+
+#[test]
+fn a_text_that_is_a_blob_is_held_against_what_was_expected_as_a_short_one_is() {
+    let blob = v1::BlobRef { size: 40_000, ..v1::BlobRef::default() };
+    let output = v1::Payload { media_type: "text/plain".to_owned(), data: Some(Data::Blob(blob)) };
+    let seen = |expected: &Value, content: &[u8]| {
+        let known = Known { blob: Some(content.to_vec()), ..Known::default() };
+        let observation = Observation { output: Some(output.clone()), ..observation(expected, "") };
+        match compute(&Query::Observe(Box::new(observation)), &known).unwrap().unwrap() {
+            Computed::Observed(seen) => seen.as_expected,
+            other => panic!("{other:?}"),
+        }
+    };
+    let long = format!("{} the end", "x".repeat(40_000));
+    assert!(seen(&json!({ "contains": "the end" }), long.as_bytes()));
+    assert!(!seen(&json!({ "contains": "null" }), long.as_bytes()));
+    assert!(!seen(&json!({ "contains": "the end" }), b"\xff the end"), "it is no text");
 }
 
 #[test]
