@@ -83,9 +83,12 @@ pub async fn mode(command: ModeCommand, global: &Global, out: &mut Output) -> Ou
         }
         ModeCommand::Edit { run, plan_file, mutation } => {
             let (run_id, question) = proposed(&daemon, &run).await?;
-            let plan = match plan_file {
-                Some(file) => as_answer(std::fs::read(&file).map_err(|error| unread(&file, &error))?),
-                None => edited(&question)?,
+            let (plan, typed) = match plan_file {
+                Some(file) => (as_answer(std::fs::read(&file).map_err(|error| unread(&file, &error))?), None),
+                None => {
+                    let typed = edited(&question)?;
+                    (typed.plan.clone(), Some(typed))
+                }
             };
             let request = v1::ResolveRequest {
                 run_id: run_id.clone(),
@@ -93,13 +96,14 @@ pub async fn mode(command: ModeCommand, global: &Global, out: &mut Output) -> Ou
                 answer: EDIT.to_owned(),
                 request_id: mutation.request_id,
                 if_seq: mutation.if_seq,
-                value: Some(v1::Payload {
-                    media_type: json::JSON_MEDIA_TYPE.to_owned(),
-                    data: Some(Data::Inline(plan.into())),
-                }),
+                value: Some(plan_value(plan)),
                 revision: Some(question.revision),
             };
             let response = daemon.client.resolve(request).await;
+            let kept = typed.filter(|_| response.is_err()).map(|typed| typed.keep(&run_id));
+            if let Some(kept) = kept.filter(|_| !out.json) {
+                out.note(&kept);
+            }
             let response = response.map_err(|error| daemon.failure(error).about(&run_id))?;
             let document = json::print("capataz.v1.ResolveResponse", &response);
             done(&fill(words().modes.plan_changed, &[&run_id]), document, out)
@@ -338,11 +342,7 @@ async fn proposed(daemon: &Daemon, run: &str) -> Result<(String, v1::Question), 
 ///
 /// # Errors
 /// Why there is none, for people.
-pub async fn changed_plan(
-    client: &Client,
-    run_id: &str,
-    question: &v1::Question,
-) -> Result<v1::Payload, String> {
+pub async fn changed_plan(client: &Client, run_id: &str, question: &v1::Question) -> Result<Typed, String> {
     // What an event tells of the question has no plan.
     let request = v1::GetRunRequest {
         run_id: run_id.to_owned(),
@@ -352,21 +352,41 @@ pub async fn changed_plan(
     let response = client.get_run(request).await.map_err(|error| error.message().to_owned())?;
     let questions = response.run.unwrap_or_default().questions;
     let asked = questions.into_iter().find(|asked| asked.question_id == question.question_id);
-    let plan = edited(&asked.unwrap_or_default()).map_err(|failure| failure.to_text(Paint::OFF))?;
-    Ok(v1::Payload { media_type: json::JSON_MEDIA_TYPE.to_owned(), data: Some(Data::Inline(plan.into())) })
+    edited(&asked.unwrap_or_default()).map_err(|failure| failure.to_text(Paint::OFF))
 }
+
+/// A plan as the value of an answer.
+pub fn plan_value(plan: Vec<u8>) -> v1::Payload {
+    v1::Payload { media_type: json::JSON_MEDIA_TYPE.to_owned(), data: Some(Data::Inline(plan.into())) }
+}
+
+/// A plan that a person has typed in an editor.
+pub struct Typed {
+    pub plan: Vec<u8>,
+    folder: tempfile::TempDir,
+}
+
+impl Typed {
+    /// Keeps what was typed, because it was refused: says where it is, and how it is given again.
+    pub fn keep(self, run_id: &str) -> String {
+        let file = self.folder.keep().join(PLAN_FILE);
+        fill(words().modes.edit_kept, &[&file.display().to_string(), run_id])
+    }
+}
+
+const PLAN_FILE: &str = "plan.json";
 
 /// The proposed plan, as the user's editor leaves it.
 #[expect(clippy::disallowed_methods, reason = "the user's editor is a program that the environment names")]
 #[expect(clippy::disallowed_types, reason = "the user starts it, by this command")]
-fn edited(question: &v1::Question) -> Result<Vec<u8>, Failure> {
+fn edited(question: &v1::Question) -> Result<Typed, Failure> {
     let proposed = match question.proposed.as_ref().and_then(|proposed| proposed.data.as_ref()) {
         Some(Data::Inline(plan)) => serde_json::from_slice::<serde_json::Value>(plan).unwrap_or_default(),
         Some(Data::Blob(_)) | None => serde_json::Value::Null,
     };
     let pretty = format!("{proposed:#}\n");
     let folder = tempfile::tempdir().map_err(|error| Failure::failed(error.to_string()))?;
-    let file = folder.path().join("plan.json");
+    let file = folder.path().join(PLAN_FILE);
     std::fs::write(&file, pretty).map_err(|error| unread(&file, &error))?;
     let named = ["VISUAL", "EDITOR"].into_iter().find_map(|name| std::env::var(name).ok());
     let editor = named.filter(|editor| !editor.trim().is_empty()).unwrap_or_else(|| "vi".to_owned());
@@ -374,7 +394,10 @@ fn edited(question: &v1::Question) -> Result<Vec<u8>, Failure> {
     let program = words_of.next().unwrap_or("vi");
     let ended = std::process::Command::new(program).args(words_of).arg(&file).status();
     match ended {
-        Ok(status) if status.success() => std::fs::read(&file).map_err(|error| unread(&file, &error)),
+        Ok(status) if status.success() => {
+            let plan = std::fs::read(&file).map_err(|error| unread(&file, &error))?;
+            Ok(Typed { plan, folder })
+        }
         _ => Err(Failure::failed(fill(words().modes.edit_failed, &[&editor]))),
     }
 }

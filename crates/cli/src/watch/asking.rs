@@ -12,7 +12,7 @@ use capataz_display::paint::{Paint, Tone};
 use capataz_display::words::{fill, words};
 use tokio::sync::mpsc;
 
-use crate::commands::mode::changed_plan;
+use crate::commands::mode::{changed_plan, plan_value};
 use crate::output::Output;
 
 const EDIT: &str = "edit";
@@ -147,10 +147,11 @@ async fn resolve(
     option: &str,
 ) -> Result<String, String> {
     let is_about_plan = question.purpose() == v1::QuestionPurpose::Plan;
-    let value = match is_about_plan && option == EDIT {
+    let typed = match is_about_plan && option == EDIT {
         true => Some(changed_plan(client, run_id, question).await?),
         false => None,
     };
+    let value = typed.as_ref().map(|typed| plan_value(typed.plan.clone()));
     let request = v1::ResolveRequest {
         run_id: run_id.to_owned(),
         question_id: question.question_id.clone(),
@@ -165,7 +166,9 @@ async fn resolve(
         Err(error) => {
             let wrong =
                 error.violations().iter().map(|wrong| format!("\n  {}: {}", wrong.path, wrong.message));
-            Err(format!("{}{}", visible(error.message()), visible_block(&wrong.collect::<String>())))
+            let wrong = visible_block(&wrong.collect::<String>());
+            let kept = typed.map(|typed| format!("\n{}", typed.keep(run_id))).unwrap_or_default();
+            Err(format!("{}{wrong}{kept}", visible(error.message())))
         }
     }
 }

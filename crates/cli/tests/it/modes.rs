@@ -475,6 +475,26 @@ fn a_proposed_plan_is_changed_in_the_editor_where_it_is_asked_about() {
 }
 
 #[test]
+fn a_plan_that_was_typed_and_is_refused_is_kept_and_can_be_given_again() {
+    let example = Example::new();
+    let daemon = example.serve();
+    says(&daemon, &["mode", "run", QUERY, "--mode", "supervised", "--exit-on-question"], 5, "");
+    let editor = example.folder.path().join("editor");
+    fs::write(&editor, "#!/bin/sh\necho '{\"steps\": []}' > \"$1\"\n").unwrap();
+    fs::set_permissions(&editor, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut edit = capataz(&daemon, &["mode", "edit", "latest"]);
+    let refused =
+        edit.env_remove("VISUAL").env("EDITOR", &editor).env("TMPDIR", example.folder.path()).output();
+    let refused = refused.unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    let told = String::from_utf8(refused.stderr).unwrap();
+    let (_, kept) = told.split_once("What you have typed is in ").expect(&told);
+    let (kept, _) = kept.split_once("; mend it").unwrap();
+    assert_eq!(fs::read_to_string(kept).unwrap(), "{\"steps\": []}\n");
+    assert!(told.contains(&format!("--plan-file {kept}`")) && told.contains("minItems"), "{told}");
+}
+
+#[test]
 fn the_live_view_shows_the_plan_with_marks_and_the_step_that_is_at_work() {
     let folder = tempfile::tempdir().unwrap();
     let gate = folder.path().join("gate");
