@@ -5,7 +5,7 @@ use std::path::Path;
 
 use capataz_client::{ClientError, FieldViolation};
 use capataz_contracts::{Violation, v1};
-use capataz_daemon::{ConfigError, SpecsError};
+use capataz_daemon::{ConfigError, DaemonError, SpecsError};
 use capataz_policy::codes;
 use serde_json::{Value, json};
 
@@ -74,6 +74,14 @@ impl Failure {
                 problems: errors.iter().map(ToString::to_string).collect(),
             },
             other => Self::invalid(chain(other)),
+        }
+    }
+
+    /// A daemon of this process does not start; `specs` is the folder of its spec files.
+    pub fn of_start(error: &DaemonError, specs: Option<&Path>) -> Self {
+        match (error, specs) {
+            (DaemonError::Specs(error), Some(folder)) => Self::of_specs(folder, error),
+            _ => Self::failed(chain(error)),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::frame::visible;
 use crate::paint::{Paint, Tone};
 use crate::table::Table;
 use crate::words::messages::message;
-use crate::words::routing::reason;
+use crate::words::routing::{reason, sign};
 use crate::words::{fill, words};
 
 /// Maximum number of specs whose terms are all shown.
@@ -197,7 +197,7 @@ pub fn explanation(explained: &v1::ExplainResponse, paint: Paint) -> String {
             let tone = if term.contribution < 0.0 { Tone::Bad } else { Tone::Plain };
             table.row([
                 (std::mem::take(&mut name), Tone::Strong),
-                (term.kind.clone(), Tone::Faint),
+                (sign(&term.kind).to_owned(), Tone::Faint),
                 (term.name.clone(), Tone::Plain),
                 (format!("{:+.2}", term.contribution), tone),
             ]);
@@ -347,5 +347,29 @@ Explora.
              The router alone would choose wave (0.90): sad words"
         );
         assert!(shown(Language::Spanish).contains("El router solo elegiría wave (0.90)"));
+    }
+
+    #[test]
+    fn the_signs_of_an_explanation_are_told_in_the_language_of_the_user() {
+        let term = |kind: &str, name: &str, contribution| v1::ScoreTerm {
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            contribution,
+        };
+        let wave = v1::SpecScore {
+            spec: "wave".to_owned(),
+            score: 5.5,
+            confidence: 0.75,
+            terms: vec![term("keyword", "perdido", 2.0), term("intent", "siento", 3.5)],
+        };
+        let explained = v1::ExplainResponse { specs: vec![wave], ..v1::ExplainResponse::default() };
+        assert_eq!(
+            Language::Spanish.within(|| explanation(&explained, Paint::OFF)),
+            "\
+SPEC  SEÑAL          QUÉ             LOGITS
+wave  palabra clave  perdido         +2.00
+      intención      siento          +3.50
+      suma           confianza 0.75  +5.50"
+        );
     }
 }

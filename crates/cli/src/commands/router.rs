@@ -10,6 +10,7 @@ use capataz_router::model::Parameters;
 use capataz_router::{Catalogue, Router};
 use serde_json::{Value, json};
 
+use super::evaluation::report;
 use super::{Daemon, Outcome};
 use crate::args::{EvalArgs, Global, LintArgs, RouterCommand};
 use crate::exit::Exit;
@@ -96,6 +97,9 @@ async fn specs(daemon: &Daemon, out: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Maximum number of lines that are told where they cannot be read as rows.
+const MOST_ROW_ERRORS: usize = 20;
+
 /// `router eval`, which trains and measures within this process.
 pub fn eval(args: &EvalArgs, out: &mut Output) -> Outcome {
     #[expect(clippy::disallowed_methods, reason = "what is measured here is time")]
@@ -110,7 +114,7 @@ pub fn eval(args: &EvalArgs, out: &mut Output) -> Outcome {
             serde_json::to_value(&evaluation).map_err(|error| Failure::failed(error.to_string()))?;
         out.document(&document);
     } else {
-        out.line(&evaluation.to_string());
+        out.line(&report(&evaluation));
     }
     Ok(Exit::Ok)
 }
@@ -127,13 +131,14 @@ fn of_specs(folder: &Path, args: &EvalArgs, clock: &dyn Fn() -> Duration) -> Res
     let (valid, test) = match (given(&args.valid, "valid")?, given(&args.test, "test")?) {
         (Some(valid), Some(test)) => (valid, test),
         (Some(rows), None) | (None, Some(rows)) => eval::halves(&rows),
-        (None, None) => return Err(Failure::invalid("--specs needs --test or --valid: rows to measure on")),
+        (None, None) => return Err(Failure::invalid(words().measures.needs_rows)),
     };
     Ok(eval::evaluate_router(&router, &valid, &test, training, clock))
 }
 
 fn of_rows(args: &EvalArgs, clock: &dyn Fn() -> Duration, out: &Output) -> Result<Evaluation, Failure> {
-    let Some(file) = &args.train else { return Err(Failure::invalid("--train or --specs is needed")) };
+    // The arguments require one of the two.
+    let Some(file) = &args.train else { return Err(Failure::invalid(words().measures.needs_rows)) };
     // Sets of few examples name their splits after the number of examples.
     let few = args.shots.map(|shots| format!("train_{shots}"));
     let train = rows_of(file, few.iter().map(String::as_str).chain(["train"]))?;
@@ -151,7 +156,7 @@ fn of_rows(args: &EvalArgs, clock: &dyn Fn() -> Duration, out: &Output) -> Resul
         return evaluation.ok_or_else(|| no_rows(file));
     }
     let Some(valid) = &args.valid else {
-        return Err(Failure::invalid("--valid is needed: thresholds are chosen on its rows; or --folds"));
+        return Err(Failure::invalid(words().measures.needs_valid));
     };
     let valid = rows(valid, "valid")?;
     let test = args.test.as_deref().map(|test| rows(test, "test")).transpose()?;
@@ -181,8 +186,11 @@ fn rows_of<'a>(file: &Path, splits: impl IntoIterator<Item = &'a str>) -> Result
     let content = std::fs::read_to_string(path)
         .map_err(|error| Failure::invalid(fill(words().router.cannot_read, &[path, &error.to_string()])))?;
     let rows = eval::read_tsv(&content).map_err(|errors| {
-        let lines: Vec<String> = errors.iter().take(20).map(|error| format!("{name}: {error}")).collect();
-        Failure::invalid(lines.join("\n"))
+        let mut problems: Vec<String> =
+            errors.iter().take(MOST_ROW_ERRORS).map(|error| format!("{path}:{error}")).collect();
+        let more = errors.len().saturating_sub(MOST_ROW_ERRORS);
+        problems.extend((more > 0).then(|| format!("{more} more problems")));
+        Failure::Problems { subject: path.to_owned(), problems }
     })?;
     let known: std::collections::BTreeSet<&str> = rows.iter().map(|row| row.split.as_str()).collect();
     let wanted = match named {

@@ -433,6 +433,14 @@ fn the_router_explains_itself_and_lists_its_specs() {
     let sum: f64 = terms.iter().filter_map(|term| term["contribution"].as_f64()).sum();
     let score = explained["specs"][0]["score"].as_f64().unwrap_or(f64::NAN);
     assert!((sum - score).abs() < 1e-6, "{sum} {score}");
+    daemon.check(&["router", "explain", text, "--lang", "es"], 0).shows(&[
+        "SPEC",
+        "SEÑAL",
+        "palabra clave",
+        "suma",
+        "confianza ",
+        "Cambios que habrían alterado la decisión:",
+    ]);
     daemon.check(&["router", "explain", ""], 2).notes("text");
     daemon.check(&["router", "specs"], 0).shows(&["SPEC", KIRO, "es, en", WHISPERS, "yes"]);
     let specs = daemon.check(&["router", "specs", "--json"], 0).json();
@@ -459,6 +467,15 @@ fn an_invalid_file_changes_nothing_and_is_named_with_line_and_key() {
     fs::write(&file, good.replacen("title =", "titel =", 1)).expect("a file");
     let refused = daemon.check(&["router", "reload"], 1);
     refused.notes("SPEC_FILE_INVALID").notes(&format!("{}:", file.display())).notes("titel");
+    let place = format!("{}:5:1: titel", file.display());
+    daemon
+        .check(&["router", "reload", "--lang", "es"], 1)
+        .notes("los specs quedan como estaban: ")
+        .notes("falta `title`; añada un título para")
+        .notes("titel: no hay ninguna clave `titel` aquí;");
+    let mut serve = capataz(&["serve", "--listen", "127.0.0.1:0", "--lang", "es", "--specs"]);
+    serve.arg(specs.path()).arg("--data-dir").arg(daemon.folder.path().join("other"));
+    check(serve, 2).notes(&place).notes("no hay ninguna clave `titel` aquí");
     assert_eq!(daemon.check(&["router", "reload", "--json"], 1).json()["error"]["code"], "SPEC_FILE_INVALID");
     daemon.check(&["ask", "Necesito decidir"], 0).shows(&[KIRO]);
     fs::write(&file, good).expect("a file");
@@ -499,6 +516,8 @@ fn lint_says_what_is_unwise_and_by_exit_code_how_much() {
     ]);
     fs::write(&file, third.replace("title", "titel")).expect("a file");
     lint(specs.path(), 2, &[]).notes("third.toml:2:1: titel");
+    lint(specs.path(), 2, &["--lang", "es"])
+        .notes("third.toml:2:1: titel: no hay ninguna clave `titel` aquí; ¿quiso decir `title`? (UNKNOWN_KEY)");
     // All errors at once, each in a line of its own.
     fs::write(&file, third.replace("title", "titel").replace("keywords", "keyword")).expect("a file");
     let told = lint(specs.path(), 2, &[]);
@@ -547,7 +566,34 @@ fn eval_measures_rows_without_a_daemon() {
     let broken = folder.path().join("broken.tsv");
     fs::write(&broken, "text\tlabel\tsplit\nonly a text\n").expect("a file");
     let broken = broken.to_string_lossy();
-    check(capataz(&["router", "eval", "--train", &broken, "--folds", "2"]), 2).notes("broken.tsv: ");
+    let broken = ["router", "eval", "--train", &broken, "--folds", "2"];
+    check(capataz(&broken), 2).notes("broken.tsv:2: expected text, label and split");
+    let spanish = |arguments: &[&str], exit| check(capataz(&[arguments, &["--lang", "es"]].concat()), exit);
+    spanish(&broken, 2).notes("broken.tsv:2: se esperaban texto, etiqueta y parte separados por tabuladores");
+    spanish(&["router", "eval", "--train", &file], 2).notes("hace falta --valid");
+    let specs = shipped();
+    spanish(&["router", "eval", "--specs", &specs.to_string_lossy()], 2)
+        .notes("--specs necesita --test o --valid");
+    spanish(&eval, 0).shows(&["filas ", "aciertos en el ámbito", "confianza media"]);
+}
+
+/// The rules of seed 001, "Validación de Response".
+#[test]
+fn what_breaks_the_spec_contract_is_told_in_spanish() {
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("response.json");
+    let response = json!({ "success": true, "spec": "wave", "request_id": "r", "timestamp": -1 });
+    fs::write(&file, response.to_string()).expect("a file");
+    let mut command = capataz(&["contract", "check", "--kind", "response", "--lang", "es"]);
+    command.arg(&file);
+    let told = check(command, 2);
+    for line in [
+        "timestamp: -1 es anterior a 1970; aquí van los milisegundos desde entonces (range)",
+        "response: falta `response`, y `success` es true (required)",
+        "metadata: falta `metadata` (required)",
+    ] {
+        told.notes(line);
+    }
 }
 
 /// The first value of that key, at any depth.
