@@ -876,6 +876,7 @@ texts! {
         accept_here: "   /accept to go on with it" / "   /accept para seguir con él",
         accept_with: "   accept with: capataz router accept {0} {1}"
             / "   aceptar con: capataz router accept {0} {1}",
+        ask_with: "   ask it with: capataz ask … --spec {0}" / "   preguntarle con: capataz ask … --spec {0}",
         moved: "the session is now with {0}" / "la sesión está ahora con {0}",
         nothing_to_accept: "nothing is suggested" / "no se sugiere nada",
         unknown_command: "unknown command {0}; /help lists chat commands"

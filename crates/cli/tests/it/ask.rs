@@ -388,6 +388,49 @@ fn a_suggestion_can_be_accepted_from_outside() {
     assert_eq!(next["spec"], KIRO, "{next}");
 }
 
+/// A spec that answers everything, and suggests `other` as the answer says.
+fn suggesting(confidence: f64, automatic: bool) -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    let head = "languages = [\"en\"]\ncontract_version = \"1.0.0\"\n";
+    let first = format!(
+        "id = \"first\"\ntitle = \"first\"\ndefault = true\n{head}[[patterns]]\nname = \"p\"\ntemplates.en = [\"first\"]\n\
+         transition = {{ suggest_spec = \"other\", reason = \"it counts\", confidence = {confidence}, auto_transition = {automatic} }}\n"
+    );
+    let other = format!(
+        "id = \"other\"\ntitle = \"other\"\n{head}[[patterns]]\nname = \"p\"\ntemplates.en = [\"other\"]\n"
+    );
+    fs::write(folder.path().join("first.toml"), first).expect("a file");
+    fs::write(folder.path().join("other.toml"), other).expect("a file");
+    folder
+}
+
+#[test]
+fn an_ask_without_a_session_shows_its_suggestion_and_how_to_follow_it() {
+    let specs = suggesting(0.9, false);
+    let daemon = Daemon::start(specs.path(), "");
+    let ask = ["ask", "one two three", "--spec", "first"];
+    daemon.check(&ask, 0).shows(&[
+        "\nfirst\n",
+        "\n-> other would suit this better (0.90): it counts\n   ask it with: capataz ask … --spec other\n",
+    ]);
+    daemon.check(&[&ask[..], &["--lang", "es"]].concat(), 0).shows(&[
+        "\n-> other sería más adecuado (0.90): it counts\n   preguntarle con: capataz ask … --spec other\n",
+    ]);
+    // With a session there is a session to move.
+    let told = daemon.check(&[&ask[..], &["--session", "s"]].concat(), 0);
+    told.shows(&["-> other would suit this better", "   accept with: capataz router accept s "]);
+    assert!(!told.out.contains("ask it with"), "{}", told.out);
+    drop(daemon);
+
+    // At 0.8 a spec may not hand over by itself (seed 001, "Transición Automática").
+    let specs = suggesting(0.8, true);
+    let daemon = Daemon::start(specs.path(), "");
+    daemon.check(&ask, 0).shows(&[
+        "   other may suit this, too (0.80): it counts\n",
+        "   warning: the spec wanted to hand over by itself, which needs a confidence above 0.8\n",
+    ]);
+}
+
 #[test]
 fn the_sessions_of_a_daemon_are_listed_and_shown() {
     let daemon = Daemon::start(&shipped(), "");
