@@ -354,6 +354,20 @@ fn a_conversation_over_stdin_with_its_hints() {
     next.shows(&[WHISPERS]);
 }
 
+// S001-TR-08
+#[test]
+fn a_prominent_suggestion_is_told_in_a_conversation_with_the_command_that_accepts_it() {
+    let specs = suggesting(0.9, false);
+    let daemon = Daemon::start(specs.path(), "");
+    let lines = ["one two three", "/accept", "four five six"];
+    let talk = daemon.converse(&["ask", "--session", "s", "--spec", "first"], &lines, 0);
+    talk.shows(&[
+        "\nfirst\n-> other would suit this better (0.90): it counts\n   /accept to go on with it\n",
+        "the session is now with other\n",
+        "\nother\n",
+    ]);
+}
+
 #[test]
 fn a_conversation_in_json_is_a_document_a_line() {
     let daemon = Daemon::start(&shipped(), "");
