@@ -118,6 +118,14 @@ impl Failure {
         self
     }
 
+    /// The code of the daemon's answer.
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            Self::Answer { error, .. } => error.code(),
+            _ => None,
+        }
+    }
+
     pub fn exit(&self) -> Exit {
         match self {
             Self::Local { exit, .. } => *exit,

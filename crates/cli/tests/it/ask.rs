@@ -330,7 +330,6 @@ fn a_conversation_over_stdin_with_its_hints() {
         "action_planning",
         "sum",
         "whispers-of-the-wave | intent emotional_support",
-        "/accept",
     ]);
     assert!(!talk.out.contains("never said"), "{}", talk.out);
     for note in [
@@ -342,6 +341,7 @@ fn a_conversation_over_stdin_with_its_hints() {
         "did you mean whispers-of-the-wave?",
         "SPEC_NOT_FOUND: there is no spec nobody",
         "the next message goes to whispers-of-the-wave",
+        "/accept  accept the suggested spec\n",
     ] {
         talk.notes(note);
     }
@@ -352,6 +352,23 @@ fn a_conversation_over_stdin_with_its_hints() {
     // The session stays, and another conversation continues it.
     let next = daemon.converse(&["ask", "--session", "s"], &["¿Y ahora qué?"], 0);
     next.shows(&[WHISPERS]);
+}
+
+/// A text has at most 16 KiB; this one has a byte more.
+#[test]
+fn the_choice_of_a_spec_is_kept_where_the_message_is_refused() {
+    let daemon = Daemon::start(&shipped(), "");
+    let too_long = "x".repeat(16 * 1024 + 1);
+    let (spec, text) = (format!("/spec {WHISPERS}"), "Necesito decidir entre dos opciones");
+    let lines = [spec.as_str(), &too_long, text, text];
+    let talk = daemon.converse(&["ask", "--json"], &lines, 0);
+    let said: Vec<Value> =
+        talk.out.lines().map(|line| serde_json::from_str(line).expect("a document a line")).collect();
+    assert_eq!(said.len(), 3, "{}", talk.out);
+    assert_eq!(said[0]["error"]["violations"][0]["path"], "ask.text", "{}", said[0]);
+    assert_eq!((&said[1]["spec"], &said[1]["calls"][0]["reason"]), (&WHISPERS.into(), &"explicit".into()));
+    // It was for one message.
+    assert_ne!(said[2]["calls"][0]["reason"], "explicit", "{}", said[2]);
 }
 
 // S001-TR-08
@@ -371,15 +388,25 @@ fn a_prominent_suggestion_is_told_in_a_conversation_with_the_command_that_accept
 #[test]
 fn a_conversation_in_json_is_a_document_a_line() {
     let daemon = Daemon::start(&shipped(), "");
-    let lines = ["Necesito decidir entre dos opciones", "/accept", "¿Y cómo empiezo?"];
+    let lines = [
+        "Necesito decidir entre dos opciones",
+        "/accept",
+        "/help",
+        "/spec",
+        "/why",
+        "¿Y cómo empiezo?",
+        "/dance",
+    ];
     let talk = daemon.converse(&["ask", "--spec", WHISPERS, "--json"], &lines, 0);
     let said: Vec<Value> =
         talk.out.lines().map(|line| serde_json::from_str(line).expect("a document a line")).collect();
-    assert_eq!(said.len(), 3, "{}", talk.out);
+    assert_eq!(said.len(), 4, "{}", talk.out);
+    talk.notes("/why  explain the routing of the last message");
     let transition = &said[0]["transition"];
     assert_eq!((&transition["verdict"], &transition["band"]), (&"suggested".into(), &"subtle".into()));
     assert_eq!((&said[1]["from"], &said[1]["to"]), (&WHISPERS.into(), &KIRO.into()), "{}", said[1]);
-    assert_eq!((&said[2]["spec"], &said[2]["calls"][0]["reason"]), (&KIRO.into(), &"continued".into()));
+    assert_eq!((&said[2]["routing"]["spec"], &said[2]["specs"][0]["spec"]), (&KIRO.into(), &KIRO.into()));
+    assert_eq!((&said[3]["spec"], &said[3]["calls"][0]["reason"]), (&KIRO.into(), &"continued".into()));
     // The loss of the daemon ends the conversation.
     let mut gone = capataz(&["ask", "--addr", "http://127.0.0.1:9"]);
     gone.stdin(Stdio::null());
@@ -573,8 +600,9 @@ fn lint_says_what_is_unwise_and_by_exit_code_how_much() {
     ]);
     fs::write(&file, third.replace("title", "titel")).expect("a file");
     lint(specs.path(), 2, &[]).notes("third.toml:2:1: titel");
-    lint(specs.path(), 2, &["--lang", "es"])
-        .notes("third.toml:2:1: titel: no hay ninguna clave `titel` aquí; ¿quiso decir `title`? (UNKNOWN_KEY)");
+    lint(specs.path(), 2, &["--lang", "es"]).notes(
+        "third.toml:2:1: titel: no hay ninguna clave `titel` aquí; ¿quiso decir `title`? (UNKNOWN_KEY)",
+    );
     // All errors at once, each in a line of its own.
     fs::write(&file, third.replace("title", "titel").replace("keywords", "keyword")).expect("a file");
     let told = lint(specs.path(), 2, &[]);
