@@ -386,6 +386,62 @@ fn a_prominent_suggestion_is_told_in_a_conversation_with_the_command_that_accept
 }
 
 #[test]
+fn a_conversation_is_held_in_spanish() {
+    let daemon = Daemon::start(&shipped(), "");
+    let spanish = ["ask", "--lang", "es", "--session", "s", "--spec"];
+    let talk = daemon.converse(
+        &[&spanish[..], &[WHISPERS]].concat(),
+        &[
+            "Necesito decidir entre dos opciones",
+            "/accept",
+            "/accept",
+            "/why",
+            "/dance",
+            "/spec",
+            "/spec whisper",
+            "/spec nobody",
+            "/spec whispers-of-the-wave",
+            "Me siento perdido",
+            "/help",
+        ],
+        0,
+    );
+    talk.shows(&[
+        "whispers-of-the-wave | intención ",
+        "   kiro-adaptive-assistance también podría servir (0.80): ",
+        "la sesión está ahora con kiro-adaptive-assistance\n",
+        "kiro-adaptive-assistance  ",
+        "SPEC",
+        "SEÑAL",
+        "palabra clave",
+        "suma",
+        "whispers-of-the-wave | intención emotional_support | confianza ",
+    ]);
+    for note in [
+        "sesión s; /help muestra las órdenes del chat\n",
+        "no se sugiere nada\n",
+        "orden desconocida /dance; /help muestra las órdenes del chat\n",
+        "hay kiro-adaptive-assistance, whispers-of-the-wave\n",
+        "SPEC_NOT_FOUND: no hay ningún spec whisper\n",
+        "whisper: ¿quizá whispers-of-the-wave?\n",
+        "SPEC_NOT_FOUND: no hay ningún spec nobody\n",
+        "el próximo mensaje va a whispers-of-the-wave\n",
+        "/accept  aceptar el spec sugerido\n",
+        "/quit  terminar\n",
+    ] {
+        talk.notes(note);
+    }
+    let never = daemon.converse(&["ask", "--lang", "es"], &["/why", "/accept"], 0);
+    never.notes("todavía no se preguntó nada\n").notes("no se sugiere nada\n");
+    drop(daemon);
+
+    let specs = suggesting(0.9, false);
+    let daemon = Daemon::start(specs.path(), "");
+    let talk = daemon.converse(&[&spanish[..], &["first"]].concat(), &["one two three"], 0);
+    talk.shows(&["\n-> other sería más adecuado (0.90): it counts\n   /accept para seguir con él\n"]);
+}
+
+#[test]
 fn a_conversation_in_json_is_a_document_a_line() {
     let daemon = Daemon::start(&shipped(), "");
     let lines = [
