@@ -481,9 +481,16 @@ async fn who_gets_no_valid_answer_is_told_so_in_the_language_of_the_text() {
         changed(request, |answer| answer["mood"] = json!("odd"))
     })
     .await;
+    // The texts of the seed's examples are the first four.
     for (said, begins) in [
+        ("Me siento perdido", "Algo salió mal"),
+        ("Necesito decidir entre dos opciones", "Algo salió mal"),
+        ("Ayuda", "Algo salió mal"),
+        ("¿Y cómo empiezo?", "Algo salió mal"),
         ("no sé qué hacer con mi vida", "Algo salió mal"),
+        ("hola", "Algo salió mal"),
         ("what should I do with my life", "Something went wrong"),
+        ("help", "Something went wrong"),
     ] {
         let answered = harness.ask(text(said)).await;
         assert_eq!((answered.outcome, answered.code()), (RunOutcome::Failed, "FATAL_ERROR"));
