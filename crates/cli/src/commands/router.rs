@@ -1,5 +1,6 @@
 //! `capataz router …`.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ use super::{Daemon, Outcome};
 use crate::args::{EvalArgs, Global, LintArgs, RouterCommand};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::near;
 use crate::output::Output;
 use capataz_display::answer as display;
 use capataz_display::frame::visible;
@@ -99,6 +101,8 @@ async fn specs(daemon: &Daemon, out: &mut Output) -> Result<(), Failure> {
 
 /// Maximum number of lines that are told where they cannot be read as rows.
 const MOST_ROW_ERRORS: usize = 20;
+/// Maximum number of labels that are named where they are no specs.
+const MOST_UNKNOWN_LABELS: usize = 10;
 
 /// `router eval`, which trains and measures within this process.
 pub fn eval(args: &EvalArgs, out: &mut Output) -> Outcome {
@@ -125,7 +129,11 @@ fn of_specs(folder: &Path, args: &EvalArgs, clock: &dyn Fn() -> Duration) -> Res
     let router = Router::train(&catalogue);
     let training = clock().saturating_sub(begun);
     let given = |file: &Option<std::path::PathBuf>, split: &str| match file {
-        Some(file) => rows(file, split).map(Some),
+        Some(file) => {
+            let rows = rows(file, split)?;
+            refuse_unknown_labels(file, &rows, folder, &catalogue)?;
+            Ok(Some(rows))
+        }
         None => Ok(None),
     };
     let (valid, test) = match (given(&args.valid, "valid")?, given(&args.test, "test")?) {
@@ -134,6 +142,37 @@ fn of_specs(folder: &Path, args: &EvalArgs, clock: &dyn Fn() -> Duration) -> Res
         (None, None) => return Err(Failure::invalid(words().measures.needs_rows)),
     };
     Ok(eval::evaluate_router(&router, &valid, &test, training, clock))
+}
+
+/// A label that is no spec's id would count as a wrong decision in each of its rows.
+fn refuse_unknown_labels(
+    file: &Path,
+    rows: &[Row],
+    folder: &Path,
+    catalogue: &Catalogue,
+) -> Result<(), Failure> {
+    let known = || catalogue.specs().iter().map(|spec| spec.id.as_str());
+    let labels: BTreeSet<&str> = rows.iter().map(|row| row.label.as_str()).collect();
+    let unknown: Vec<&str> = labels
+        .into_iter()
+        .filter(|label| *label != eval::OUT_OF_SCOPE && catalogue.find(label).is_none())
+        .collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let texts = &words().measures;
+    let told =
+        unknown.iter().take(MOST_UNKNOWN_LABELS).map(|label| match near::names(label, known()).first() {
+            Some(near) => fill(texts.unknown_label_near, &[label, near]),
+            None => (*label).to_owned(),
+        });
+    let mut told = told.collect::<Vec<_>>().join(", ");
+    if unknown.len() > MOST_UNKNOWN_LABELS {
+        told.push_str(", …");
+    }
+    let (file, folder) = (file.display().to_string(), folder.display().to_string());
+    let known = known().collect::<Vec<_>>().join(", ");
+    Err(Failure::invalid(fill(texts.unknown_labels, &[&file, &folder, &told, &known])))
 }
 
 fn of_rows(args: &EvalArgs, clock: &dyn Fn() -> Duration, out: &Output) -> Result<Evaluation, Failure> {
@@ -148,7 +187,7 @@ fn of_rows(args: &EvalArgs, clock: &dyn Fn() -> Duration, out: &Output) -> Resul
         let of_specs = train.iter().filter(|row| row.label != eval::OUT_OF_SCOPE);
         let labels: Vec<&str> = of_specs.map(|row| row.label.as_str()).collect();
         let rows = labels.len().to_string();
-        let specs = labels.into_iter().collect::<std::collections::BTreeSet<_>>().len().to_string();
+        let specs = labels.into_iter().collect::<BTreeSet<_>>().len().to_string();
         out.note(&fill(words().router.training, &[&rows, &specs]));
     }
     if let Some(folds) = args.folds {
@@ -192,7 +231,7 @@ fn rows_of<'a>(file: &Path, splits: impl IntoIterator<Item = &'a str>) -> Result
         problems.extend((more > 0).then(|| format!("{more} more problems")));
         Failure::Problems { subject: path.to_owned(), problems }
     })?;
-    let known: std::collections::BTreeSet<&str> = rows.iter().map(|row| row.split.as_str()).collect();
+    let known: BTreeSet<&str> = rows.iter().map(|row| row.split.as_str()).collect();
     let wanted = match named {
         Some(split) => known.get(split).copied(),
         None => splits.into_iter().find(|split| known.contains(split)),

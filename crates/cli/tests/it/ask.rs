@@ -718,6 +718,102 @@ fn eval_measures_rows_without_a_daemon() {
     spanish(&eval, 0).shows(&["filas ", "aciertos en el ámbito", "confianza media"]);
 }
 
+/// Four questions for each of the shipped specs, and four for none of them, in the split `dev`; one line in `train`.
+fn questions() -> String {
+    let mut rows = "text\tlabel\tsplit\nquiero llorar\twhispers-of-the-wave\ttrain\n".to_owned();
+    for (label, texts) in [
+        (
+            WHISPERS,
+            ["Me siento perdido", "I feel so lonely", "Hoy todo me pesa", "Tengo miedo de quedarme sola"],
+        ),
+        (KIRO, ["Necesito decidir", "Help me plan my week", "Compare two job offers", "¿Alquilo o compro?"]),
+        ("oos", ["capital of Peru", "set an alarm", "what is 7 times 8", "la altura del Everest"]),
+    ] {
+        rows.extend(texts.map(|text| format!("{text}\t{label}\tdev\n")));
+    }
+    rows
+}
+
+#[test]
+fn eval_measures_the_specs_of_a_folder_on_rows_of_any_split() {
+    let folder = TempDir::new().expect("a folder");
+    let specs = shipped().display().to_string();
+    let file = folder.path().join("questions.tsv");
+    fs::write(&file, questions()).expect("a file");
+    let dev = format!("{}:dev", file.display());
+    let eval = |more: &[&str], exit| {
+        check(capataz(&[&["router", "eval", "--specs", specs.as_str()][..], more].concat()), exit)
+    };
+    let of = |report: &Value| {
+        (report["specs"].clone(), report["rows"].clone(), report["rows_out_of_scope"].clone())
+    };
+
+    // All twelve are measured, and where there is one file only, its second half: two of each four.
+    let whole = eval(&["--valid", &dev, "--test", &dev, "--json"], 0).json();
+    assert_eq!(of(&whole), (2.into(), 12.into(), 4.into()), "{whole}");
+    for option in ["--valid", "--test"] {
+        let half = eval(&[option, &dev, "--json"], 0).json();
+        assert_eq!(of(&half), (2.into(), 6.into(), 2.into()), "{half}");
+    }
+    let told = eval(&["--valid", &dev, "--test", &dev], 0);
+    let names: Vec<&str> = told.out.lines().map(|line| line.get(..34).unwrap_or(line).trim_end()).collect();
+    assert_eq!(
+        names.get(..18),
+        Some(
+            &[
+                "specs",
+                "rows",
+                "  of them out of scope",
+                "accuracy in scope",
+                "macro F1",
+                "Larson: threshold",
+                "Larson: accuracy in scope",
+                "Larson: out-of-scope recall",
+                "balanced: threshold",
+                "balanced: accuracy in scope",
+                "balanced: out-of-scope recall",
+                "AUROC",
+                "calibration error",
+                "mean confidence",
+                "latency p50",
+                "latency p99",
+                "training",
+                "memory of the model",
+            ][..]
+        ),
+        "{}",
+        told.out
+    );
+    told.shows(&[
+        "specs                                          2\n",
+        "rows                                          12\n",
+        "  of them out of scope                         4\n",
+    ]);
+
+    // Neither `test` nor the only split, and a split that there is not.
+    let plain = file.display().to_string();
+    eval(&["--test", &plain], 2).notes("has the splits dev, train; choose one: ");
+    eval(&["--test", &format!("{plain}:tset")], 2).notes("has the splits dev, train; choose one: ");
+}
+
+#[test]
+fn eval_refuses_labels_that_are_no_specs() {
+    let folder = TempDir::new().expect("a folder");
+    let specs = shipped().display().to_string();
+    let file = folder.path().join("questions.tsv");
+    let rows = questions().replace(KIRO, "kiro-adaptive-asistance").replace("oos", "none");
+    fs::write(&file, rows).expect("a file");
+    let dev = format!("{}:dev", file.display());
+    let eval = ["router", "eval", "--specs", &specs, "--test", &dev];
+    check(capataz(&eval), 2).notes(&format!(
+        "{dev} has labels that are no spec of {specs}: kiro-adaptive-asistance (did you mean {KIRO}?), none; there are \
+         {KIRO}, {WHISPERS}, and oos for texts of no spec"
+    ));
+    check(capataz(&[&eval[..], &["--lang", "es"]].concat()), 2)
+        .notes("etiquetas que no son specs de ")
+        .notes(&format!("kiro-adaptive-asistance (¿quiso decir {KIRO}?), none; hay "));
+}
+
 /// The rules of seed 001, "Validación de Response".
 #[test]
 fn what_breaks_the_spec_contract_is_told_in_spanish() {
