@@ -5,7 +5,7 @@ use std::path::Path;
 
 use capataz_client::{ClientError, FieldViolation};
 use capataz_contracts::{Violation, v1};
-use capataz_daemon::{ConfigError, SpecsError};
+use capataz_daemon::{ConfigError, DaemonError, SpecsError};
 use capataz_policy::codes;
 use serde_json::{Value, json};
 
@@ -77,6 +77,14 @@ impl Failure {
         }
     }
 
+    /// A daemon of this process does not start; `specs` is the folder of its spec files.
+    pub fn of_start(error: &DaemonError, specs: Option<&Path>) -> Self {
+        match (error, specs) {
+            (DaemonError::Specs(error), Some(folder)) => Self::of_specs(folder, error),
+            _ => Self::failed(chain(error)),
+        }
+    }
+
     pub fn failed(message: impl Into<String>) -> Self {
         Self::Local { exit: Exit::Failed, message: message.into(), hint: None }
     }
@@ -108,6 +116,14 @@ impl Failure {
             about.task = Some(name.to_owned());
         }
         self
+    }
+
+    /// The code of the daemon's answer.
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            Self::Answer { error, .. } => error.code(),
+            _ => None,
+        }
     }
 
     pub fn exit(&self) -> Exit {

@@ -280,7 +280,7 @@ pub(crate) fn routing(router: &Router, query: &Query<'_>, spec: Option<&str>) ->
     let mut routing = described(&decision, router.catalogue().find(&decision.spec)?);
     routing.language = match query.language {
         Some(language) => language.to_owned(),
-        None => capataz_router::spoken(query.text, query.history).unwrap_or_default().to_owned(),
+        None => router.spoken(query).unwrap_or_default().to_owned(),
     };
     if spec.is_some() && spec == query.current_spec {
         let Decision { spec, confidence, reason, .. } = router.route(query);

@@ -7,7 +7,7 @@ use crate::frame::visible;
 use crate::paint::{Paint, Tone};
 use crate::table::Table;
 use crate::words::messages::message;
-use crate::words::routing::reason;
+use crate::words::routing::{reason, sign};
 use crate::words::{fill, words};
 
 /// Maximum number of specs whose terms are all shown.
@@ -197,7 +197,7 @@ pub fn explanation(explained: &v1::ExplainResponse, paint: Paint) -> String {
             let tone = if term.contribution < 0.0 { Tone::Bad } else { Tone::Plain };
             table.row([
                 (std::mem::take(&mut name), Tone::Strong),
-                (term.kind.clone(), Tone::Faint),
+                (sign(&term.kind).to_owned(), Tone::Faint),
                 (term.name.clone(), Tone::Plain),
                 (format!("{:+.2}", term.contribution), tone),
             ]);
@@ -288,24 +288,62 @@ Explora.
         }
     }
 
+    #[track_caller]
+    fn check_hint(language: Language, transition: &v1::AskTransition, expected: &str) {
+        let shown = language.within(|| hint(transition, "   how", Paint::OFF));
+        assert_eq!(shown.as_deref(), Some(expected), "{}", language.tag());
+    }
+
+    // S001-TR-08, S001-TR-09
+    #[test]
+    fn a_suggestion_is_worded_by_its_band_and_only_a_prominent_one_says_how_to_follow_it() {
+        let (prominent, subtle) = (transition(0.81, false), transition(0.6, false));
+        check_hint(Language::English, &prominent, "-> kiro would suit this better (0.81): decides\n   how");
+        check_hint(Language::Spanish, &prominent, "-> kiro sería más adecuado (0.81): decides\n   how");
+        check_hint(Language::English, &subtle, "   kiro may suit this, too (0.60): decides");
+        check_hint(Language::Spanish, &subtle, "   kiro también podría servir (0.60): decides");
+        let painted = |transition| hint(&transition, "   how", Paint::ON).unwrap();
+        assert_eq!(
+            painted(prominent),
+            format!(
+                "{}\n   how",
+                Paint::ON.text(Tone::Strong, "-> kiro would suit this better (0.81): decides")
+            )
+        );
+        assert_eq!(
+            painted(subtle),
+            Paint::ON.text(Tone::Faint, "   kiro may suit this, too (0.60): decides")
+        );
+    }
+
+    #[test]
+    fn what_is_not_suggested_is_not_hinted_at() {
+        for verdict in [
+            v1::TransitionVerdict::Taken,
+            v1::TransitionVerdict::Suppressed,
+            v1::TransitionVerdict::Ignored,
+            v1::TransitionVerdict::Unspecified,
+        ] {
+            let other = v1::AskTransition { verdict: verdict.into(), ..transition(0.9, false) };
+            assert_eq!(hint(&other, "how", Paint::OFF), None, "{verdict:?}");
+        }
+    }
+
     // S001-TR-09
     #[test]
     fn a_transition_that_may_not_act_by_itself_is_shown_with_a_warning() {
-        let warned = |language: Language, confidence, automatic| {
-            let hinted = || hint(&transition(confidence, automatic), "how", Paint::OFF);
-            language.within(hinted).unwrap_or_default()
-        };
-        assert_eq!(
-            warned(Language::English, 0.8, true),
+        check_hint(
+            Language::English,
+            &transition(0.8, true),
             "   kiro may suit this, too (0.80): decides\n   \
-             warning: the spec wanted to hand over by itself, which needs a confidence above 0.8"
+             warning: the spec wanted to hand over by itself, which needs a confidence above 0.8",
         );
-        assert!(
-            warned(Language::Spanish, 0.7, true).contains("aviso: el spec quería traspasar por sí mismo")
+        check_hint(
+            Language::Spanish,
+            &transition(0.7, true),
+            "   kiro también podría servir (0.70): decides\n   \
+             aviso: el spec quería traspasar por sí mismo, y eso requiere una confianza mayor que 0.8",
         );
-        for (confidence, automatic) in [(0.8, false), (0.9, false)] {
-            assert!(!warned(Language::English, confidence, automatic).contains("warning"), "{confidence}");
-        }
     }
 
     #[test]
@@ -347,5 +385,29 @@ Explora.
              The router alone would choose wave (0.90): sad words"
         );
         assert!(shown(Language::Spanish).contains("El router solo elegiría wave (0.90)"));
+    }
+
+    #[test]
+    fn the_signs_of_an_explanation_are_told_in_the_language_of_the_user() {
+        let term = |kind: &str, name: &str, contribution| v1::ScoreTerm {
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            contribution,
+        };
+        let wave = v1::SpecScore {
+            spec: "wave".to_owned(),
+            score: 5.5,
+            confidence: 0.75,
+            terms: vec![term("keyword", "perdido", 2.0), term("intent", "siento", 3.5)],
+        };
+        let explained = v1::ExplainResponse { specs: vec![wave], ..v1::ExplainResponse::default() };
+        assert_eq!(
+            Language::Spanish.within(|| explanation(&explained, Paint::OFF)),
+            "\
+SPEC  SEÑAL          QUÉ             LOGITS
+wave  palabra clave  perdido         +2.00
+      intención      siento          +3.50
+      suma           confianza 0.75  +5.50"
+        );
     }
 }

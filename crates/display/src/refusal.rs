@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use capataz_contracts::v1;
+use capataz_policy::codes;
 
 use crate::words::messages;
 
@@ -51,8 +52,11 @@ pub fn refusal(
 #[must_use]
 pub fn in_words(mut refusal: v1::Error) -> v1::Error {
     refusal.message = messages::refusal(&refusal.message).into_owned();
+    // An error of a spec file has its key in front.
+    let is_placed = refusal.code == codes::SPEC_FILE_INVALID.as_str();
+    let tell = if is_placed { messages::placed_refusal } else { messages::refusal };
     for detail in &mut refusal.details {
-        detail.message = messages::refusal(&detail.message).into_owned();
+        detail.message = tell(&detail.message).into_owned();
     }
     refusal
 }

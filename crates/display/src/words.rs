@@ -113,6 +113,7 @@ pub struct Words {
     pub analytics: Analytics,
     pub ask: Ask,
     pub router: Router,
+    pub measures: Measures,
     pub act: Act,
     pub act_error: ActError,
     pub script_lines: ScriptLines,
@@ -188,6 +189,7 @@ mod doctor;
 mod explain;
 pub mod help;
 mod live;
+mod measures;
 pub mod messages;
 mod modes;
 mod own_daemon;
@@ -195,12 +197,14 @@ mod pipelines;
 mod refusals;
 mod reports;
 pub mod routing;
+mod specs;
 
 pub use actions::{Act, ActError, Browser, Page, ScriptLines};
 pub use doctor::Doctor;
 pub use explain::{AgentStats, Analytics, Cascade, Classified, Memory, SessionViews, TimeTravel};
 pub use help::{Usage, Wrong};
 pub use live::Live;
+pub use measures::Measures;
 pub use modes::{Asking, Modes};
 pub use own_daemon::{Init, Local, Needs, Status};
 pub use pipelines::Pipelines;
@@ -239,6 +243,7 @@ const ENGLISH: Words = Words {
     analytics: Analytics::ENGLISH,
     ask: Ask::ENGLISH,
     router: Router::ENGLISH,
+    measures: Measures::ENGLISH,
     act: Act::ENGLISH,
     act_error: ActError::ENGLISH,
     script_lines: ScriptLines::ENGLISH,
@@ -288,6 +293,7 @@ const SPANISH: Words = Words {
     analytics: Analytics::SPANISH,
     ask: Ask::SPANISH,
     router: Router::SPANISH,
+    measures: Measures::SPANISH,
     act: Act::SPANISH,
     act_error: ActError::SPANISH,
     script_lines: ScriptLines::SPANISH,
@@ -874,6 +880,7 @@ texts! {
         accept_here: "   /accept to go on with it" / "   /accept para seguir con él",
         accept_with: "   accept with: capataz router accept {0} {1}"
             / "   aceptar con: capataz router accept {0} {1}",
+        ask_with: "   ask it with: capataz ask … --spec {0}" / "   preguntarle con: capataz ask … --spec {0}",
         moved: "the session is now with {0}" / "la sesión está ahora con {0}",
         nothing_to_accept: "nothing is suggested" / "no se sugiere nada",
         unknown_command: "unknown command {0}; /help lists chat commands"

@@ -32,6 +32,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             clock: &clock,
         })
     };
-    print!("{evaluation}");
+    println!("{}", serde_json::to_string_pretty(&evaluation)?);
     Ok(())
 }

@@ -30,7 +30,6 @@ pub mod text;
 
 pub use decision::{Alternative, Breakdown, Decision, Message, Query, Role};
 pub use explain::Explanation;
-pub use language::spoken;
 pub use load::{SpecFileCode, SpecFileError};
 pub use route::{Router, Scratch};
 pub use spec::{Catalogue, Intent, Keyword, Language, Limits, Pattern, Refusal, Spec, Template, Transition};

@@ -89,10 +89,13 @@ impl Asking<'_> {
         self.daemon.client.explain(request).await.map_err(|error| self.daemon.failure(error))
     }
 
-    /// The command that accepts the suggestion from outside of a conversation.
-    fn accept_with(&self, result: &v1::AskResult) -> String {
-        let session = self.session.as_deref().unwrap_or_default();
-        fill(words().ask.accept_with, &[session, &result.request_id])
+    /// The command that follows the suggestion from outside of a conversation. Without a session there is nothing to move,
+    /// and the same text can be asked again.
+    fn follow_with(&self, result: &v1::AskResult, suggested: &v1::AskTransition) -> String {
+        match &self.session {
+            Some(session) => fill(words().ask.accept_with, &[session, &result.request_id]),
+            None => fill(words().ask.ask_with, &[&suggested.to]),
+        }
     }
 }
 
@@ -164,9 +167,8 @@ async fn once(daemon: &Daemon, args: &AskArgs, text: String, out: &mut Output) -
     }
     let Some(result) = ended(&asked, args.timeout, out) else { return Ok(Exit::StillRunning) };
     show(&asked, &result, out);
-    if asking.session.is_some()
-        && let Some(transition) = &result.transition
-        && let Some(hint) = display::hint(transition, &asking.accept_with(&result), out.paint)
+    if let Some(transition) = &result.transition
+        && let Some(hint) = display::hint(transition, &asking.follow_with(&result, transition), out.paint)
     {
         out.line("");
         out.line(&hint);

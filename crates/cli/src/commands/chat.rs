@@ -3,6 +3,7 @@
 use std::io::IsTerminal as _;
 
 use capataz_contracts::{json, v1};
+use capataz_policy::codes;
 use tokio::io::{AsyncBufReadExt, BufReader, Stdin};
 
 use super::ask::{Asking, document, ended, show};
@@ -130,12 +131,16 @@ impl Conversation {
         let texts = &words().ask;
         let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
         match command {
-            "/help" => out.line(texts.help),
+            // Only answers are the output: with --json, a document a line.
+            "/help" => out.note(texts.help),
             "/accept" => return self.accept(asking, out).await,
             "/why" => match &self.last {
                 Some(text) => {
                     let explained = asking.explain(text).await?;
-                    out.line(&display::explanation(&explained, out.paint));
+                    match out.json {
+                        true => out.record(&json::print("capataz.v1.ExplainResponse", &explained)),
+                        false => out.line(&display::explanation(&explained, out.paint)),
+                    }
                 }
                 None => out.note(texts.nothing_asked),
             },
@@ -171,7 +176,17 @@ impl Conversation {
     }
 
     async fn say(&mut self, asking: &Asking<'_>, text: &str, out: &mut Output) -> Result<(), Failure> {
-        let asked = asking.ask(text.to_owned(), self.spec.take(), None).await?;
+        let asked = match asking.ask(text.to_owned(), self.spec.clone(), None).await {
+            Ok(asked) => asked,
+            Err(failure) => {
+                // The choice is for a message that is taken, as long as there is the spec.
+                if failure.code() == Some(codes::SPEC_NOT_FOUND.as_str()) {
+                    self.spec = None;
+                }
+                return Err(failure);
+            }
+        };
+        self.spec = None;
         self.last = Some(text.to_owned());
         if out.json {
             out.record(&document(&asked));

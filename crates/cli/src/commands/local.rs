@@ -66,7 +66,7 @@ pub async fn connect(args: &LocalArgs, global: &Global, out: &Output) -> Result<
                 return Ok((Daemon::connect_to(&addr).await?, Place { here, stop: Some(stop) }));
             }
             Err(error @ DaemonError::Lock(LockError::Taken { .. })) => Failure::failed(chain(&error)),
-            Err(error) => return Err(Failure::failed(chain(&error))),
+            Err(error) => return Err(Failure::of_start(&error, config.specs_dir.as_deref())),
         };
         // Nothing more is known where it belongs to another user.
         let Ok(holder) = Holder::of(&data_dir) else { return Err(refused) };

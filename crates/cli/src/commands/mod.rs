@@ -12,6 +12,7 @@ pub mod demo;
 mod doctor;
 mod ending;
 pub mod errors;
+mod evaluation;
 pub mod evidence;
 pub mod fetch;
 pub mod init;

@@ -1,5 +1,6 @@
 //! `capataz router …`.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -10,10 +11,12 @@ use capataz_router::model::Parameters;
 use capataz_router::{Catalogue, Router};
 use serde_json::{Value, json};
 
+use super::evaluation::report;
 use super::{Daemon, Outcome};
 use crate::args::{EvalArgs, Global, LintArgs, RouterCommand};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::near;
 use crate::output::Output;
 use capataz_display::answer as display;
 use capataz_display::frame::visible;
@@ -96,6 +99,11 @@ async fn specs(daemon: &Daemon, out: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Maximum number of lines that are told where they cannot be read as rows.
+const MOST_ROW_ERRORS: usize = 20;
+/// Maximum number of labels that are named where they are no specs.
+const MOST_UNKNOWN_LABELS: usize = 10;
+
 /// `router eval`, which trains and measures within this process.
 pub fn eval(args: &EvalArgs, out: &mut Output) -> Outcome {
     #[expect(clippy::disallowed_methods, reason = "what is measured here is time")]
@@ -110,7 +118,7 @@ pub fn eval(args: &EvalArgs, out: &mut Output) -> Outcome {
             serde_json::to_value(&evaluation).map_err(|error| Failure::failed(error.to_string()))?;
         out.document(&document);
     } else {
-        out.line(&evaluation.to_string());
+        out.line(&report(&evaluation));
     }
     Ok(Exit::Ok)
 }
@@ -121,19 +129,55 @@ fn of_specs(folder: &Path, args: &EvalArgs, clock: &dyn Fn() -> Duration) -> Res
     let router = Router::train(&catalogue);
     let training = clock().saturating_sub(begun);
     let given = |file: &Option<std::path::PathBuf>, split: &str| match file {
-        Some(file) => rows(file, split).map(Some),
+        Some(file) => {
+            let rows = rows(file, split)?;
+            refuse_unknown_labels(file, &rows, folder, &catalogue)?;
+            Ok(Some(rows))
+        }
         None => Ok(None),
     };
     let (valid, test) = match (given(&args.valid, "valid")?, given(&args.test, "test")?) {
         (Some(valid), Some(test)) => (valid, test),
         (Some(rows), None) | (None, Some(rows)) => eval::halves(&rows),
-        (None, None) => return Err(Failure::invalid("--specs needs --test or --valid: rows to measure on")),
+        (None, None) => return Err(Failure::invalid(words().measures.needs_rows)),
     };
     Ok(eval::evaluate_router(&router, &valid, &test, training, clock))
 }
 
+/// A label that is no spec's id would count as a wrong decision in each of its rows.
+fn refuse_unknown_labels(
+    file: &Path,
+    rows: &[Row],
+    folder: &Path,
+    catalogue: &Catalogue,
+) -> Result<(), Failure> {
+    let known = || catalogue.specs().iter().map(|spec| spec.id.as_str());
+    let labels: BTreeSet<&str> = rows.iter().map(|row| row.label.as_str()).collect();
+    let unknown: Vec<&str> = labels
+        .into_iter()
+        .filter(|label| *label != eval::OUT_OF_SCOPE && catalogue.find(label).is_none())
+        .collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let texts = &words().measures;
+    let told =
+        unknown.iter().take(MOST_UNKNOWN_LABELS).map(|label| match near::names(label, known()).first() {
+            Some(near) => fill(texts.unknown_label_near, &[label, near]),
+            None => (*label).to_owned(),
+        });
+    let mut told = told.collect::<Vec<_>>().join(", ");
+    if unknown.len() > MOST_UNKNOWN_LABELS {
+        told.push_str(", …");
+    }
+    let (file, folder) = (file.display().to_string(), folder.display().to_string());
+    let known = known().collect::<Vec<_>>().join(", ");
+    Err(Failure::invalid(fill(texts.unknown_labels, &[&file, &folder, &told, &known])))
+}
+
 fn of_rows(args: &EvalArgs, clock: &dyn Fn() -> Duration, out: &Output) -> Result<Evaluation, Failure> {
-    let Some(file) = &args.train else { return Err(Failure::invalid("--train or --specs is needed")) };
+    // The arguments require one of the two.
+    let Some(file) = &args.train else { return Err(Failure::invalid(words().measures.needs_rows)) };
     // Sets of few examples name their splits after the number of examples.
     let few = args.shots.map(|shots| format!("train_{shots}"));
     let train = rows_of(file, few.iter().map(String::as_str).chain(["train"]))?;
@@ -143,7 +187,7 @@ fn of_rows(args: &EvalArgs, clock: &dyn Fn() -> Duration, out: &Output) -> Resul
         let of_specs = train.iter().filter(|row| row.label != eval::OUT_OF_SCOPE);
         let labels: Vec<&str> = of_specs.map(|row| row.label.as_str()).collect();
         let rows = labels.len().to_string();
-        let specs = labels.into_iter().collect::<std::collections::BTreeSet<_>>().len().to_string();
+        let specs = labels.into_iter().collect::<BTreeSet<_>>().len().to_string();
         out.note(&fill(words().router.training, &[&rows, &specs]));
     }
     if let Some(folds) = args.folds {
@@ -151,7 +195,7 @@ fn of_rows(args: &EvalArgs, clock: &dyn Fn() -> Duration, out: &Output) -> Resul
         return evaluation.ok_or_else(|| no_rows(file));
     }
     let Some(valid) = &args.valid else {
-        return Err(Failure::invalid("--valid is needed: thresholds are chosen on its rows; or --folds"));
+        return Err(Failure::invalid(words().measures.needs_valid));
     };
     let valid = rows(valid, "valid")?;
     let test = args.test.as_deref().map(|test| rows(test, "test")).transpose()?;
@@ -181,10 +225,13 @@ fn rows_of<'a>(file: &Path, splits: impl IntoIterator<Item = &'a str>) -> Result
     let content = std::fs::read_to_string(path)
         .map_err(|error| Failure::invalid(fill(words().router.cannot_read, &[path, &error.to_string()])))?;
     let rows = eval::read_tsv(&content).map_err(|errors| {
-        let lines: Vec<String> = errors.iter().take(20).map(|error| format!("{name}: {error}")).collect();
-        Failure::invalid(lines.join("\n"))
+        let mut problems: Vec<String> =
+            errors.iter().take(MOST_ROW_ERRORS).map(|error| format!("{path}:{error}")).collect();
+        let more = errors.len().saturating_sub(MOST_ROW_ERRORS);
+        problems.extend((more > 0).then(|| format!("{more} more problems")));
+        Failure::Problems { subject: path.to_owned(), problems }
     })?;
-    let known: std::collections::BTreeSet<&str> = rows.iter().map(|row| row.split.as_str()).collect();
+    let known: BTreeSet<&str> = rows.iter().map(|row| row.split.as_str()).collect();
     let wanted = match named {
         Some(split) => known.get(split).copied(),
         None => splits.into_iter().find(|split| known.contains(split)),

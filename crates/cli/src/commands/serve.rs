@@ -36,9 +36,11 @@ pub async fn serve(args: ServeArgs, out: &mut Output) -> Outcome {
     config.shim = Some(shim);
     config.trace = args.trace.map(|file| Trace { file, limit: args.trace_limit });
     let agents = config.agents.len();
-    let specs = config.specs_dir.as_ref().map(|folder| folder.display().to_string());
+    let specs_dir = config.specs_dir.clone();
+    let specs = specs_dir.as_ref().map(|folder| folder.display().to_string());
     let stop = asked_to_stop()?;
-    let daemon = Daemon::start(config).await.map_err(|error| Failure::failed(chain(&error)))?;
+    let daemon =
+        Daemon::start(config).await.map_err(|error| Failure::of_start(&error, specs_dir.as_deref()))?;
     let texts = &words().serve;
     if out.json {
         let address = daemon.address().to_string();

@@ -330,7 +330,6 @@ fn a_conversation_over_stdin_with_its_hints() {
         "action_planning",
         "sum",
         "whispers-of-the-wave | intent emotional_support",
-        "/accept",
     ]);
     assert!(!talk.out.contains("never said"), "{}", talk.out);
     for note in [
@@ -342,6 +341,7 @@ fn a_conversation_over_stdin_with_its_hints() {
         "did you mean whispers-of-the-wave?",
         "SPEC_NOT_FOUND: there is no spec nobody",
         "the next message goes to whispers-of-the-wave",
+        "/accept  accept the suggested spec\n",
     ] {
         talk.notes(note);
     }
@@ -354,18 +354,115 @@ fn a_conversation_over_stdin_with_its_hints() {
     next.shows(&[WHISPERS]);
 }
 
+/// A text has at most 16 KiB; this one has a byte more.
 #[test]
-fn a_conversation_in_json_is_a_document_a_line() {
+fn the_choice_of_a_spec_is_kept_where_the_message_is_refused() {
     let daemon = Daemon::start(&shipped(), "");
-    let lines = ["Necesito decidir entre dos opciones", "/accept", "¿Y cómo empiezo?"];
-    let talk = daemon.converse(&["ask", "--spec", WHISPERS, "--json"], &lines, 0);
+    let too_long = "x".repeat(16 * 1024 + 1);
+    let (spec, text) = (format!("/spec {WHISPERS}"), "Necesito decidir entre dos opciones");
+    let lines = [spec.as_str(), &too_long, text, text];
+    let talk = daemon.converse(&["ask", "--json"], &lines, 0);
     let said: Vec<Value> =
         talk.out.lines().map(|line| serde_json::from_str(line).expect("a document a line")).collect();
     assert_eq!(said.len(), 3, "{}", talk.out);
+    assert_eq!(said[0]["error"]["violations"][0]["path"], "ask.text", "{}", said[0]);
+    assert_eq!((&said[1]["spec"], &said[1]["calls"][0]["reason"]), (&WHISPERS.into(), &"explicit".into()));
+    // It was for one message.
+    assert_ne!(said[2]["calls"][0]["reason"], "explicit", "{}", said[2]);
+}
+
+// S001-TR-08
+#[test]
+fn a_prominent_suggestion_is_told_in_a_conversation_with_the_command_that_accepts_it() {
+    let specs = suggesting(0.9, false);
+    let daemon = Daemon::start(specs.path(), "");
+    let lines = ["one two three", "/accept", "four five six"];
+    let talk = daemon.converse(&["ask", "--session", "s", "--spec", "first"], &lines, 0);
+    talk.shows(&[
+        "\nfirst\n-> other would suit this better (0.90): it counts\n   /accept to go on with it\n",
+        "the session is now with other\n",
+        "\nother\n",
+    ]);
+}
+
+#[test]
+fn a_conversation_is_held_in_spanish() {
+    let daemon = Daemon::start(&shipped(), "");
+    let spanish = ["ask", "--lang", "es", "--session", "s", "--spec"];
+    let talk = daemon.converse(
+        &[&spanish[..], &[WHISPERS]].concat(),
+        &[
+            "Necesito decidir entre dos opciones",
+            "/accept",
+            "/accept",
+            "/why",
+            "/dance",
+            "/spec",
+            "/spec whisper",
+            "/spec nobody",
+            "/spec whispers-of-the-wave",
+            "Me siento perdido",
+            "/help",
+        ],
+        0,
+    );
+    talk.shows(&[
+        "whispers-of-the-wave | intención ",
+        "   kiro-adaptive-assistance también podría servir (0.80): ",
+        "la sesión está ahora con kiro-adaptive-assistance\n",
+        "kiro-adaptive-assistance  ",
+        "SPEC",
+        "SEÑAL",
+        "palabra clave",
+        "suma",
+        "whispers-of-the-wave | intención emotional_support | confianza ",
+    ]);
+    for note in [
+        "sesión s; /help muestra las órdenes del chat\n",
+        "no se sugiere nada\n",
+        "orden desconocida /dance; /help muestra las órdenes del chat\n",
+        "hay kiro-adaptive-assistance, whispers-of-the-wave\n",
+        "SPEC_NOT_FOUND: no hay ningún spec whisper\n",
+        "whisper: ¿quizá whispers-of-the-wave?\n",
+        "SPEC_NOT_FOUND: no hay ningún spec nobody\n",
+        "el próximo mensaje va a whispers-of-the-wave\n",
+        "/accept  aceptar el spec sugerido\n",
+        "/quit  terminar\n",
+    ] {
+        talk.notes(note);
+    }
+    let never = daemon.converse(&["ask", "--lang", "es"], &["/why", "/accept"], 0);
+    never.notes("todavía no se preguntó nada\n").notes("no se sugiere nada\n");
+    drop(daemon);
+
+    let specs = suggesting(0.9, false);
+    let daemon = Daemon::start(specs.path(), "");
+    let talk = daemon.converse(&[&spanish[..], &["first"]].concat(), &["one two three"], 0);
+    talk.shows(&["\n-> other sería más adecuado (0.90): it counts\n   /accept para seguir con él\n"]);
+}
+
+#[test]
+fn a_conversation_in_json_is_a_document_a_line() {
+    let daemon = Daemon::start(&shipped(), "");
+    let lines = [
+        "Necesito decidir entre dos opciones",
+        "/accept",
+        "/help",
+        "/spec",
+        "/why",
+        "¿Y cómo empiezo?",
+        "/dance",
+    ];
+    let talk = daemon.converse(&["ask", "--spec", WHISPERS, "--json"], &lines, 0);
+    let said: Vec<Value> =
+        talk.out.lines().map(|line| serde_json::from_str(line).expect("a document a line")).collect();
+    assert_eq!(said.len(), 4, "{}", talk.out);
+    talk.notes("/why  explain the routing of the last message");
     let transition = &said[0]["transition"];
     assert_eq!((&transition["verdict"], &transition["band"]), (&"suggested".into(), &"subtle".into()));
     assert_eq!((&said[1]["from"], &said[1]["to"]), (&WHISPERS.into(), &KIRO.into()), "{}", said[1]);
-    assert_eq!((&said[2]["spec"], &said[2]["calls"][0]["reason"]), (&KIRO.into(), &"continued".into()));
+    assert_eq!((&said[2]["routing"]["spec"], &said[2]["specs"][0]["spec"]), (&KIRO.into(), &KIRO.into()));
+    assert_eq!((&said[3]["spec"], &said[3]["calls"][0]["reason"]), (&KIRO.into(), &"continued".into()));
     // The loss of the daemon ends the conversation.
     let mut gone = capataz(&["ask", "--addr", "http://127.0.0.1:9"]);
     gone.stdin(Stdio::null());
@@ -386,6 +483,49 @@ fn a_suggestion_can_be_accepted_from_outside() {
     daemon.check(&["router", "accept", "t", request], 1).notes("SESSION_NOT_FOUND");
     let next = daemon.check(&["ask", "¿Y cómo empiezo?", "--session", "s", "--json"], 0).json();
     assert_eq!(next["spec"], KIRO, "{next}");
+}
+
+/// A spec that answers everything, and suggests `other` as the answer says.
+fn suggesting(confidence: f64, automatic: bool) -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    let head = "languages = [\"en\"]\ncontract_version = \"1.0.0\"\n";
+    let first = format!(
+        "id = \"first\"\ntitle = \"first\"\ndefault = true\n{head}[[patterns]]\nname = \"p\"\ntemplates.en = [\"first\"]\n\
+         transition = {{ suggest_spec = \"other\", reason = \"it counts\", confidence = {confidence}, auto_transition = {automatic} }}\n"
+    );
+    let other = format!(
+        "id = \"other\"\ntitle = \"other\"\n{head}[[patterns]]\nname = \"p\"\ntemplates.en = [\"other\"]\n"
+    );
+    fs::write(folder.path().join("first.toml"), first).expect("a file");
+    fs::write(folder.path().join("other.toml"), other).expect("a file");
+    folder
+}
+
+#[test]
+fn an_ask_without_a_session_shows_its_suggestion_and_how_to_follow_it() {
+    let specs = suggesting(0.9, false);
+    let daemon = Daemon::start(specs.path(), "");
+    let ask = ["ask", "one two three", "--spec", "first"];
+    daemon.check(&ask, 0).shows(&[
+        "\nfirst\n",
+        "\n-> other would suit this better (0.90): it counts\n   ask it with: capataz ask … --spec other\n",
+    ]);
+    daemon.check(&[&ask[..], &["--lang", "es"]].concat(), 0).shows(&[
+        "\n-> other sería más adecuado (0.90): it counts\n   preguntarle con: capataz ask … --spec other\n",
+    ]);
+    // With a session there is a session to move.
+    let told = daemon.check(&[&ask[..], &["--session", "s"]].concat(), 0);
+    told.shows(&["-> other would suit this better", "   accept with: capataz router accept s "]);
+    assert!(!told.out.contains("ask it with"), "{}", told.out);
+    drop(daemon);
+
+    // At 0.8 a spec may not hand over by itself (seed 001, "Transición Automática").
+    let specs = suggesting(0.8, true);
+    let daemon = Daemon::start(specs.path(), "");
+    daemon.check(&ask, 0).shows(&[
+        "   other may suit this, too (0.80): it counts\n",
+        "   warning: the spec wanted to hand over by itself, which needs a confidence above 0.8\n",
+    ]);
 }
 
 #[test]
@@ -433,6 +573,14 @@ fn the_router_explains_itself_and_lists_its_specs() {
     let sum: f64 = terms.iter().filter_map(|term| term["contribution"].as_f64()).sum();
     let score = explained["specs"][0]["score"].as_f64().unwrap_or(f64::NAN);
     assert!((sum - score).abs() < 1e-6, "{sum} {score}");
+    daemon.check(&["router", "explain", text, "--lang", "es"], 0).shows(&[
+        "SPEC",
+        "SEÑAL",
+        "palabra clave",
+        "suma",
+        "confianza ",
+        "Cambios que habrían alterado la decisión:",
+    ]);
     daemon.check(&["router", "explain", ""], 2).notes("text");
     daemon.check(&["router", "specs"], 0).shows(&["SPEC", KIRO, "es, en", WHISPERS, "yes"]);
     let specs = daemon.check(&["router", "specs", "--json"], 0).json();
@@ -459,6 +607,15 @@ fn an_invalid_file_changes_nothing_and_is_named_with_line_and_key() {
     fs::write(&file, good.replacen("title =", "titel =", 1)).expect("a file");
     let refused = daemon.check(&["router", "reload"], 1);
     refused.notes("SPEC_FILE_INVALID").notes(&format!("{}:", file.display())).notes("titel");
+    let place = format!("{}:5:1: titel", file.display());
+    daemon
+        .check(&["router", "reload", "--lang", "es"], 1)
+        .notes("los specs quedan como estaban: ")
+        .notes("falta `title`; añada un título para")
+        .notes("titel: no hay ninguna clave `titel` aquí;");
+    let mut serve = capataz(&["serve", "--listen", "127.0.0.1:0", "--lang", "es", "--specs"]);
+    serve.arg(specs.path()).arg("--data-dir").arg(daemon.folder.path().join("other"));
+    check(serve, 2).notes(&place).notes("no hay ninguna clave `titel` aquí");
     assert_eq!(daemon.check(&["router", "reload", "--json"], 1).json()["error"]["code"], "SPEC_FILE_INVALID");
     daemon.check(&["ask", "Necesito decidir"], 0).shows(&[KIRO]);
     fs::write(&file, good).expect("a file");
@@ -499,6 +656,9 @@ fn lint_says_what_is_unwise_and_by_exit_code_how_much() {
     ]);
     fs::write(&file, third.replace("title", "titel")).expect("a file");
     lint(specs.path(), 2, &[]).notes("third.toml:2:1: titel");
+    lint(specs.path(), 2, &["--lang", "es"]).notes(
+        "third.toml:2:1: titel: no hay ninguna clave `titel` aquí; ¿quiso decir `title`? (UNKNOWN_KEY)",
+    );
     // All errors at once, each in a line of its own.
     fs::write(&file, third.replace("title", "titel").replace("keywords", "keyword")).expect("a file");
     let told = lint(specs.path(), 2, &[]);
@@ -547,7 +707,130 @@ fn eval_measures_rows_without_a_daemon() {
     let broken = folder.path().join("broken.tsv");
     fs::write(&broken, "text\tlabel\tsplit\nonly a text\n").expect("a file");
     let broken = broken.to_string_lossy();
-    check(capataz(&["router", "eval", "--train", &broken, "--folds", "2"]), 2).notes("broken.tsv: ");
+    let broken = ["router", "eval", "--train", &broken, "--folds", "2"];
+    check(capataz(&broken), 2).notes("broken.tsv:2: expected text, label and split");
+    let spanish = |arguments: &[&str], exit| check(capataz(&[arguments, &["--lang", "es"]].concat()), exit);
+    spanish(&broken, 2).notes("broken.tsv:2: se esperaban texto, etiqueta y parte separados por tabuladores");
+    spanish(&["router", "eval", "--train", &file], 2).notes("hace falta --valid");
+    let specs = shipped();
+    spanish(&["router", "eval", "--specs", &specs.to_string_lossy()], 2)
+        .notes("--specs necesita --test o --valid");
+    spanish(&eval, 0).shows(&["filas ", "aciertos en el ámbito", "confianza media"]);
+}
+
+/// Four questions for each of the shipped specs, and four for none of them, in the split `dev`; one line in `train`.
+fn questions() -> String {
+    let mut rows = "text\tlabel\tsplit\nquiero llorar\twhispers-of-the-wave\ttrain\n".to_owned();
+    for (label, texts) in [
+        (
+            WHISPERS,
+            ["Me siento perdido", "I feel so lonely", "Hoy todo me pesa", "Tengo miedo de quedarme sola"],
+        ),
+        (KIRO, ["Necesito decidir", "Help me plan my week", "Compare two job offers", "¿Alquilo o compro?"]),
+        ("oos", ["capital of Peru", "set an alarm", "what is 7 times 8", "la altura del Everest"]),
+    ] {
+        rows.extend(texts.map(|text| format!("{text}\t{label}\tdev\n")));
+    }
+    rows
+}
+
+#[test]
+fn eval_measures_the_specs_of_a_folder_on_rows_of_any_split() {
+    let folder = TempDir::new().expect("a folder");
+    let specs = shipped().display().to_string();
+    let file = folder.path().join("questions.tsv");
+    fs::write(&file, questions()).expect("a file");
+    let dev = format!("{}:dev", file.display());
+    let eval = |more: &[&str], exit| {
+        check(capataz(&[&["router", "eval", "--specs", specs.as_str()][..], more].concat()), exit)
+    };
+    let of = |report: &Value| {
+        (report["specs"].clone(), report["rows"].clone(), report["rows_out_of_scope"].clone())
+    };
+
+    // All twelve are measured, and where there is one file only, its second half: two of each four.
+    let whole = eval(&["--valid", &dev, "--test", &dev, "--json"], 0).json();
+    assert_eq!(of(&whole), (2.into(), 12.into(), 4.into()), "{whole}");
+    for option in ["--valid", "--test"] {
+        let half = eval(&[option, &dev, "--json"], 0).json();
+        assert_eq!(of(&half), (2.into(), 6.into(), 2.into()), "{half}");
+    }
+    let told = eval(&["--valid", &dev, "--test", &dev], 0);
+    let names: Vec<&str> = told.out.lines().map(|line| line.get(..34).unwrap_or(line).trim_end()).collect();
+    assert_eq!(
+        names.get(..18),
+        Some(
+            &[
+                "specs",
+                "rows",
+                "  of them out of scope",
+                "accuracy in scope",
+                "macro F1",
+                "Larson: threshold",
+                "Larson: accuracy in scope",
+                "Larson: out-of-scope recall",
+                "balanced: threshold",
+                "balanced: accuracy in scope",
+                "balanced: out-of-scope recall",
+                "AUROC",
+                "calibration error",
+                "mean confidence",
+                "latency p50",
+                "latency p99",
+                "training",
+                "memory of the model",
+            ][..]
+        ),
+        "{}",
+        told.out
+    );
+    told.shows(&[
+        "specs                                          2\n",
+        "rows                                          12\n",
+        "  of them out of scope                         4\n",
+    ]);
+
+    // Neither `test` nor the only split, and a split that there is not.
+    let plain = file.display().to_string();
+    eval(&["--test", &plain], 2).notes("has the splits dev, train; choose one: ");
+    eval(&["--test", &format!("{plain}:tset")], 2).notes("has the splits dev, train; choose one: ");
+}
+
+#[test]
+fn eval_refuses_labels_that_are_no_specs() {
+    let folder = TempDir::new().expect("a folder");
+    let specs = shipped().display().to_string();
+    let file = folder.path().join("questions.tsv");
+    let rows = questions().replace(KIRO, "kiro-adaptive-asistance").replace("oos", "none");
+    fs::write(&file, rows).expect("a file");
+    let dev = format!("{}:dev", file.display());
+    let eval = ["router", "eval", "--specs", &specs, "--test", &dev];
+    check(capataz(&eval), 2).notes(&format!(
+        "{dev} has labels that are no spec of {specs}: kiro-adaptive-asistance (did you mean {KIRO}?), none; there are \
+         {KIRO}, {WHISPERS}, and oos for texts of no spec"
+    ));
+    check(capataz(&[&eval[..], &["--lang", "es"]].concat()), 2)
+        .notes("etiquetas que no son specs de ")
+        .notes(&format!("kiro-adaptive-asistance (¿quiso decir {KIRO}?), none; hay "));
+}
+
+/// The rules of seed 001, "Validación de Response".
+#[test]
+fn what_breaks_the_spec_contract_is_told_in_spanish() {
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("response.json");
+    let response = json!({ "success": true, "spec": "wave", "request_id": "r", "timestamp": -1 });
+    fs::write(&file, response.to_string()).expect("a file");
+    let mut command = capataz(&["contract", "check", "--kind", "response", "--lang", "es"]);
+    command.arg(&file);
+    let told = check(command, 2);
+    for line in [
+        "timestamp: -1 es anterior a 1970; aquí van los milisegundos desde entonces (range)",
+        "response: falta `response`, y `success` es true (required)",
+        "metadata: falta `metadata` (required)",
+    ] {
+        told.notes(line);
+    }
 }
 
 /// The first value of that key, at any depth.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{RESPONSE, check_size, parse_response};
-use crate::validate::{CONTEXT_MAX, INLINE_MAX, entry_bytes};
+use crate::validate::{CONTEXT_MAX, entry_bytes};
 use crate::violation::Violation;
 use crate::{free, json, v1};
 
@@ -37,8 +37,6 @@ fn broken(violations: &[Violation]) -> v1::AnswerExcerpt {
 
 fn shortened(whole: v1::SpecResponse) -> v1::AnswerExcerpt {
     let mut left_out = Vec::new();
-    // After a failure the next spec is asked, and the one after it: their answers are all gone by.
-    let room = if whole.success == Some(true) { CONTEXT_MAX } else { INLINE_MAX };
     let response = v1::SpecResponse {
         spec: whole.spec.map(short),
         request_id: whole.request_id.map(short),
@@ -70,7 +68,7 @@ fn shortened(whole: v1::SpecResponse) -> v1::AnswerExcerpt {
             extra: None,
             ..error
         }),
-        context_update: whole.context_update.map(|update| kept(update, room, &mut left_out)),
+        context_update: whole.context_update.map(|update| kept(update, &mut left_out)),
         extra: None,
         ..whole
     };
@@ -79,12 +77,13 @@ fn shortened(whole: v1::SpecResponse) -> v1::AnswerExcerpt {
     v1::AnswerExcerpt { response, broken: String::new(), left_out: named.keys, more_left_out: named.more }
 }
 
-/// Of what the answer wants to be kept, as many bytes as there is room for; the keys of the rest are named.
-fn kept(update: v1::SpecContextUpdate, room: usize, left_out: &mut Vec<String>) -> v1::SpecContextUpdate {
+/// Of what the answer wants to be kept, as many bytes as a session may have room for, whether it failed or not; the keys of
+/// the rest are named.
+fn kept(update: v1::SpecContextUpdate, left_out: &mut Vec<String>) -> v1::SpecContextUpdate {
     let mut bytes = 0;
     let mut fits = |name: &str, key: &str, value: &Value| {
         let with_it = bytes + entry_bytes(key, value);
-        let fits = with_it <= room;
+        let fits = with_it <= CONTEXT_MAX;
         if fits {
             bytes = with_it;
         } else {

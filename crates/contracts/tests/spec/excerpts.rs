@@ -95,10 +95,10 @@ fn what_no_session_has_room_for_is_named() {
 }
 
 #[test]
-fn a_failure_has_room_for_as_much_as_an_inline_one() {
-    // As above: 32,768 bytes have room for 1,092 keys of 30 bytes.
+fn a_failure_has_as_much_room_as_any_answer() {
+    // As above: 262,144 bytes have room for 8,738 keys of 30 bytes.
     let many: Map<String, Value> =
-        (0..2_000).map(|number| (format!("key-{number:04}"), json!("x".repeat(16)))).collect();
+        (0..9_000).map(|number| (format!("key-{number:04}"), json!("x".repeat(16)))).collect();
     let failure = json!({
         "success": false, "spec": "s", "request_id": "r", "timestamp": 1,
         "metadata": { "processing_time_ms": 1, "confidence": 0.5 },
@@ -106,8 +106,8 @@ fn a_failure_has_room_for_as_much_as_an_inline_one() {
         "context_update": { "custom": many },
     });
     let excerpt = excerpt_of(&failure);
-    assert_eq!(read(&excerpt)["context_update"]["custom"].as_object().unwrap().len(), 1_092);
-    assert_eq!(excerpt.left_out.len(), 908);
+    assert_eq!(read(&excerpt)["context_update"]["custom"].as_object().unwrap().len(), 8_738);
+    assert_eq!(excerpt.left_out.len(), 262);
 }
 
 #[test]

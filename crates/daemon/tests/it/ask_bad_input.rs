@@ -8,6 +8,7 @@ use capataz_contracts::v1::{
 use capataz_daemon::DeclaredAgent;
 use serde_json::{Value, json};
 use tokio_stream::iter;
+use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 use crate::support::asks::{
@@ -423,6 +424,54 @@ async fn an_answer_that_breaks_the_contract_is_fatal_and_another_spec_answers() 
     }
 }
 
+/// An answer that its agent has uploaded.
+fn uploaded(mut blobs: BlobServiceClient<Channel>, answer: String) -> Does {
+    let chunk = v1::PutBlobRequest { chunk: answer.into() };
+    let blob = tokio::task::block_in_place(|| {
+        tokio::runtime::Handle::current().block_on(blobs.put_blob(iter([chunk])))
+    });
+    let blob = blob.unwrap().into_inner().blob.unwrap();
+    let data = Some(v1::payload::Data::Blob(blob));
+    Does::Gives(v1::Payload { media_type: "application/json".to_owned(), data })
+}
+
+/// A key with ten letters as its value is `"key-0000":"xxxxxxxxxx",`: 24 bytes, 240,000 in all, and 262,144 are there. With
+/// sixteen letters it has 30 bytes, and there is room for 8,738 keys.
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_keys_of_an_answer_are_kept_where_they_fit_and_else_those_left_out_are_named() {
+    let harness = Harness::start_with(with_specs(&["home"])).await;
+    let blobs = BlobServiceClient::new(harness.channel.clone());
+    let agents = SpecAgents::start(&harness, &["home"], move |request| {
+        let mut answer = answer_to(request, "here");
+        let Some((letters, way)) = request["text"].as_str().unwrap().split_once(' ') else {
+            return Does::Says(answer);
+        };
+        let value = json!("x".repeat(letters.parse().unwrap()));
+        let many: serde_json::Map<String, Value> =
+            (0..10_000).map(|number| (format!("key-{number:04}"), value.clone())).collect();
+        answer["context_update"] = json!({ "custom": many });
+        match way {
+            "inline" => bytes("application/json", answer.to_string().into()),
+            _ => uploaded(blobs.clone(), answer.to_string()),
+        }
+    })
+    .await;
+    for (said, kept) in [("10 inline", 10_000), ("10 blob", 10_000), ("16 inline", 8_738), ("16 blob", 8_738)]
+    {
+        let session = said.replace(' ', "-");
+        let answered = harness.ask(text(said).within(&session)).await;
+        assert_eq!(answered.outcome, RunOutcome::Succeeded, "{said}: {:?}", answered.error);
+        let expected: Vec<String> = (kept..10_000).map(|number| format!("custom.key-{number:04}")).collect();
+        let left_out = answered.ask.left_out.unwrap_or_default();
+        assert_eq!((left_out.keys, left_out.more), (expected, 0), "{said}");
+        // The next request has each of those that were kept.
+        harness.ask(text("next").within(&session)).await;
+        let request = agents.requests().pop().unwrap();
+        let custom = request["metadata"]["custom"].as_object().unwrap();
+        assert!(custom.keys().cloned().eq((0..kept).map(|number| format!("key-{number:04}"))), "{said}");
+    }
+}
+
 // S001-RS-18
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_of_a_mebibyte_arrives_whole_inline_or_as_a_blob() {
@@ -438,14 +487,7 @@ async fn an_answer_of_a_mebibyte_arrives_whole_inline_or_as_a_blob() {
         if request["text"] != "as a blob" {
             return bytes("application/json", answer.into());
         }
-        let mut put = put.clone();
-        let chunk = v1::PutBlobRequest { chunk: answer.into() };
-        let blob = tokio::task::block_in_place(|| {
-            tokio::runtime::Handle::current().block_on(put.put_blob(iter([chunk])))
-        });
-        let blob = blob.unwrap().into_inner().blob.unwrap();
-        let data = Some(v1::payload::Data::Blob(blob));
-        Does::Gives(v1::Payload { media_type: "application/json".to_owned(), data })
+        uploaded(put.clone(), answer)
     })
     .await;
     for said in ["inline", "as a blob"] {
@@ -481,9 +523,16 @@ async fn who_gets_no_valid_answer_is_told_so_in_the_language_of_the_text() {
         changed(request, |answer| answer["mood"] = json!("odd"))
     })
     .await;
+    // The texts of the seed's examples are the first four.
     for (said, begins) in [
+        ("Me siento perdido", "Algo salió mal"),
+        ("Necesito decidir entre dos opciones", "Algo salió mal"),
+        ("Ayuda", "Algo salió mal"),
+        ("¿Y cómo empiezo?", "Algo salió mal"),
         ("no sé qué hacer con mi vida", "Algo salió mal"),
+        ("hola", "Algo salió mal"),
         ("what should I do with my life", "Something went wrong"),
+        ("help", "Something went wrong"),
     ] {
         let answered = harness.ask(text(said)).await;
         assert_eq!((answered.outcome, answered.code()), (RunOutcome::Failed, "FATAL_ERROR"));

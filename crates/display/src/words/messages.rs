@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::{Language, browser, configuration, fill, refusals};
+use super::{Language, browser, configuration, fill, refusals, specs};
 
 /// The text in the language in use.
 #[must_use]
@@ -32,28 +32,33 @@ pub fn placed_refusal(text: &str) -> Cow<'_, str> {
     if Language::current() == Language::English {
         return Cow::Borrowed(text);
     }
+    placed(text).map_or(Cow::Borrowed(text), Cow::Owned)
+}
+
+fn placed(text: &str) -> Option<String> {
     // The rule that is broken stands behind what is said.
     let rule = text.rfind(" (").filter(|begin| is_rule(text.get(*begin..).unwrap_or_default()));
     let (said, rule) = text.split_at(rule.unwrap_or(text.len()));
     let begins = said.match_indices(": ").map(|(end, separator)| end + separator.len());
     let mut begins: Vec<usize> = [0].into_iter().chain(begins).collect();
     begins.reverse();
-    let found = begins.into_iter().find_map(|begin| {
+    begins.into_iter().find_map(|begin| {
         let (place, said) = said.split_at_checked(begin)?;
         Some(format!("{place}{}{rule}", refused(said)?))
-    });
-    found.map_or(Cow::Borrowed(text), Cow::Owned)
+    })
 }
 
 /// Returns whether the text is the name of a rule in brackets.
 fn is_rule(text: &str) -> bool {
     let name = text.strip_prefix(" (").and_then(|rest| rest.strip_suffix(')'));
-    name.is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'))
+    let is_written = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    name.is_some_and(|name| name.bytes().all(is_written))
 }
 
 fn refused(text: &str) -> Option<String> {
     spanish(text).or_else(|| {
-        configuration::PATTERNS.iter().chain(refusals::PATTERNS).find_map(|(english, spanish)| {
+        let mut patterns = configuration::PATTERNS.iter().chain(specs::PATTERNS).chain(refusals::PATTERNS);
+        patterns.find_map(|(english, spanish)| {
             let values = matched(english, text)?;
             let values: Vec<String> = values.iter().map(|value| value_of_refusal(english, value)).collect();
             let values: Vec<&str> = values.iter().map(String::as_str).collect();
@@ -64,10 +69,11 @@ fn refused(text: &str) -> Option<String> {
 
 /// A value: the name of something that rules are about; a refusal of its own, where the pattern ends with it; else as it is.
 fn value_of_refusal(pattern: &str, value: &str) -> String {
-    let named = refusals::NAMES.iter().find(|(english, _)| *english == value);
+    let named = refusals::NAMES.iter().chain(specs::NAMES).find(|(english, _)| *english == value);
     let is_text = [": {0}", ": {1}", ": {2}"].iter().any(|ending| pattern.ends_with(ending));
     match named {
         Some((_, spanish)) => (*spanish).to_owned(),
+        None if pattern == refusals::OF_SPECS => placed(value).unwrap_or_else(|| value.to_owned()),
         None if is_text && value.len() < MOST_NESTED => refused(value).unwrap_or_else(|| value.to_owned()),
         None => value.to_owned(),
     }
@@ -583,8 +589,12 @@ mod tests {
 
     #[test]
     fn the_placeholders_of_both_languages_are_the_same_and_in_order() {
-        for (english, spanish) in
-            PATTERNS.iter().chain(browser::PATTERNS).chain(configuration::PATTERNS).chain(refusals::PATTERNS)
+        for (english, spanish) in PATTERNS
+            .iter()
+            .chain(browser::PATTERNS)
+            .chain(configuration::PATTERNS)
+            .chain(specs::PATTERNS)
+            .chain(refusals::PATTERNS)
         {
             let count = english.matches('{').count();
             for number in 0..count {

@@ -3,6 +3,9 @@
 //! These patterns are wider than those of [`super::messages`]: they are held only against texts that are known to be the
 //! project's own, never against what an agent has written.
 
+/// The refusal of spec files, whose first error comes with its place.
+pub(super) const OF_SPECS: &str = "the specs stay unchanged: {0}";
+
 /// Things that rules are about, as values of the patterns below.
 pub(super) const NAMES: &[(&str, &str)] = &[
     ("the plan's name", "el nombre del plan"),
@@ -480,7 +483,7 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
         "el daemon tiene más trabajo del que admite; vuelva en {0} ms",
     ),
     ("the log is damaged: {0}", "el log está dañado: {0}"),
-    ("the specs stay unchanged: {0}", "los specs quedan como estaban: {0}"),
+    (OF_SPECS, "los specs quedan como estaban: {0}"),
     (
         "no specs are loaded: put spec files into a folder and name it with `specs_dir` or --specs",
         "no hay specs cargados: ponga archivos de specs en una carpeta y nómbrela con `specs_dir` o --specs",
@@ -910,6 +913,7 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
     ("{0} is more than {1}", "{0} es más que {1}"),
     ("{0} is not between {1} and {2}", "{0} no está entre {1} y {2}"),
     ("{0} is not one of {1}", "{0} no es uno de {1}"),
+    ("{0} items; at most {1} are allowed", "{0} elementos; se permiten {1} como máximo"),
     ("{0}; at most {1} are allowed", "{0}; se permiten {1} como máximo"),
     ("set, but to no value; leave it out", "puesto, pero sin valor; omítalo"),
     ("there is no value {0}", "no hay ningún valor {0}"),

@@ -33,6 +33,27 @@ const PARTS: browser::Patterns = &[
     ("no strong sign", "ninguna señal fuerte"),
 ];
 
+/// The kinds of evidence (crates/router/src/explain).
+const SIGNS: &[(&str, &str)] = &[
+    ("intent", "intención"),
+    ("keyword", "palabra clave"),
+    ("pattern", "patrón"),
+    ("history", "historial"),
+    ("continuity", "continuidad"),
+    ("language", "idioma"),
+];
+
+/// The kind of a term in the language in use; a kind of a newer daemon is told as it is.
+#[must_use]
+pub fn sign(kind: &str) -> &str {
+    match Language::current() {
+        Language::English => kind,
+        Language::Spanish => {
+            SIGNS.iter().find(|(english, _)| *english == kind).map_or(kind, |(_, spanish)| spanish)
+        }
+    }
+}
+
 /// A reason of the router in the language in use.
 #[must_use]
 pub fn reason(text: &str) -> Cow<'_, str> {
@@ -57,6 +78,18 @@ fn spanish(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_kinds_of_evidence_are_told_in_spanish() {
+        let told = |kind| Language::Spanish.within(|| sign(kind));
+        let kinds = ["intent", "keyword", "pattern", "history", "continuity", "language"];
+        assert_eq!(
+            kinds.map(told),
+            ["intención", "palabra clave", "patrón", "historial", "continuidad", "idioma"]
+        );
+        assert_eq!(kinds.map(sign), kinds);
+        assert_eq!(told("of a newer daemon"), "of a newer daemon");
+    }
 
     #[test]
     fn the_routers_reasons_are_told_in_spanish() {

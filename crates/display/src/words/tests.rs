@@ -60,6 +60,7 @@ fn both_languages_say_the_same_of_the_same() {
         .chain(Analytics::pairs())
         .chain(Ask::pairs())
         .chain(Router::pairs())
+        .chain(Measures::pairs())
         .chain(Act::pairs())
         .chain(ActError::pairs())
         .chain(ScriptLines::pairs())

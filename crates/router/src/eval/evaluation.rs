@@ -1,7 +1,6 @@
 //! The result of an evaluation.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -114,39 +113,4 @@ fn macro_f1(scored: &[Scored]) -> f64 {
         sum += share(2 * right, named + taken);
     }
     if labels.is_empty() { 0.0 } else { sum / labels.len() as f64 }
-}
-
-impl fmt::Display for Evaluation {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = |value: f64| format!("{:.1} %", value * 100.0);
-        let mut line = |name: &str, value: String| writeln!(formatter, "{name:<34}{value:>14}");
-        line("specs", self.specs.to_string())?;
-        line("rows", self.rows.to_string())?;
-        line("  of them out of scope", self.rows_out_of_scope.to_string())?;
-        line("accuracy in scope", percent(self.accuracy))?;
-        line("macro F1", percent(self.macro_f1))?;
-        for (name, rule) in [("Larson", &self.larson), ("balanced", &self.balanced)] {
-            if let Some(rule) = rule {
-                line(&format!("{name}: threshold"), format!("{:.3}", rule.threshold))?;
-                line(&format!("{name}: accuracy in scope"), percent(rule.accuracy))?;
-                line(&format!("{name}: out-of-scope recall"), percent(rule.out_of_scope_recall))?;
-            }
-        }
-        if let Some(auroc) = self.auroc {
-            line("AUROC", format!("{auroc:.3}"))?;
-        }
-        line("calibration error", format!("{:.3}", self.calibration_error))?;
-        line("mean confidence", format!("{:.3}", self.mean_confidence))?;
-        line("latency p50", format!("{:.1} µs", self.latency_p50_ns as f64 / 1000.0))?;
-        line("latency p99", format!("{:.1} µs", self.latency_p99_ns as f64 / 1000.0))?;
-        line("training", format!("{:.0} ms", self.training_ms))?;
-        line("memory of the model", format!("{:.1} MiB", self.memory_bytes as f64 / f64::from(1 << 20)))?;
-        if !self.worst_confusions.is_empty() {
-            writeln!(formatter, "worst confusions")?;
-            for confusion in &self.worst_confusions {
-                writeln!(formatter, "  {:>4}  {} -> {}", confusion.rows, confusion.label, confusion.spec)?;
-            }
-        }
-        Ok(())
-    }
 }

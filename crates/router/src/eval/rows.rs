@@ -16,7 +16,7 @@ pub struct Row {
 
 /// A line that cannot be read as a row.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: expected text, label and split with tabs between them, found {columns} columns")]
+#[error("{line}: expected text, label and split with tabs between them, found {columns} columns")]
 pub struct RowError {
     /// The line's number, from 1.
     pub line: usize,

@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use crate::decision::{Decision, Query};
+use crate::language::{self, ExampleWords};
 use crate::logit::{Logit, logits, number};
 use crate::model::{Calibration, Evidence, Model, Parameters, exponential};
 use crate::model::{ModelScratch, calibration::KEYWORDS_ONLY};
@@ -34,6 +35,7 @@ pub struct Router {
     classes: Vec<Range<usize>>,
     /// The specs and patterns with regular expressions.
     expressions: Vec<(usize, usize)>,
+    example_words: ExampleWords,
     pool: Mutex<Vec<Scratch>>,
 }
 
@@ -113,6 +115,7 @@ impl Router {
             phrases,
             classes,
             expressions,
+            example_words: ExampleWords::new(catalogue),
             pool: Mutex::new(Vec::new()),
         }
     }
@@ -156,7 +159,14 @@ impl Router {
     /// The approximate memory of the model in bytes, without the catalogue's own texts.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.model.memory_bytes() + self.phrases.memory_bytes()
+        self.model.memory_bytes() + self.phrases.memory_bytes() + self.example_words.memory_bytes()
+    }
+
+    /// The language of what the user has written, as far as English and Spanish can be told: that of the text, else that of
+    /// the user's messages before it. It has no part in any decision.
+    #[must_use]
+    pub fn spoken(&self, query: &Query<'_>) -> Option<&'static str> {
+        language::spoken(query.text, query.history, &self.example_words)
     }
 
     pub(crate) fn model(&self) -> &Model {

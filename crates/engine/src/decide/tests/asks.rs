@@ -884,7 +884,7 @@ pub(super) fn large(answer: &[u8]) -> v1::Payload {
 fn a_large_answer_counts_as_a_small_one_does() {
     let many: serde_json::Map<String, Value> =
         (0..10_000).map(|number| (format!("key-{number:04}"), json!("x".repeat(16)))).collect();
-    let update = json!({ "emotional_state": "calm", "engagement_level": "high", "custom": many });
+    let update = json!({ "emotional_state": "calm", "engagement_level": "high", "custom": many.clone() });
     let ended = |is_large: bool| {
         let gives = |asked: Asked, edit: &dyn Fn(&mut Value)| {
             let mut answer = asked.plain();
@@ -906,7 +906,10 @@ fn a_large_answer_counts_as_a_small_one_does() {
             answer["response"] = Value::Null;
             answer["error"] =
                 json!({ "code": "OWN", "message": "no", "recoverable": false, "fallback_spec": "sage" });
-            answer["context_update"] = json!({ "engagement_level": "low" });
+            // More than an inline payload has room for.
+            let first: serde_json::Map<String, Value> =
+                many.iter().take(5_000).map(|(key, value)| (key.clone(), value.clone())).collect();
+            answer["context_update"] = json!({ "engagement_level": "low", "custom": first });
         });
         let asked = gives(asked, &|answer| {
             answer["context_update"] = update.clone();

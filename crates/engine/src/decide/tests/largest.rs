@@ -271,10 +271,17 @@ fn all_that_a_plan_can_take_over_is_taken_over_in_one_turn() {
     turns.check();
 }
 
-/// The answer of a spec that takes longest of those that have a mebibyte: what it wants to be kept are so many values.
-fn largest_answer(bench: &Bench, item: &str) -> v1::Payload {
+/// The answer of a spec that takes longest of those that have a mebibyte: what it wants to be kept are so many values. With
+/// a `fallback` it is a failure.
+fn largest_answer(bench: &Bench, item: &str, fallback: Option<&str>) -> v1::Payload {
     let custom = format!("[{}]", vec![item; 780_000 / (item.len() + 1)].join(","));
     let small = format!("[{}]", vec![item; 250_000 / (item.len() + 1)].join(","));
+    let outcome = match fallback {
+        None => r#""success":true,"response":{"text":"t","format":"text"}"#.to_owned(),
+        Some(spec) => format!(
+            r#""success":false,"error":{{"code":"OWN","message":"m","recoverable":false,"fallback_spec":"{spec}"}}"#
+        ),
+    };
     let assignment = bench.state.assignment(TaskRef { wave: bench.state.current_wave(), task: 0 }).unwrap();
     let Some(v1::payload::Data::Inline(request)) = assignment.input.and_then(|input| input.data.clone())
     else {
@@ -282,7 +289,7 @@ fn largest_answer(bench: &Bench, item: &str) -> v1::Payload {
     };
     let request: Value = serde_json::from_slice(&request).unwrap();
     let answer = format!(
-        r#"{{"success":true,"spec":{},"request_id":{},"timestamp":1,"response":{{"text":"t","format":"text"}},
+        r#"{{{outcome},"spec":{},"request_id":{},"timestamp":1,
         "metadata":{{"processing_time_ms":1,"confidence":0.5}},
         "context_update":{{"custom":{{"a":{small},"b":{custom}}}}}}}"#,
         request["spec"], request["id"],
@@ -291,29 +298,50 @@ fn largest_answer(bench: &Bench, item: &str) -> v1::Payload {
     super::asks::large(answer.as_bytes())
 }
 
+fn asked_in_session(turns: &mut Turns) -> Bench {
+    let ask = v1::Ask {
+        text: "t".to_owned(),
+        request_id: Some("r".to_owned()),
+        session: Some("s".to_owned()),
+        spec: Some("kiro".to_owned()),
+        ..v1::Ask::default()
+    };
+    let mut bench = turns.start("", Work::Ask(ask));
+    turns.input("", &mut bench, Input::SessionTurn { context: v1::SessionContext::default() });
+    bench
+}
+
+/// Answers what the ask wants to know of the router.
+fn route(turns: &mut Turns, bench: &mut Bench, spec: &str) {
+    let target = Ok(super::asks::found(spec));
+    let routed = Routed { spec: spec.to_owned(), target, rerouted: false, default_spec: None };
+    let (query, _) = bench.state.open_query().unwrap();
+    let answer = QueryAnswer::Routed(routed);
+    turns.input(&format!("a call of {spec}"), bench, Input::Answered { query, answer });
+}
+
+/// What each of them wants to be kept is gone by again with each call.
+#[test]
+fn specs_that_fail_with_the_largest_answers_take_one_turn_each() {
+    let mut turns = Turns::new();
+    let mut bench = asked_in_session(&mut turns);
+    for (spec, fallback) in [("kiro", Some("sage")), ("sage", Some("wave")), ("wave", None)] {
+        route(&mut turns, &mut bench, spec);
+        let output = largest_answer(&bench, "\"\\n\"", fallback);
+        let task = TaskRef { wave: bench.state.current_wave(), task: 0 };
+        turns.complete(&format!("the answer of {spec}"), &mut bench, task, output);
+    }
+    assert_eq!(bench.state.outcome(), Some(v1::RunOutcome::Succeeded));
+    turns.check();
+}
+
 #[test]
 fn the_largest_answer_of_a_spec_takes_one_turn() {
     let mut turns = Turns::new();
     for item in ["0", "[]", "\"\\n\""] {
-        let ask = v1::Ask {
-            text: "t".to_owned(),
-            request_id: Some("r".to_owned()),
-            session: Some("s".to_owned()),
-            spec: Some("kiro".to_owned()),
-            ..v1::Ask::default()
-        };
-        let mut bench = turns.start("", Work::Ask(ask));
-        turns.input("", &mut bench, Input::SessionTurn { context: v1::SessionContext::default() });
-        let routed = Routed {
-            spec: "kiro".to_owned(),
-            target: Ok(super::asks::found("kiro")),
-            rerouted: false,
-            default_spec: None,
-        };
-        let (query, _) = bench.state.open_query().unwrap();
-        let answer = QueryAnswer::Routed(routed);
-        turns.input("", &mut bench, Input::Answered { query, answer });
-        let output = largest_answer(&bench, item);
+        let mut bench = asked_in_session(&mut turns);
+        route(&mut turns, &mut bench, "kiro");
+        let output = largest_answer(&bench, item, None);
         let task = TaskRef { wave: bench.state.current_wave(), task: 0 };
         turns.complete(&format!("a spec's answer of {item}"), &mut bench, task, output);
         assert_eq!(bench.state.outcome(), Some(v1::RunOutcome::Succeeded));
