@@ -10,7 +10,7 @@ use crate::allowlist::Refusal;
 use crate::dsl::{Action, kind_name};
 use crate::error::{Failure, Phase};
 use crate::keys::Chord;
-use crate::page::{Element, Locator, Page, PageError, Query};
+use crate::page::{Element, Page, PageError};
 
 impl<P: Page> Step<'_, P> {
     pub(super) async fn allow(&mut self, action: &Action) -> Result<(), Failure> {
@@ -99,33 +99,36 @@ impl<P: Page> Step<'_, P> {
         if action.traits.criticality == Criticality::Critical {
             return Ok(true);
         }
-        let chord = match action.kind {
-            // What is let go on the element that it was pressed on is clicked.
-            ActionKind::Click | ActionKind::DoubleClick | ActionKind::Drag => {
+        match action.kind {
+            // What is let go on the element that it was pressed on is clicked, and so is what a download begins with.
+            ActionKind::Click | ActionKind::DoubleClick | ActionKind::Drag | ActionKind::Download => {
                 let strikes = self.struck.as_ref().is_some_and(|struck| struck.submits);
-                return Ok(strikes || element.is_some_and(|element| element.facts.submits));
+                Ok(strikes || element.is_some_and(|element| element.facts.submits))
             }
-            ActionKind::Press => Chord::parse(action.spec.key.as_deref().unwrap_or_default()),
-            _ => return Ok(false),
-        };
+            ActionKind::Press => self.submits_by_key(action, element).await,
+            _ => Ok(false),
+        }
+    }
+
+    /// True if the key submits a form, or may: nobody knows of a focus that cannot be read.
+    async fn submits_by_key(&mut self, action: &Action, element: Option<&Element>) -> Result<bool, Failure> {
+        let chord = Chord::parse(action.spec.key.as_deref().unwrap_or_default());
         let key = chord.as_ref().map_or("", |chord| chord.stroke.key.as_ref());
         if !matches!(key, "Enter" | " ") {
             return Ok(false);
         }
-        // Without a target the key goes to what has the focus.
-        let focused = match (element, &action.target) {
-            (None, None) => {
-                let focus = Locator::Css { value: ":focus".to_owned() };
-                let query = Query { locators: vec![focus], ..Query::default() };
-                match self.page.look(&query).await {
-                    Err(error @ PageError::Lost { .. }) => return Err(read_failed(&error, Phase::Pre)),
-                    look => look.ok().and_then(|look| look.element),
-                }
-            }
-            _ => None,
+        let keys = match (element, &action.target) {
+            (Some(element), _) => element.facts.submitting_keys,
+            // It is judged when it is found.
+            (None, Some(_)) => return Ok(false),
+            // Without a target the key goes to what has the focus.
+            (None, None) => match self.page.focused_keys().await {
+                Err(error @ PageError::Lost { .. }) => return Err(read_failed(&error, Phase::Pre)),
+                Err(_) => return Ok(true),
+                Ok(keys) => keys,
+            },
         };
-        let facts = element.or(focused.as_ref()).map(|element| &element.facts);
-        Ok(facts.is_some_and(|facts| if key == "Enter" { facts.submits_by_enter } else { facts.submits }))
+        Ok(if key == "Enter" { keys.submits_by_enter } else { keys.submits_by_space })
     }
 
     /// Refuses a critical action whose strong postconditions hold already: they would hold whatever becomes of it (CONTRACTS

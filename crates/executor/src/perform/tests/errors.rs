@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::page::{Fake, FakePage, element};
 use super::*;
-use crate::page::{Description, Locator, PageError, SelectOption};
+use crate::page::{Description, Locator, PageError, SelectOption, SubmittingKeys};
 
 const PRE: ActionStage = ActionStage::Precondition;
 const EXECUTION: ActionStage = ActionStage::Execution;
@@ -699,6 +699,33 @@ fn a_radio_button_that_is_set_is_not_clicked_to_be_unset() {
 }
 
 #[test]
+fn a_key_for_what_has_the_focus_is_critical_where_it_submits_a_form_or_nobody_can_tell() {
+    let keys = |enter: bool, space: bool| SubmittingKeys { submits_by_enter: enter, submits_by_space: space };
+    let unread = || vec![("focused_keys", PageError::Failed("no answer".to_owned()))];
+    let press = |page: FakePage, key: &str| {
+        case(page, json!({"kind": "press", "key": key, "criticality": "normal"}))
+            .policy(json!({"lower_criticality": "forbid"}))
+            .run()
+    };
+    let focus = |keys: SubmittingKeys| FakePage { focused_keys: keys, ..FakePage::new(Vec::new()) };
+    let unknown = || FakePage { broken: unread(), ..FakePage::new(Vec::new()) };
+    for (page, key) in [
+        (focus(keys(true, false)), "Enter"),
+        (focus(keys(false, true)), "Space"),
+        (unknown(), "Enter"),
+        (unknown(), "Space"),
+    ] {
+        let done = press(page, key);
+        done.error("ACTION_CRITICAL_BLOCKED", ActionStage::Policy);
+        assert_eq!(done.details()["critical_reason"], "missing_strong_postcondition");
+        assert_eq!(done.acts(), [""; 0]);
+    }
+    press(focus(keys(false, true)), "Enter").success();
+    press(focus(keys(true, false)), "Space").success();
+    press(unknown(), "Tab").success();
+}
+
+#[test]
 fn what_submits_a_form_is_critical_unless_the_script_may_call_it_normal() {
     let button = || element("send").with(|facts| facts.submits = true);
     let blocked = |fake: Fake, action: Value, policy: Value| {
@@ -718,11 +745,14 @@ fn what_submits_a_form_is_critical_unless_the_script_may_call_it_normal() {
     let normal = with(nudge, "criticality", json!("normal"));
     passes(button(), normal.clone(), json!({"lower_criticality": "allow"}));
     blocked(button(), normal, json!({"lower_criticality": "forbid"}));
-    let field = || element("send").with(|facts| facts.submits_by_enter = true);
+    let field = || element("send").with(|facts| facts.submitting_keys.submits_by_enter = true);
+    let spaced = || element("send").with(|facts| facts.submitting_keys.submits_by_space = true);
     blocked(button(), click("send"), json!({}));
     blocked(button(), with(click("send"), "kind", json!("double_click")), json!({}));
     blocked(field(), press("Enter"), json!({}));
-    blocked(button(), press("Space"), json!({}));
+    blocked(spaced(), press("Space"), json!({}));
+    passes(field(), press("Space"), json!({}));
+    passes(spaced(), press("Enter"), json!({}));
     let weak = json!([{"kind": "visible", "target": {"testid": "send"}}]);
     blocked(button(), with(click("send"), "post", weak), json!({}));
     passes(element("send"), click("send"), json!({}));
@@ -735,6 +765,12 @@ fn what_submits_a_form_is_critical_unless_the_script_may_call_it_normal() {
     let submit = json!({"kind": "submit", "target": {"testid": "send"}, "criticality": "normal"});
     passes(button(), submit.clone(), json!({"lower_criticality": "allow"}));
     blocked(button(), submit, json!({"lower_criticality": "forbid"}));
+
+    // A download from a target begins with a click on it.
+    let download = json!({"kind": "download", "target": {"testid": "send"}});
+    blocked(button(), download.clone(), json!({}));
+    let normal = with(download, "criticality", json!("normal"));
+    blocked(button(), normal, json!({"lower_criticality": "forbid"}));
 
     // With a proof it is performed, and is critical where it fails.
     let done = case(FakePage::new(vec![button()]), with(click("send"), "post", done())).run();
