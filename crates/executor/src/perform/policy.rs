@@ -5,9 +5,9 @@ use capataz_policy::executor::code;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::step::{Step, read_failed};
+use super::step::{Deadline, Step, read_failed};
 use crate::allowlist::Refusal;
-use crate::dsl::{Action, kind_name};
+use crate::dsl::{Action, Condition, kind_name};
 use crate::error::{Failure, Phase};
 use crate::keys::Chord;
 use crate::page::{Element, Page, PageError};
@@ -132,25 +132,36 @@ impl<P: Page> Step<'_, P> {
     }
 
     /// Refuses a critical action whose strong postconditions hold already: they would hold whatever becomes of it (CONTRACTS
-    /// §3, U5). Asked last before the input.
-    pub(super) async fn check_proof(&mut self, action: &Action) -> Result<(), Failure> {
+    /// §3, U5). Asked last before the input. A proof that cannot be read now is read again until the deadline: without that
+    /// nobody knows that it does not hold.
+    pub(super) async fn check_proof(&mut self, action: &Action, deadline: Deadline) -> Result<(), Failure> {
         if self.criticality != Criticality::Critical {
             return Ok(());
         }
-        let mut proofs = Vec::new();
-        for proof in action.post.iter().filter(|condition| condition.strong) {
-            if !self.failing(action, std::slice::from_ref(proof), Phase::Pre).await?.is_empty() {
-                return Ok(());
-            }
-            proofs.push(kind_name(proof.spec.kind));
-        }
+        let proofs: Vec<&Condition> = action.post.iter().filter(|condition| condition.strong).collect();
         if proofs.is_empty() {
             return Ok(());
         }
+        loop {
+            let mut unread = None;
+            for proof in &proofs {
+                match self.holds(action, proof).await {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(()),
+                    Err(error @ PageError::Lost { .. }) => return Err(read_failed(&error, Phase::Pre)),
+                    Err(error) => unread = Some(error),
+                }
+            }
+            let Some(error) = unread else { break };
+            if !self.wait(deadline).await.map_err(|error| read_failed(&error, Phase::Pre))? {
+                return Err(read_failed(&error, Phase::Pre));
+            }
+        }
+        let kinds: Vec<String> = proofs.iter().map(|proof| kind_name(proof.spec.kind)).collect();
         Err(critical_blocked(
             "postcondition_already_true",
             "what is to prove the action's effect holds before it already",
-            json!({"postconditions": proofs}),
+            json!({"postconditions": kinds}),
         ))
     }
 

@@ -399,6 +399,45 @@ fn a_proof_that_holds_before_the_input_blocks_a_critical_action_and_nothing_is_s
     case(page(), with(click("send"), "post", json!([holds]))).run().success();
 }
 
+#[test]
+fn a_proof_that_cannot_be_read_before_the_input_stops_a_critical_action() {
+    let unread = || ("location", PageError::Failed("the page does not answer".to_owned()));
+    let comes = json!([{"kind": "url_equals", "value": "https://example.com/done"}]);
+    let critical = with(with(click("send"), "criticality", json!("critical")), "post", comes);
+    let mut silent = page();
+    silent.broken.push(unread());
+    let (time, action) = (silent.time.clone(), with(critical.clone(), "timeout_ms", json!(5000)));
+    let done = case(silent, action).run();
+    let error = done.error("PRECONDITION_FAILED", PRE);
+    assert_eq!(error.failed_conditions[0].kind, "page_readable");
+    assert_eq!((done.acts(), done.outcome.touched), (vec![], false));
+    assert_eq!(time.monotonic(), Duration::from_secs(5));
+
+    // It is waited for: what it says when it is read counts.
+    let answers = |url: &'static str| {
+        let mut page = page();
+        page.broken.push(unread());
+        page.later.push((
+            1000,
+            Box::new(move |page| {
+                page.broken.clear();
+                page.url = url.to_owned();
+                Ok(())
+            }),
+        ));
+        page.reactions.push(Box::new(|page| {
+            page.url = "https://example.com/done".to_owned();
+            Ok(())
+        }));
+        case(page, critical.clone()).run()
+    };
+    answers("https://example.com/form").success();
+    let done = answers("https://example.com/done");
+    done.error("ACTION_CRITICAL_BLOCKED", ActionStage::Policy);
+    assert_eq!(done.details()["critical_reason"], "postcondition_already_true");
+    assert_eq!(done.acts(), [""; 0]);
+}
+
 // S002-DE-16, S002-DE-17, S002-FI-16
 #[test]
 fn a_page_that_is_late_is_a_navigation_timeout_and_one_that_never_comes_a_failed_navigation() {
