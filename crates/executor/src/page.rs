@@ -148,8 +148,9 @@ pub struct Facts {
     pub destination: Option<String>,
     /// A click on it submits a form.
     pub submits: bool,
-    /// The key Enter does.
-    pub submits_by_enter: bool,
+    /// Keys that are pressed on it, or on what has the focus within it, do.
+    #[serde(flatten)]
+    pub submitting_keys: SubmittingKeys,
     /// The handle of the visible label of a control that is not visible itself.
     pub label: Option<u64>,
     /// Of a label: the handle of its control.
@@ -158,6 +159,14 @@ pub struct Facts {
     /// What lies over its centre where that is not the element itself or within it.
     pub covered_by: Option<Description>,
     pub in_viewport: bool,
+}
+
+/// The keys that submit a form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SubmittingKeys {
+    pub submits_by_enter: bool,
+    pub submits_by_space: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Default, Deserialize)]
@@ -421,6 +430,9 @@ pub trait Page: Send {
         node: &Node,
         attributes: &[String],
     ) -> impl Future<Output = Result<Facts, PageError>> + Send;
+
+    /// The keys that submit a form when they are pressed on what has the focus, in whichever frame.
+    fn focused_keys(&mut self) -> impl Future<Output = Result<SubmittingKeys, PageError>> + Send;
 
     /// Rows of a table, each a list of texts.
     fn table(&mut self, node: &Node) -> impl Future<Output = Result<Vec<Vec<String>>, PageError>> + Send;

@@ -9,7 +9,7 @@ use capataz_contracts::v1;
 use capataz_executor::chromium::ChromiumPage;
 use capataz_executor::page::{
     Act, Facts, Locator, Look, Node, Offset, Outline, Page, PageError, PageLog, Picture, Query, SecretsIn,
-    Settled, Sight, Skeleton, WaitUntil,
+    Settled, Sight, Skeleton, SubmittingKeys, WaitUntil,
 };
 use serde_json::Value;
 
@@ -70,6 +70,10 @@ impl Page for Watched<'_> {
 
     async fn facts(&mut self, node: &Node, attributes: &[String]) -> Result<Facts, PageError> {
         self.parts.part("facts").of(self.page.facts(node, attributes)).await
+    }
+
+    async fn focused_keys(&mut self) -> Result<SubmittingKeys, PageError> {
+        self.parts.part("focused_keys").of(self.page.focused_keys()).await
     }
 
     async fn table(&mut self, node: &Node) -> Result<Vec<Vec<String>>, PageError> {

@@ -14,10 +14,10 @@ use tokio::time::Instant;
 use super::ChromiumPage;
 use super::call::READ_LIMIT;
 use super::protocol::{
-    AttachedToTarget, DetachedFromTarget, DialogClosed, FrameDetached, FrameNavigated, FrameOnly,
-    NavigationRequested, NavigationStarted, WindowOpen,
+    AttachedToTarget, DetachedFromTarget, DialogClosed, FrameDescription, FrameDetached, FrameNavigated,
+    FrameOnly, NavigationRequested, NavigationStarted, WindowOpen,
 };
-use super::state::Shared;
+use super::state::{Shared, Tab};
 use super::tabs::send;
 use crate::page::PageError;
 
@@ -84,11 +84,15 @@ pub(super) struct Departures {
     /// Tabs that have opened meanwhile, and the URLs of windows that are to.
     new_tabs: BTreeSet<String>,
     windows: Vec<String>,
+    /// Tabs that show the browser's own page in the place of a document that did not come, with its loader.
+    failed: BTreeMap<String, String>,
 }
 
 impl ChromiumPage {
     /// To be called before an act.
     pub(super) fn departures(&self) -> Departures {
+        // What was refused before is told by then.
+        self.shared.read().tabs.iter_mut().for_each(|tab| tab.refused = None);
         Departures {
             connection: self.connection.clone(),
             shared: self.shared.clone(),
@@ -96,12 +100,14 @@ impl ChromiumPage {
             under_way: BTreeMap::new(),
             new_tabs: BTreeSet::new(),
             windows: Vec::new(),
+            failed: BTreeMap::new(),
         }
     }
 
     /// To be called once the page has answered after the act: what the act has led to was announced before that answer.
     /// Waits until each navigation has come to its end, whichever: another document, a download, no content, a refusal, or
-    /// the page has thought better of it. What the browser told until then is known when this returns.
+    /// the page has thought better of it. What the browser told until then is known when this returns. Fails where the
+    /// network did not give the document of a tab; of one that the allowlist refused the changes tell.
     pub(super) async fn followed(
         &self,
         mut departures: Departures,
@@ -125,7 +131,7 @@ impl ChromiumPage {
         let followed = tokio::time::timeout_at(deadline, following).await;
         self.heard.cleared().await;
         match followed {
-            Ok(Ok(())) => Ok(()),
+            Ok(Ok(())) => departures.all_loaded(),
             // What was missed may have been the end: no more can be said than that the act was done.
             Ok(Err(EventError::Lagged(_) | EventError::Detached)) => Ok(()),
             Ok(Err(EventError::Lost(loss))) => Err(PageError::Lost { reason: loss.to_string() }),
@@ -188,6 +194,18 @@ impl Departures {
         any
     }
 
+    fn all_loaded(&self) -> Result<(), PageError> {
+        let state = self.shared.read();
+        let failed = |tab: &&Tab| {
+            let loader = &tab.document.loader;
+            tab.refused.is_none() && self.failed.get(&tab.target) == Some(loader) && !tab.was_answered()
+        };
+        match state.tabs.iter().find(failed) {
+            Some(tab) => Err(PageError::NotLoaded { reason: tab.net_error().to_owned() }),
+            None => Ok(()),
+        }
+    }
+
     fn heard_so_far(&mut self) -> Result<(), EventError> {
         while let Some(event) = self.events.try_next()? {
             self.heard(&event);
@@ -248,7 +266,7 @@ impl Departures {
             }
             "Page.frameNavigated" => {
                 if let Some(navigated) = parse::<FrameNavigated>(event) {
-                    self.under_way.remove(&navigated.frame.id);
+                    self.arrived(navigated.frame);
                 }
             }
             "Page.frameDetached" => {
@@ -312,6 +330,14 @@ impl Departures {
             departure.is_put_off = false;
             // The tab has no document yet that could be left.
             departure.is_left_to |= is_new;
+        }
+    }
+
+    fn arrived(&mut self, frame: FrameDescription) {
+        let departure = self.under_way.remove(&frame.id);
+        self.failed.remove(&frame.id);
+        if frame.unreachable_url.is_some() && departure.is_some_and(|departure| departure.is_tab) {
+            self.failed.insert(frame.id, frame.loader_id);
         }
     }
 

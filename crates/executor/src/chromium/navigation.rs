@@ -156,13 +156,9 @@ impl ChromiumPage {
             if state.lost.is_some() || tab.crashed {
                 return Some(Err(None));
             }
-            if is_new(before, tab) && tab.document.failed && tab.began_after(before.begun) {
-                let failure = tab.failure.as_ref().filter(|(loader, _)| *loader == tab.document.loader);
-                let answered = tab.answer.as_ref().is_some_and(|(loader, _)| *loader == tab.document.loader);
-                if !answered {
-                    let reason = failure.map_or("the document did not come", |(_, reason)| reason.as_str());
-                    return Some(Err(Some(reason.to_owned())));
-                }
+            let failed = is_new(before, tab) && tab.document.failed && tab.began_after(before.begun);
+            if failed && !tab.was_answered() {
+                return Some(Err(Some(tab.net_error().to_owned())));
             }
             // An earlier navigation that fails only now is not the one that was asked for.
             let came = is_new(before, tab) && (!tab.document.failed || tab.began_after(before.begun));

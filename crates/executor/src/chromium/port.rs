@@ -14,7 +14,7 @@ use super::script::function;
 use super::sight::{html_with_frames, text_with_frames};
 use crate::page::{
     Act, Facts, Locator, Look, Node, Offset, Outline, Page, PageError, PageLog, Picture, Query, SecretsIn,
-    Settled, Sight, Skeleton, WaitUntil,
+    Settled, Sight, Skeleton, SubmittingKeys, WaitUntil,
 };
 
 /// Longest wait of one call of `changed`. What changes between a look and the wait leaves no sign that could still be
@@ -104,6 +104,21 @@ impl Page for ChromiumPage {
     async fn facts(&mut self, node: &Node, attributes: &[String]) -> Result<Facts, PageError> {
         self.looked_when = self.shared.version();
         self.facts_of(node, attributes).await
+    }
+
+    async fn focused_keys(&mut self) -> Result<SubmittingKeys, PageError> {
+        // One document has the focus at a time, and those around it have it in their iframes.
+        let mut all = SubmittingKeys::default();
+        for told in self.scripts(&self.documents(), function::FOCUSED_KEYS, json!([]), READ_LIMIT).await {
+            match told {
+                Ok(SubmittingKeys { submits_by_enter, submits_by_space }) => {
+                    all.submits_by_enter |= submits_by_enter;
+                    all.submits_by_space |= submits_by_space;
+                }
+                Err(failure) => return Err(failure.or_detached()),
+            }
+        }
+        self.lost().map_or(Ok(all), Err)
     }
 
     async fn table(&mut self, node: &Node) -> Result<Vec<Vec<String>>, PageError> {

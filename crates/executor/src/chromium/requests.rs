@@ -213,7 +213,7 @@ impl Gate {
             let current = state.is_current(&request.frame_id);
             let Some(tab) = state.tab(&request.frame_id) else { return };
             match (request.response_status_code, &request.response_error_reason) {
-                (_, Some(reason)) => tab.failure = Some((loader, reason.clone())),
+                (_, Some(reason)) => tab.failure = Some((loader, net_error(reason))),
                 (Some(301 | 302 | 303 | 307 | 308), None) => {
                     if current {
                         state.changes.redirected(request.request.url.chars().take(URL_LIMIT).collect());
@@ -224,6 +224,18 @@ impl Gate {
             }
         });
     }
+}
+
+/// The browser's name for an error, from how it is spelled of a request: `net::ERR_TIMED_OUT` for `TimedOut`.
+fn net_error(reason: &str) -> String {
+    let mut name = "net::ERR".to_owned();
+    for letter in reason.chars() {
+        if letter.is_uppercase() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_uppercase());
+    }
+    name
 }
 
 /// Nobody is there to type a password into the browser's own dialog; the page with status 401 is shown.

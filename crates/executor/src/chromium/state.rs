@@ -66,7 +66,7 @@ pub(super) struct Tab {
     pub frames: BTreeMap<String, Frame>,
     /// HTTP status of the newest answer to a document's request, with the document's loader.
     pub answer: Option<(String, u32)>,
-    /// The newest document's request that failed: its loader, and Chromium's words.
+    /// The newest document's request that failed: its loader, and Chromium's name for the error.
     pub failure: Option<(String, String)>,
     /// The newest request for a document of this tab that was refused.
     pub refused: Option<v1::BlockedRequest>,
@@ -86,6 +86,17 @@ impl Tab {
     pub(super) fn began_after(&self, begun: u64) -> bool {
         let newest_first = self.loaders.iter().rev().position(|loader| *loader == self.document.loader);
         newest_first.is_some_and(|index| self.begun.saturating_sub(index as u64) > begun)
+    }
+
+    /// True if the present document was answered for. One without content has a page of the browser's own.
+    pub(super) fn was_answered(&self) -> bool {
+        self.answer.as_ref().is_some_and(|(loader, _)| *loader == self.document.loader)
+    }
+
+    /// Why the present document did not come.
+    pub(super) fn net_error(&self) -> &str {
+        let failure = self.failure.as_ref().filter(|(loader, _)| *loader == self.document.loader);
+        failure.map_or("the document did not come", |(_, reason)| reason.as_str())
     }
 
     fn navigation_began(&mut self, loader: String) {

@@ -64,8 +64,12 @@ pub fn materialise_action(action: &mut v1::Action, policy: &v1::ScriptPolicy) {
     let kind = ActionKind::try_from(action.kind).unwrap_or_default();
     let Some(traits) = kind_traits(kind) else { return };
     // What a click, a drag or a key does is known when its element is: where nothing is declared, that decides.
-    let decides_late =
-        matches!(kind, ActionKind::Click | ActionKind::DoubleClick | ActionKind::Drag | ActionKind::Press);
+    let decides_late = match kind {
+        ActionKind::Click | ActionKind::DoubleClick | ActionKind::Drag | ActionKind::Press => true,
+        // It begins with a click there.
+        ActionKind::Download => action.target.is_some(),
+        _ => false,
+    };
     if !decides_late {
         action.criticality.get_or_insert(traits.criticality as i32);
     }

@@ -55,6 +55,11 @@ impl<P: Page> Step<'_, P> {
         Ok(failed)
     }
 
+    /// True if the condition holds now; an error where it cannot be read.
+    pub(super) async fn holds(&mut self, action: &Action, condition: &Condition) -> Result<bool, PageError> {
+        Ok(self.test(action, condition).await?.holds)
+    }
+
     async fn test(&mut self, action: &Action, condition: &Condition) -> Result<Verdict, PageError> {
         let mut condition = condition;
         // An even number of negations cancels out.

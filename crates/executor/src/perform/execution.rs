@@ -104,7 +104,7 @@ impl<P: Page> Step<'_, P> {
             return Ok(false);
         }
         // What came with the pointer, before the click, proves nothing of it.
-        self.check_proof(action).await?;
+        self.check_proof(action, deadline).await?;
         Ok(deadline.left(self.clock).is_some())
     }
 

@@ -5,12 +5,12 @@ use capataz_policy::executor::code;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::step::{Step, read_failed};
+use super::step::{Deadline, Step, read_failed};
 use crate::allowlist::Refusal;
-use crate::dsl::{Action, kind_name};
+use crate::dsl::{Action, Condition, kind_name};
 use crate::error::{Failure, Phase};
 use crate::keys::Chord;
-use crate::page::{Element, Locator, Page, PageError, Query};
+use crate::page::{Element, Page, PageError};
 
 impl<P: Page> Step<'_, P> {
     pub(super) async fn allow(&mut self, action: &Action) -> Result<(), Failure> {
@@ -99,55 +99,69 @@ impl<P: Page> Step<'_, P> {
         if action.traits.criticality == Criticality::Critical {
             return Ok(true);
         }
-        let chord = match action.kind {
-            // What is let go on the element that it was pressed on is clicked.
-            ActionKind::Click | ActionKind::DoubleClick | ActionKind::Drag => {
+        match action.kind {
+            // What is let go on the element that it was pressed on is clicked, and so is what a download begins with.
+            ActionKind::Click | ActionKind::DoubleClick | ActionKind::Drag | ActionKind::Download => {
                 let strikes = self.struck.as_ref().is_some_and(|struck| struck.submits);
-                return Ok(strikes || element.is_some_and(|element| element.facts.submits));
+                Ok(strikes || element.is_some_and(|element| element.facts.submits))
             }
-            ActionKind::Press => Chord::parse(action.spec.key.as_deref().unwrap_or_default()),
-            _ => return Ok(false),
-        };
+            ActionKind::Press => self.submits_by_key(action, element).await,
+            _ => Ok(false),
+        }
+    }
+
+    /// True if the key submits a form, or may: nobody knows of a focus that cannot be read.
+    async fn submits_by_key(&mut self, action: &Action, element: Option<&Element>) -> Result<bool, Failure> {
+        let chord = Chord::parse(action.spec.key.as_deref().unwrap_or_default());
         let key = chord.as_ref().map_or("", |chord| chord.stroke.key.as_ref());
         if !matches!(key, "Enter" | " ") {
             return Ok(false);
         }
-        // Without a target the key goes to what has the focus.
-        let focused = match (element, &action.target) {
-            (None, None) => {
-                let focus = Locator::Css { value: ":focus".to_owned() };
-                let query = Query { locators: vec![focus], ..Query::default() };
-                match self.page.look(&query).await {
-                    Err(error @ PageError::Lost { .. }) => return Err(read_failed(&error, Phase::Pre)),
-                    look => look.ok().and_then(|look| look.element),
-                }
-            }
-            _ => None,
+        let keys = match (element, &action.target) {
+            (Some(element), _) => element.facts.submitting_keys,
+            // It is judged when it is found.
+            (None, Some(_)) => return Ok(false),
+            // Without a target the key goes to what has the focus.
+            (None, None) => match self.page.focused_keys().await {
+                Err(error @ PageError::Lost { .. }) => return Err(read_failed(&error, Phase::Pre)),
+                Err(_) => return Ok(true),
+                Ok(keys) => keys,
+            },
         };
-        let facts = element.or(focused.as_ref()).map(|element| &element.facts);
-        Ok(facts.is_some_and(|facts| if key == "Enter" { facts.submits_by_enter } else { facts.submits }))
+        Ok(if key == "Enter" { keys.submits_by_enter } else { keys.submits_by_space })
     }
 
     /// Refuses a critical action whose strong postconditions hold already: they would hold whatever becomes of it (CONTRACTS
-    /// §3, U5). Asked last before the input.
-    pub(super) async fn check_proof(&mut self, action: &Action) -> Result<(), Failure> {
+    /// §3, U5). Asked last before the input. A proof that cannot be read now is read again until the deadline: without that
+    /// nobody knows that it does not hold.
+    pub(super) async fn check_proof(&mut self, action: &Action, deadline: Deadline) -> Result<(), Failure> {
         if self.criticality != Criticality::Critical {
             return Ok(());
         }
-        let mut proofs = Vec::new();
-        for proof in action.post.iter().filter(|condition| condition.strong) {
-            if !self.failing(action, std::slice::from_ref(proof), Phase::Pre).await?.is_empty() {
-                return Ok(());
-            }
-            proofs.push(kind_name(proof.spec.kind));
-        }
+        let proofs: Vec<&Condition> = action.post.iter().filter(|condition| condition.strong).collect();
         if proofs.is_empty() {
             return Ok(());
         }
+        loop {
+            let mut unread = None;
+            for proof in &proofs {
+                match self.holds(action, proof).await {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(()),
+                    Err(error @ PageError::Lost { .. }) => return Err(read_failed(&error, Phase::Pre)),
+                    Err(error) => unread = Some(error),
+                }
+            }
+            let Some(error) = unread else { break };
+            if !self.wait(deadline).await.map_err(|error| read_failed(&error, Phase::Pre))? {
+                return Err(read_failed(&error, Phase::Pre));
+            }
+        }
+        let kinds: Vec<String> = proofs.iter().map(|proof| kind_name(proof.spec.kind)).collect();
         Err(critical_blocked(
             "postcondition_already_true",
             "what is to prove the action's effect holds before it already",
-            json!({"postconditions": proofs}),
+            json!({"postconditions": kinds}),
         ))
     }
 

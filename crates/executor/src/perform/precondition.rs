@@ -55,7 +55,7 @@ impl<P: Page> Step<'_, P> {
         self.look_before(action).await?;
         if Self::sends(action) && !prepared.is_done {
             self.note_downloads();
-            self.check_proof(action).await?;
+            self.check_proof(action, deadline).await?;
         }
         Ok(prepared)
     }

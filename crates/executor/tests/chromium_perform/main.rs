@@ -11,6 +11,7 @@ mod pointing;
 mod proofs;
 mod restless;
 mod targets;
+mod unloaded;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};

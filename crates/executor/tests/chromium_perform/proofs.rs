@@ -7,9 +7,9 @@ use super::{Script, Server};
 
 /// A form that is heard of in `log` alone: its handler does nothing.
 const IDLE: &str = r#"<!doctype html><title>Order</title><main><h1 data-testid=head data-state=open>Order 7</h1>
-<form data-testid=form><label>Mail <input name=mail value="ana@example.com"></label>
+<form data-testid=form><label>Mail <input name=mail value="ana@example.com" autofocus></label>
 <label><input type=checkbox checked> Agreed</label><label><input type=checkbox> Again</label>
-<button data-testid=send>Send</button></form></main><p data-testid=log></p><script>
+<select size=2 aria-label=Size><option>S<option>M</select><button data-testid=send>Send</button></form></main><p data-testid=log></p><script>
 addEventListener("submit", (event) => event.preventDefault());
 for (const type of ["keydown", "mousedown", "click", "submit"])
   addEventListener(type, () => { document.querySelector("[data-testid=log]").textContent += type + ";"; });
@@ -23,7 +23,7 @@ async fn opened(page: &str, policy: Value) -> (Server, Script) {
 }
 
 /// What sends the form, with the events that the page would get of it.
-fn sending() -> [(Value, &'static str); 4] {
+fn sending() -> [(Value, &'static str); 8] {
     let button = json!({"testid": "send"});
     [
         (json!({"kind": "submit", "target": button}), "mousedown;click;submit;"),
@@ -31,6 +31,11 @@ fn sending() -> [(Value, &'static str); 4] {
         (json!({"kind": "click", "target": button}), "mousedown;click;submit;"),
         // Enter in a field clicks the form's button.
         (json!({"kind": "press", "target": {"label": "Mail"}, "key": "Enter"}), "keydown;click;submit;"),
+        // The focus is in that field: from the beginning, and after it.
+        (json!({"kind": "press", "target": {"testid": "form"}, "key": "Enter"}), "keydown;click;submit;"),
+        (json!({"kind": "press", "key": "Enter"}), "keydown;click;submit;"),
+        (json!({"kind": "press", "target": {"label": "Size"}, "key": "Enter"}), "keydown;click;submit;"),
+        (json!({"kind": "download", "target": button}), "mousedown;click;submit;"),
     ]
 }
 
@@ -112,7 +117,8 @@ async fn a_form_whose_handler_does_nothing_is_never_proved_sent_by_what_holds_be
     for (action, sends) in sending() {
         let mut action = proved_by(&action, json!([{"kind": "title_equals", "value": "Sent"}]));
         action["timeout_ms"] = 3000.into();
-        script.fails(action, "POSTCONDITION_FAILED").await;
+        let code = if action["kind"] == "download" { "DOWNLOAD_FAILED" } else { "POSTCONDITION_FAILED" };
+        script.fails(action, code).await;
         assert!(script.outcomes.last().unwrap().touched);
         events += sends;
         script.passes(heard(&events)).await;
@@ -174,6 +180,24 @@ async fn where_nothing_may_be_declared_harmless_a_normal_click_on_a_form_is_prov
         assert_eq!(details["critical_reason"], "postcondition_already_true", "{action}");
     }
     script.passes(heard("")).await;
+    script.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn enter_for_a_focus_that_is_in_a_frame_or_a_shadow_root_is_proved_as_well() {
+    let page = r#"<!doctype html><iframe srcdoc="<form><input data-testid=framed></form>"></iframe><div id=host></div>
+<script>host.attachShadow({mode: "open", delegatesFocus: true}).innerHTML =
+  "<form><input data-testid=shadowed></form>";</script>"#;
+    let (server, mut script) = opened(page, json!({"lower_criticality": "forbid"})).await;
+    let framed = json!({"testid": "framed", "frame": [{"css": "iframe"}]});
+    for field in [framed, json!({"testid": "shadowed"})] {
+        script.passes(json!({"kind": "press", "key": "Enter"})).await;
+        script.passes(json!({"kind": "click", "target": field})).await;
+        let action = json!({"kind": "press", "key": "Enter", "criticality": "normal"});
+        let details = refused(&mut script, action, "ACTION_CRITICAL_BLOCKED", ActionStage::Policy).await;
+        assert_eq!(details["critical_reason"], "missing_strong_postcondition", "{field}");
+        script.passes(json!({"kind": "navigate", "url": server.url("/")})).await;
+    }
     script.end().await;
 }
 

@@ -1,5 +1,6 @@
 //! What is to be known of an element.
 
+use capataz_executor::chromium::script::function;
 use serde_json::{Value, json};
 
 use crate::support::Page;
@@ -213,7 +214,8 @@ fn what_submits_a_form_is_known_by_its_button_its_label_and_the_key_enter() {
         <label id=e for=b>Send it</label><textarea id=f></textarea><input id=g type=image></form>
         <form><input id=h></form><form><input id=i><input id=j></form>
         <dialog open><form method=dialog><button id=k>Close</button></form></dialog>
-        <button id=l>x</button><input id=m>",
+        <button id=l>x</button><input id=m><form><select id=n></select><button>Send</button></form>
+        <form><select id=o></select></form>",
     );
     for (css, submits, by_enter) in [
         ("#a", false, true),
@@ -228,6 +230,8 @@ fn what_submits_a_form_is_known_by_its_button_its_label_and_the_key_enter() {
         ("#k", false, false),
         ("#l", false, false),
         ("#m", false, false),
+        ("#n", false, true),
+        ("#o", false, false),
     ] {
         let facts = page.facts(css);
         assert_eq!(
@@ -236,6 +240,28 @@ fn what_submits_a_form_is_known_by_its_button_its_label_and_the_key_enter() {
             "{css}"
         );
     }
+}
+
+#[test]
+fn a_key_that_is_pressed_on_what_contains_the_focus_submits_what_that_would() {
+    let page = Page::with(
+        "<form id=a><input id=b><textarea id=c></textarea><button id=d>Send</button></form><p id=e></p><div id=f></div>
+        <script>f.attachShadow({mode: 'open', delegatesFocus: true}).innerHTML = '<form><input></form>'</script>",
+    );
+    let keys = |css: &str| {
+        let facts = page.facts(css);
+        (facts["submitsByEnter"] == true, facts["submitsBySpace"] == true)
+    };
+    assert_eq!(keys("#a"), (false, false));
+    for (focused, expected) in [("#b", (true, false)), ("#c", (false, false)), ("#d", (true, true))] {
+        page.run(function::FOCUS, &json!([page.handle(focused)]));
+        assert_eq!(keys("#a"), expected, "{focused}");
+        assert_eq!(keys("#e"), (false, false));
+        let focus = page.run(function::FOCUSED_KEYS, &json!([]));
+        assert_eq!(focus, json!({"submitsByEnter": expected.0, "submitsBySpace": expected.1}), "{focused}");
+    }
+    // The browser gives the focus to the first control in it.
+    assert_eq!(keys("#f"), (true, false));
 }
 
 #[test]

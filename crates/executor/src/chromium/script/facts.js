@@ -263,16 +263,44 @@ const submitsForm = (control) => {
 
 const TICKED = new Set(["checkbox", "radio"]);
 
+const isSubmittedByEnter = (element) => {
+  if (isSelect(element)) return true;
+  if (!isInput(element)) return false;
+  const type = inputType(element);
+  return TEXT_TYPES.has(type) || PICKER_TYPES.has(type) || TICKED.has(type);
+};
+
 /** True if Enter submits the form of a field: by its button, or where it is the only field (HTML, implicit submission). */
 const submitsByEnter = (element) => {
   if (submitterOf(element) !== null) return true;
-  if (!isInput(element) || !submitsForm(element)) return false;
-  const type = inputType(element);
-  if (!TEXT_TYPES.has(type) && !PICKER_TYPES.has(type) && !TICKED.has(type)) return false;
+  if (!isSubmittedByEnter(element) || !submitsForm(element)) return false;
   const form = formOf(element);
   const fields = [...formElements(form)];
   if (fields.some(isSubmitter) || within(form, "input[type=image i]").length > 0) return true;
-  return fields.filter((field) => isInput(field) && (TEXT_TYPES.has(inputType(field)) || PICKER_TYPES.has(inputType(field)))).length <= 1;
+  return isInput(element) && fields.filter((field) => isInput(field) && (TEXT_TYPES.has(inputType(field)) || PICKER_TYPES.has(inputType(field)))).length <= 1;
+};
+
+/** What may get a key that is pressed on the element: the element, or what has the focus, or is given it, within. */
+const keyTakersOf = (element) => {
+  const focused = focusedElement();
+  const takers = focused !== null && isWithin(focused, element) ? [element, focused] : [element];
+  const shadow = shadowRoot(element);
+  return shadow?.delegatesFocus ? [...takers, ...within(shadow, "button,input,select")] : takers;
+};
+
+/** Which keys submit a form when they are pressed on the element. */
+const submittingKeys = (element) => {
+  const takers = keyTakersOf(element);
+  return {
+    submitsByEnter: takers.some(submitsByEnter),
+    submitsBySpace: takers.some((taker) => submitterOf(taker) !== null),
+  };
+};
+
+/** The same of what has the focus in this document. That of an iframe is told by the document in it. */
+const focusedKeys = () => {
+  const focused = focusedElement();
+  return focused === null ? { submitsByEnter: false, submitsBySpace: false } : submittingKeys(focused);
 };
 
 /** The label that a person uses in the place of a control that is not seen. */
@@ -308,7 +336,7 @@ const factsOf = (element, attributes, mask) => {
     files: type === "file" ? [...inputFiles(element)].map((file) => file.name) : [],
     destination: destinationOf(element),
     submits: submitterOf(element) !== null,
-    submitsByEnter: submitsByEnter(element),
+    ...submittingKeys(element),
     label: visible ? null : handleOrNull(labelToUse(element)),
     control: isHtml(element, "label") ? handleOrNull(labelControl(element)) : null,
     rect: plainRect(box),

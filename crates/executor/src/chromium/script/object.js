@@ -29,6 +29,7 @@ const capataz = Object.freeze({
   disarm,
   held,
   focus: focusHandle,
+  focusedKeys,
   readyToFill,
   filled,
   clear,

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::page::{Fake, FakePage, element};
 use super::*;
-use crate::page::{Description, Locator, PageError, SelectOption};
+use crate::page::{Description, Locator, PageError, SelectOption, SubmittingKeys};
 
 const PRE: ActionStage = ActionStage::Precondition;
 const EXECUTION: ActionStage = ActionStage::Execution;
@@ -399,6 +399,45 @@ fn a_proof_that_holds_before_the_input_blocks_a_critical_action_and_nothing_is_s
     case(page(), with(click("send"), "post", json!([holds]))).run().success();
 }
 
+#[test]
+fn a_proof_that_cannot_be_read_before_the_input_stops_a_critical_action() {
+    let unread = || ("location", PageError::Failed("the page does not answer".to_owned()));
+    let comes = json!([{"kind": "url_equals", "value": "https://example.com/done"}]);
+    let critical = with(with(click("send"), "criticality", json!("critical")), "post", comes);
+    let mut silent = page();
+    silent.broken.push(unread());
+    let (time, action) = (silent.time.clone(), with(critical.clone(), "timeout_ms", json!(5000)));
+    let done = case(silent, action).run();
+    let error = done.error("PRECONDITION_FAILED", PRE);
+    assert_eq!(error.failed_conditions[0].kind, "page_readable");
+    assert_eq!((done.acts(), done.outcome.touched), (vec![], false));
+    assert_eq!(time.monotonic(), Duration::from_secs(5));
+
+    // It is waited for: what it says when it is read counts.
+    let answers = |url: &'static str| {
+        let mut page = page();
+        page.broken.push(unread());
+        page.later.push((
+            1000,
+            Box::new(move |page| {
+                page.broken.clear();
+                page.url = url.to_owned();
+                Ok(())
+            }),
+        ));
+        page.reactions.push(Box::new(|page| {
+            page.url = "https://example.com/done".to_owned();
+            Ok(())
+        }));
+        case(page, critical.clone()).run()
+    };
+    answers("https://example.com/form").success();
+    let done = answers("https://example.com/done");
+    done.error("ACTION_CRITICAL_BLOCKED", ActionStage::Policy);
+    assert_eq!(done.details()["critical_reason"], "postcondition_already_true");
+    assert_eq!(done.acts(), [""; 0]);
+}
+
 // S002-DE-16, S002-DE-17, S002-FI-16
 #[test]
 fn a_page_that_is_late_is_a_navigation_timeout_and_one_that_never_comes_a_failed_navigation() {
@@ -699,6 +738,33 @@ fn a_radio_button_that_is_set_is_not_clicked_to_be_unset() {
 }
 
 #[test]
+fn a_key_for_what_has_the_focus_is_critical_where_it_submits_a_form_or_nobody_can_tell() {
+    let keys = |enter: bool, space: bool| SubmittingKeys { submits_by_enter: enter, submits_by_space: space };
+    let unread = || vec![("focused_keys", PageError::Failed("no answer".to_owned()))];
+    let press = |page: FakePage, key: &str| {
+        case(page, json!({"kind": "press", "key": key, "criticality": "normal"}))
+            .policy(json!({"lower_criticality": "forbid"}))
+            .run()
+    };
+    let focus = |keys: SubmittingKeys| FakePage { focused_keys: keys, ..FakePage::new(Vec::new()) };
+    let unknown = || FakePage { broken: unread(), ..FakePage::new(Vec::new()) };
+    for (page, key) in [
+        (focus(keys(true, false)), "Enter"),
+        (focus(keys(false, true)), "Space"),
+        (unknown(), "Enter"),
+        (unknown(), "Space"),
+    ] {
+        let done = press(page, key);
+        done.error("ACTION_CRITICAL_BLOCKED", ActionStage::Policy);
+        assert_eq!(done.details()["critical_reason"], "missing_strong_postcondition");
+        assert_eq!(done.acts(), [""; 0]);
+    }
+    press(focus(keys(false, true)), "Enter").success();
+    press(focus(keys(true, false)), "Space").success();
+    press(unknown(), "Tab").success();
+}
+
+#[test]
 fn what_submits_a_form_is_critical_unless_the_script_may_call_it_normal() {
     let button = || element("send").with(|facts| facts.submits = true);
     let blocked = |fake: Fake, action: Value, policy: Value| {
@@ -718,11 +784,14 @@ fn what_submits_a_form_is_critical_unless_the_script_may_call_it_normal() {
     let normal = with(nudge, "criticality", json!("normal"));
     passes(button(), normal.clone(), json!({"lower_criticality": "allow"}));
     blocked(button(), normal, json!({"lower_criticality": "forbid"}));
-    let field = || element("send").with(|facts| facts.submits_by_enter = true);
+    let field = || element("send").with(|facts| facts.submitting_keys.submits_by_enter = true);
+    let spaced = || element("send").with(|facts| facts.submitting_keys.submits_by_space = true);
     blocked(button(), click("send"), json!({}));
     blocked(button(), with(click("send"), "kind", json!("double_click")), json!({}));
     blocked(field(), press("Enter"), json!({}));
-    blocked(button(), press("Space"), json!({}));
+    blocked(spaced(), press("Space"), json!({}));
+    passes(field(), press("Space"), json!({}));
+    passes(spaced(), press("Enter"), json!({}));
     let weak = json!([{"kind": "visible", "target": {"testid": "send"}}]);
     blocked(button(), with(click("send"), "post", weak), json!({}));
     passes(element("send"), click("send"), json!({}));
@@ -735,6 +804,12 @@ fn what_submits_a_form_is_critical_unless_the_script_may_call_it_normal() {
     let submit = json!({"kind": "submit", "target": {"testid": "send"}, "criticality": "normal"});
     passes(button(), submit.clone(), json!({"lower_criticality": "allow"}));
     blocked(button(), submit, json!({"lower_criticality": "forbid"}));
+
+    // A download from a target begins with a click on it.
+    let download = json!({"kind": "download", "target": {"testid": "send"}});
+    blocked(button(), download.clone(), json!({}));
+    let normal = with(download, "criticality", json!("normal"));
+    blocked(button(), normal, json!({"lower_criticality": "forbid"}));
 
     // With a proof it is performed, and is critical where it fails.
     let done = case(FakePage::new(vec![button()]), with(click("send"), "post", done())).run();

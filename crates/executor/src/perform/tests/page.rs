@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::page::{
     Act, Description, Element, Facts, Locator, Look, Node, Offset, Outline, Page, PageError, PageLog,
-    Picture, Query, Rect, SecretsIn, Settled, Sight, Skeleton, Struck, WaitUntil,
+    Picture, Query, Rect, SecretsIn, Settled, Sight, Skeleton, Struck, SubmittingKeys, WaitUntil,
 };
 use crate::perform::Clock;
 
@@ -88,6 +88,8 @@ pub struct FakePage {
     pub settles: Result<(), PageError>,
     /// What lies within every element at its centre.
     pub struck: Option<Arc<Struck>>,
+    /// Of what has the focus.
+    pub focused_keys: SubmittingKeys,
     /// Elements rest from the beginning, so that the page is seen while they are watched.
     pub rests: bool,
     /// Methods that fail, and how.
@@ -112,6 +114,7 @@ impl FakePage {
             stops: None,
             settles: Ok(()),
             struck: None,
+            focused_keys: SubmittingKeys::default(),
             rests: false,
             broken: Vec::new(),
         }
@@ -197,6 +200,11 @@ impl Page for FakePage {
         self.fails("facts")?;
         let fake = self.elements.get(usize::try_from(node.handle).unwrap());
         fake.map(|fake| fake.facts.clone()).ok_or(PageError::Detached)
+    }
+
+    async fn focused_keys(&mut self) -> Result<SubmittingKeys, PageError> {
+        self.fails("focused_keys")?;
+        Ok(self.focused_keys)
     }
 
     async fn table(&mut self, _: &Node) -> Result<Vec<Vec<String>>, PageError> {
