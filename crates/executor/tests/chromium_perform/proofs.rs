@@ -91,6 +91,7 @@ fn holding(server: &Server) -> Vec<Value> {
     ]
 }
 
+// S002-RU-09
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_form_whose_handler_does_nothing_is_never_proved_sent_by_what_holds_before() {
     let (server, mut script) = opened(IDLE, json!({})).await;
@@ -183,6 +184,7 @@ async fn where_nothing_may_be_declared_harmless_a_normal_click_on_a_form_is_prov
     script.end().await;
 }
 
+// S002-RU-09
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn enter_for_a_focus_that_is_in_a_frame_or_a_shadow_root_is_proved_as_well() {
     let page = r#"<!doctype html><iframe srcdoc="<form><input data-testid=framed></form>"></iframe><div id=host></div>

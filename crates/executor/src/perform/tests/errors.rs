@@ -399,6 +399,7 @@ fn a_proof_that_holds_before_the_input_blocks_a_critical_action_and_nothing_is_s
     case(page(), with(click("send"), "post", json!([holds]))).run().success();
 }
 
+// S002-RU-09
 #[test]
 fn a_proof_that_cannot_be_read_before_the_input_stops_a_critical_action() {
     let unread = || ("location", PageError::Failed("the page does not answer".to_owned()));
@@ -737,6 +738,7 @@ fn a_radio_button_that_is_set_is_not_clicked_to_be_unset() {
     radio(false).success();
 }
 
+// S002-RU-09
 #[test]
 fn a_key_for_what_has_the_focus_is_critical_where_it_submits_a_form_or_nobody_can_tell() {
     let keys = |enter: bool, space: bool| SubmittingKeys { submits_by_enter: enter, submits_by_space: space };
