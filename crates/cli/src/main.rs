@@ -195,5 +195,6 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
     });
     // A thread that still reads a line from the standard input does not hold up the exit.
     runtime.shutdown_background();
+    watch::keys::close();
     outcome
 }

@@ -1,9 +1,9 @@
 //! Lines that a person types in a terminal: with editing, the lines of earlier conversations, and completion.
 
-use std::fs::DirBuilder;
-use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::PathBuf;
 
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
@@ -17,6 +17,10 @@ use crate::watch::keys::Lent;
 
 /// Lines that are kept for later conversations.
 const MOST_LINES: usize = 1_000;
+
+/// The first line of a file of lines, as rustyline writes it where it makes the file itself: for that it changes the mask of the
+/// whole process.
+const FORMAT: &[u8] = b"#V2\n";
 
 /// What a person has typed.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,13 +54,7 @@ impl Prompt {
         let history = FileHistory::with_config(&config);
         let mut editor = Editor::with_history(config, history).map_err(io::Error::other)?;
         editor.set_helper(Some(commands));
-        let history = history_file().filter(|file| {
-            let read = is_there(file).and_then(|is_there| match is_there {
-                true => editor.load_history(file).map_err(io::Error::other),
-                false => Ok(()),
-            });
-            read.is_ok()
-        });
+        let history = history_file().filter(|file| editor.load_history(file).is_ok());
         Ok(Self { editor: Some(editor), history, _mode: mode })
     }
 
@@ -98,11 +96,13 @@ fn history_file() -> Option<PathBuf> {
     let states = from("XDG_STATE_HOME").or_else(|| from("HOME").map(|home| home.join(".local/state")))?;
     let folder = states.join("capataz");
     DirBuilder::new().recursive(true).mode(0o700).create(&folder).ok()?;
-    Some(folder.join("ask-history"))
-}
-
-fn is_there(file: &Path) -> io::Result<bool> {
-    file.try_exists()
+    let file = folder.join("ask-history");
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file) {
+        Ok(mut created) => created.write_all(FORMAT).ok()?,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(_) => return None,
+    }
+    Some(file)
 }
 
 /// The commands of a conversation, by which its lines are completed.

@@ -28,8 +28,8 @@ pub struct Context<'a> {
     pub run: Option<&'a str>,
     /// That run goes on, so that it can be cancelled.
     pub goes_on: bool,
-    /// The command that does the work again, where that can be done from here.
-    pub again: Option<Again>,
+    /// The run has ended, and another one may go on with what is left of it.
+    pub may_be_continued: bool,
     /// The open question about it.
     pub question: Option<&'a v1::Question>,
     /// The ways to recover from a session's error that can be gone from here, each with the mark in front of it; the
@@ -39,15 +39,6 @@ pub struct Context<'a> {
     pub recovered: Option<&'a str>,
     /// The last lines that the task has logged.
     pub log: &'a [String],
-}
-
-/// A command that does again what has failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Again {
-    /// The task, whose wave is at work.
-    Task,
-    /// What is left of a run that has ended.
-    Run,
 }
 
 /// Draws the error by its code, or by its severity if the code has no box of its own; below it, what its task has logged last.
@@ -244,16 +235,10 @@ pub fn ways(error: &v1::Error, context: &Context<'_>, texts: fn(&str) -> Option<
         ways.push((mark("debug"), fill(words().options.debug, &[run])));
     }
     let is_tried_again = error.options.iter().any(|option| TRIES.contains(&option.as_str()));
-    if let Some(run) = context.run.filter(|_| is_tried_again && answers.is_empty()) {
-        match (context.again, context.task) {
-            (Some(Again::Task), Some(task)) => {
-                ways.push((mark(RETRY), fill(words().options.retry_with, &[run, task])));
-            }
-            (Some(Again::Run), _) => {
-                ways.push((mark("continue"), fill(words().options.continue_with, &[run])))
-            }
-            _ => {}
-        }
+    if let Some(run) =
+        context.run.filter(|_| context.may_be_continued && is_tried_again && answers.is_empty())
+    {
+        ways.push((mark("continue"), fill(words().options.continue_with, &[run])));
     }
     for answer in answers {
         ways.push((mark(answer), texts(answer).unwrap_or(answer).to_owned()));
@@ -411,34 +396,20 @@ mod tests {
         );
         let ended = error(&shown, &Context { question: None, goes_on: false, ..asked }, Paint::OFF);
         assert!(ended.contains("runs logs 0199") && !ended.contains("cancel"), "{ended}");
-        // What was to be tried again has a command as long as there is one that does it.
+        // What was to be tried again is done by another run.
         let options = ["debug", "retry_manual", "skip"].map(str::to_owned).to_vec();
         let exhausted = v1::Error { options, ..failure("TESTS_FAILED", "3 tests failed") };
         let of_task = Context { task: Some("lint"), question: None, ..asked };
-        for (again, expected) in [
-            (
-                Some(Again::Task),
-                "\
-|  [d] Investigate with `capataz runs logs 0199`       |
-|  [r] Try again: `capataz runs retry 0199 lint`       |
-+======================================================+",
-            ),
-            (
-                Some(Again::Run),
-                "\
+        let go_on = "\
 |  [d] Investigate with `capataz runs logs 0199`       |
 |  [c] Go on with what is left: `capataz runs          |
 |      continue 0199`                                  |
-+======================================================+",
-            ),
-            (
-                None,
-                "\
++======================================================+";
+        let look = "\
 |  [d] Investigate with `capataz runs logs 0199`       |
-+======================================================+",
-            ),
-        ] {
-            let shown = error(&exhausted, &Context { again, ..of_task }, Paint::OFF);
++======================================================+";
+        for (may_be_continued, expected) in [(true, go_on), (false, look)] {
+            let shown = error(&exhausted, &Context { may_be_continued, ..of_task }, Paint::OFF);
             assert!(shown.ends_with(expected), "{shown}");
         }
         let of_no_run = error(&shown, &Context::default(), Paint::OFF);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use capataz_contracts::v1;
 use capataz_policy::{codes, retry};
 
-use crate::error::{self, Again, Context, advice, one_line, severity, to_copy, with_cause};
+use crate::error::{self, Context, advice, one_line, severity, to_copy, with_cause};
 use crate::format;
 use crate::frame::{truncated, visible};
 use crate::model::{self, Task};
@@ -455,22 +455,10 @@ fn context_of<'a>(run: &'a v1::Run, task: &'a v1::TaskView) -> Context<'a> {
         at_ms: task.settled_at_ms,
         run: Some(&run.run_id),
         goes_on: run.status() != v1::RunStatus::Finished,
-        again: again(run, task),
+        may_be_continued: run.may_be_continued && task.state() == v1::TaskState::Failed,
         question: open_questions(run).find(|question| question.task.as_deref() == Some(&task.name)),
         ..Context::default()
     }
-}
-
-/// The command that does the work of a failed task again.
-fn again(run: &v1::Run, task: &v1::TaskView) -> Option<Again> {
-    if task.state() != v1::TaskState::Failed {
-        return None;
-    }
-    if run.status() == v1::RunStatus::Finished {
-        return run.may_be_continued.then_some(Again::Run);
-    }
-    let wave = run.waves.iter().find(|wave| wave.tasks.iter().any(|other| other.name == task.name))?;
-    wave.tasks.iter().any(|other| other.settled_at_ms.is_none()).then_some(Again::Task)
 }
 
 /// The questions that can be answered.

@@ -240,8 +240,8 @@ Trabajo:
   Espera      the answer to q1
   Pendientes  a, b, c, d, e\\u{1b}[2J y 2 más
   Fallos      1
-  Terminado   execute: failed a las 2026-01-02T00:00:00.000Z
-  Terminado   plan: succeeded a las 2026-01-01T00:00:00.000Z
+  Terminado   execute: failed el 2026-01-02T00:00:00.000Z
+  Terminado   plan: succeeded el 2026-01-01T00:00:00.000Z
   Siguiente   verify-work"
         );
         let idle = v1::Session { state: Some("{}".to_owned()), ..v1::Session::default() };

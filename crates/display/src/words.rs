@@ -450,7 +450,6 @@ texts! {
         correct: "Correct the flow automatically: `capataz runs rollback {0} {1}`"
             / "Corregir el flujo automáticamente: `capataz runs rollback {0} {1}`",
         abort: "Abort" / "Abortar",
-        retry_with: "Try again: `capataz runs retry {0} {1}`" / "Intentar de nuevo: `capataz runs retry {0} {1}`",
         continue_with: "Go on with what is left: `capataz runs continue {0}`"
             / "Continuar con lo que queda: `capataz runs continue {0}`",
         abort_with: "Abort the run: `capataz runs cancel {0}`" / "Abortar la ejecución: `capataz runs cancel {0}`",

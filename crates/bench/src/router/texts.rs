@@ -480,6 +480,8 @@ mod tests {
         assert_eq!(said("text\tlabel\tsplit\na\tone\ttrain\nb\tone\ttest\n"), Ok((1, 1)));
         assert!(said("text\tlabel\tsplit\nb\tone\ttest\n").unwrap_err().contains("train"));
         assert!(said("text\tlabel\tsplit\na\tone\ttrain\n").unwrap_err().contains("test or valid"));
-        assert!(said("text\tlabel\tsplit\nalone\n").unwrap_err().contains("line 2"));
+        assert!(
+            said("text\tlabel\tsplit\nalone\n").unwrap_err().contains("2: expected text, label and split")
+        );
     }
 }

@@ -129,7 +129,7 @@ struct Conversation {
 impl Conversation {
     async fn take(&mut self, asking: &Asking<'_>, line: &str, out: &mut Output) -> Result<(), Failure> {
         let texts = &words().ask;
-        let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let (command, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         match command {
             // Only answers are the output: with --json, a document a line.
             "/help" => out.note(texts.help),
@@ -146,7 +146,7 @@ impl Conversation {
             },
             "/spec" if rest.trim().is_empty() => {
                 let specs = specs(asking).await?;
-                out.note(&fill(texts.specs_are, &[&specs.join(", ")]));
+                out.note(&listed(&specs));
             }
             "/spec" => {
                 self.choose(asking, rest.trim()).await?;
@@ -168,7 +168,7 @@ impl Conversation {
         }
         let near = near::names(name, specs.iter().map(String::as_str)).join(", ");
         let hint = match near.is_empty() {
-            true => fill(texts.specs_are, &[&specs.join(", ")]),
+            true => listed(&specs),
             false => fill(words().errors.did_you_mean, &[name, &near]),
         };
         let message = fill(texts.no_such_spec, &[name]);
@@ -235,4 +235,11 @@ fn new_session() -> String {
 async fn specs(asking: &Asking<'_>) -> Result<Vec<String>, Failure> {
     let specs = asking.daemon.client.list_specs().await.map_err(|error| asking.daemon.failure(error))?;
     Ok(specs.into_iter().map(|spec| spec.id).collect())
+}
+
+fn listed(specs: &[String]) -> String {
+    match specs {
+        [] => words().router.no_specs.to_owned(),
+        specs => fill(words().ask.specs_are, &[&specs.join(", ")]),
+    }
 }

@@ -100,9 +100,8 @@ pub async fn mode(command: ModeCommand, global: &Global, out: &mut Output) -> Ou
                 revision: Some(question.revision),
             };
             let response = daemon.client.resolve(request).await;
-            let kept = typed.filter(|_| response.is_err()).map(|typed| typed.keep(&run_id));
-            if let Some(kept) = kept.filter(|_| !out.json) {
-                out.note(&kept);
+            if let Some(typed) = typed.filter(|_| response.is_err()) {
+                out.note(&typed.keep(&run_id));
             }
             let response = response.map_err(|error| daemon.failure(error).about(&run_id))?;
             let document = json::print("capataz.v1.ResolveResponse", &response);

@@ -151,9 +151,7 @@ async fn follow_both(
     if let Err(error) = state.write(&daemon.client).await {
         out.note(&fill(words().sessions.not_written, &[&error]));
     }
-    if let Err(failure) = state.tell(daemon, out).await {
-        failure.tell(out);
-    }
+    state.tell(out);
     followed
 }
 

@@ -20,6 +20,7 @@ use crate::output::Output;
 use crate::state_file::StateFile;
 use crate::watch::follow::now_ms;
 use capataz_display::error::{self, Context};
+use capataz_display::paint::Paint;
 use capataz_display::words::{Language, fill, words};
 
 /// How often the file is looked at within a wave (CONTRACTS §1.7).
@@ -153,31 +154,23 @@ impl StateSync {
         Language::English.within(|| self.told(text))
     }
 
-    /// Says what was wrong with the file while it was written, and has the session's log say it too.
-    ///
-    /// # Errors
-    /// The daemon is not reached.
-    pub async fn tell(&self, daemon: &Daemon, out: &mut Output) -> Result<(), Failure> {
+    /// Says what was wrong with the file while it was written.
+    pub fn tell(&self, out: &Output) {
+        if !out.json {
+            self.told_once(out.error_paint()).iter().for_each(|text| out.note(text));
+        }
+    }
+
+    /// What was wrong with the file since this was asked last, and where what was there is kept.
+    fn told_once(&self, paint: Paint) -> Vec<String> {
         let replaced = std::mem::take(&mut *self.replaced.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut repairs = Vec::new();
-        for Replaced { error, aside } in replaced {
-            let recovered = self.told(|texts| texts.rewritten);
-            if !out.json {
-                let context = Context { recovered: Some(&recovered), ..Context::default() };
-                out.note(&error::error(&error, &context, out.error_paint()));
-                out.note(&fill(words().sessions.kept_aside, &[&aside.display().to_string()]));
-            }
-            repairs = session::told(&error.code, &self.for_the_log(|texts| texts.rewritten), repairs);
-        }
-        if repairs.is_empty() {
-            return Ok(());
-        }
-        let session =
-            daemon.client.get_session(&self.session).await.map_err(|error| daemon.failure(error))?;
-        let Some(Ok(state)) = session.state.map(|state| session::parse(state.as_bytes())) else {
-            return Ok(());
+        let recovered = self.told(|texts| texts.rewritten);
+        let context = Context { recovered: Some(&recovered), ..Context::default() };
+        let told = |Replaced { error, aside }: Replaced| {
+            let aside = fill(words().sessions.kept_aside, &[&aside.display().to_string()]);
+            format!("{}\n{aside}", error::error(&error, &context, paint))
         };
-        self.import(daemon, state, repairs, out).await
+        replaced.into_iter().map(told).collect()
     }
 
     /// Writes the file with each step of the run, and looks at it every minute, until it is dropped.
@@ -234,19 +227,22 @@ impl StateSync {
         if present.as_ref() == Some(&text) {
             return Ok(());
         }
+        let mut broken = None;
         if let Some(present) = present {
             match error_of(&look(&present, &self.path)) {
                 None => locked.back_up(&present).map_err(told)?,
                 Some(error) => {
                     let aside = locked.keep_aside(now_ms()).map_err(told)?;
-                    let mut replaced = self.replaced.lock().unwrap_or_else(PoisonError::into_inner);
-                    if replaced.len() < TOLD {
-                        replaced.push(Replaced { error, aside });
-                    }
+                    broken = Some(Replaced { error, aside });
                 }
             }
         }
-        locked.write(&text).map_err(told)
+        locked.write(&text).map_err(told)?;
+        let mut replaced = self.replaced.lock().unwrap_or_else(PoisonError::into_inner);
+        if replaced.len() < TOLD {
+            replaced.extend(broken);
+        }
+        Ok(())
     }
 }
 
@@ -316,7 +312,7 @@ pub async fn export(session: &str, path: &Path, daemon: &Daemon, out: &mut Outpu
     let sync = StateSync::of(path, file, session);
     let written = sync.write(&daemon.client).await;
     written.map_err(|error| failed(path, &std::io::Error::other(error)))?;
-    sync.tell(daemon, out).await?;
+    sync.tell(out);
     Ok(true)
 }
 
@@ -365,7 +361,7 @@ mod tests {
             ..v1::Plan::default()
         };
         let request = v1::StartRunRequest::of_plan(plan);
-        let started = daemon.client.start_run(request).await.unwrap();
+        daemon.client.start_run(request).await.unwrap();
 
         let (look, mut looks) = mpsc::channel(1);
         let phase = || {
@@ -397,28 +393,12 @@ mod tests {
             .filter(|entry| entry.file_name().to_string_lossy().starts_with("state.corrupt-"));
         let kept: Vec<String> = kept.map(|entry| fs::read_to_string(entry.path()).unwrap()).collect();
         assert_eq!(kept, ["{ broken"]);
-        // It is said once, and the session's log has it.
-        let cancel =
-            v1::CancelRunRequest { run_id: started.run_id.clone(), ..v1::CancelRunRequest::default() };
-        daemon.client.cancel_run(cancel).await.unwrap();
-        daemon.client.wait_run(&started.run_id, None).await.unwrap();
-        sync.tell(&daemon, &mut out).await.unwrap();
-        sync.tell(&daemon, &mut out).await.unwrap();
-        let stream_id = daemon.client.get_session("shop").await.unwrap().stream_id;
-        let filter = v1::EventFilter { run_id: Some(stream_id), ..v1::EventFilter::default() };
-        let request = v1::SubscribeRequest { filter: Some(filter), ..v1::SubscribeRequest::default() };
-        let mut events = daemon.client.subscribe(request);
-        let told = loop {
-            let Delivery::Event { event, .. } = events.next().await.unwrap().unwrap() else { continue };
-            match event.body {
-                Some(Body::SessionStateWritten(written)) if !written.repairs.is_empty() => {
-                    break written.repairs;
-                }
-                _ => {}
-            }
-        };
-        let outcome = format!("{}: written again from the session's state", path.display());
-        assert_eq!(told, [format!("SESSION_CORRUPTED: {outcome}")]);
+        // It is said once.
+        let told = sync.told_once(Paint::OFF);
+        assert_eq!((told.len(), sync.told_once(Paint::OFF).len()), (1, 0));
+        for part in ["ERROR: SESSION_CORRUPTED", "written again", "What was there is in", "state.corrupt-"] {
+            assert!(told[0].contains(part), "{part} in {}", told[0]);
+        }
         served.shutdown().await;
     }
 }

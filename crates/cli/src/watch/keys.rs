@@ -193,8 +193,10 @@ fn unset_where_ours(mode: &mut Mode<Stdin>) {
     mode.unset();
 }
 
-fn close() {
+/// Gives the terminal its mode back for good.
+pub fn close() {
     unset();
+    end_pastes();
     *terminal() = None;
 }
 
@@ -250,26 +252,45 @@ fn of(kind: Signal) -> io::Result<tokio::signal::unix::Signal> {
     signal(SignalKind::from_raw(kind.as_raw()))
 }
 
-/// A terminal whose mode somebody else changes, to edit lines. The mode that it has now comes back with the end of this, and
-/// with every signal that ends the process. One that stops it is the other one's matter.
+/// A terminal whose mode somebody else changes, to edit lines. The mode that it has now comes back with the end of this, with
+/// every signal that ends the process, and once more with [`close`]. A signal that stops the process is the other one's matter.
 #[derive(Debug)]
 pub struct Lent(());
+
+/// Somebody else may have had the terminal tell what is pasted from what is typed.
+static TELLS_PASTES: AtomicBool = AtomicBool::new(false);
+const TELL_NO_PASTES: &[u8] = b"\x1b[?2004l";
 
 impl Lent {
     /// # Errors
     /// The standard input is no terminal, or its signals cannot be heard.
     pub fn new() -> io::Result<Self> {
         heed_ends()?;
+        // From here on Ctrl-C ends nothing by itself, wherever it is pressed.
+        let _ = of(Signal::INT)?;
         let mut mode = Mode::of(io::stdin())?;
         mode.is_set = true;
         *terminal() = Some(mode);
+        TELLS_PASTES.store(true, Ordering::Release);
         Ok(Self(()))
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        close();
+        if let Some(mode) = terminal().as_mut() {
+            unset_where_ours(mode);
+            // A thread that is about to read a line may still change it.
+            mode.is_set = true;
+        }
+        end_pastes();
+    }
+}
+
+fn end_pastes() {
+    if TELLS_PASTES.load(Ordering::Acquire) {
+        // A terminal that is gone shows nothing.
+        let _ = rustix::io::write(io::stdout(), TELL_NO_PASTES);
     }
 }
 

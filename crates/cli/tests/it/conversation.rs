@@ -97,5 +97,8 @@ fn a_person_edits_completes_and_repeats_lines_and_leaves_the_terminal_as_it_was(
         kill_process(Pid::from_child(&talk.child), signal).unwrap();
         let (terminal, ended) = talk.ended();
         assert_eq!((ended, terminal.mode() == before), (Some(code), true));
+        // And it does not tell what is pasted any more.
+        let shown = terminal.shown();
+        assert!(shown.rfind("\x1b[?2004l") > shown.rfind("\x1b[?2004h"), "{shown:?}");
     }
 }

@@ -491,7 +491,7 @@ fn a_plan_that_was_typed_and_is_refused_is_kept_and_can_be_given_again() {
     let (_, kept) = told.split_once("What you have typed is in ").expect(&told);
     let (kept, _) = kept.split_once("; mend it").unwrap();
     assert_eq!(fs::read_to_string(kept).unwrap(), "{\"steps\": []}\n");
-    assert!(told.contains(&format!("--plan-file {kept}`")) && told.contains("minItems"), "{told}");
+    assert!(told.contains(&format!("--plan-file '{kept}'`")) && told.contains("minItems"), "{told}");
 }
 
 #[test]

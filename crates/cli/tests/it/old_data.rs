@@ -80,8 +80,8 @@ fn comparable(place: &str, mut value: Value) -> Value {
         && let Some(ask) = value.get_mut("ask").and_then(Value::as_object_mut)
     {
         ask.remove("transition");
-        // It is routed when its turn comes, by what this version makes of the specs.
-        for number in ["alternatives", "confidence", "confidence_breakdown"] {
+        // It is routed when its turn comes, by what this version makes of the specs and of its text.
+        for number in ["alternatives", "confidence", "confidence_breakdown", "language"] {
             ask.get_mut("routing").and_then(Value::as_object_mut).map(|routing| routing.remove(number));
         }
     }

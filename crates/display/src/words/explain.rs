@@ -52,7 +52,7 @@ texts! {
         pending_more: "{0} and {1} more" / "{0} y {1} más",
         failures: "Failures" / "Fallos",
         ended: "Ended" / "Terminado",
-        ended_at: "{0} at {1}" / "{0} a las {1}",
+        ended_at: "{0} at {1}" / "{0} el {1}",
         next: "Next" / "Siguiente",
         user: "user" / "usuario",
         answer: "answer" / "respuesta",

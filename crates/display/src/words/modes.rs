@@ -87,8 +87,8 @@ texts! {
         complexity: "complexity" / "complejidad",
         confidence: "confidence" / "confianza",
         result: "result" / "resultado",
-        edit_kept: "What you have typed is in {0}; mend it, then: `capataz mode edit {1} --plan-file {0}`"
-            / "Lo que escribió está en {0}; corríjalo y luego: `capataz mode edit {1} --plan-file {0}`",
+        edit_kept: "What you have typed is in {0}; mend it, then: `capataz mode edit {1} --plan-file '{0}'`"
+            / "Lo que escribió está en {0}; corríjalo y luego: `capataz mode edit {1} --plan-file '{0}'`",
         edit_failed: "the editor {0} did not end well; nothing was answered"
             / "el editor {0} no terminó bien; no se respondió nada",
         no_plan_question: "no plan of run {0} waits to be approved; see `capataz mode show {0}`"

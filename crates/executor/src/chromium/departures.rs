@@ -133,11 +133,11 @@ impl ChromiumPage {
         match followed {
             Ok(Ok(())) => departures.all_loaded(),
             // What was missed may have been the end: no more can be said than that the act was done.
-            Ok(Err(EventError::Lagged(_) | EventError::Detached)) => Ok(()),
+            Ok(Err(EventError::Lagged(_) | EventError::Detached)) => departures.all_loaded(),
             Ok(Err(EventError::Lost(loss))) => Err(PageError::Lost { reason: loss.to_string() }),
             Err(_) if departures.stop_loading() => Err(too_slow(limit)),
             // A navigation of an iframe may last longer than the act.
-            Err(_) => Ok(()),
+            Err(_) => departures.all_loaded(),
         }
     }
 

@@ -108,16 +108,16 @@ impl Page for ChromiumPage {
 
     async fn focused_keys(&mut self) -> Result<SubmittingKeys, PageError> {
         // One document has the focus at a time, and those around it have it in their iframes.
-        let mut all = SubmittingKeys::default();
-        for told in self.scripts(&self.documents(), function::FOCUSED_KEYS, json!([]), READ_LIMIT).await {
-            match told {
-                Ok(SubmittingKeys { submits_by_enter, submits_by_space }) => {
-                    all.submits_by_enter |= submits_by_enter;
-                    all.submits_by_space |= submits_by_space;
-                }
-                Err(failure) => return Err(failure.or_detached()),
+        let read = async || {
+            let mut all = SubmittingKeys::default();
+            for told in self.scripts(&self.documents(), function::FOCUSED_KEYS, json!([]), READ_LIMIT).await {
+                let SubmittingKeys { submits_by_enter, submits_by_space } = told?;
+                all.submits_by_enter |= submits_by_enter;
+                all.submits_by_space |= submits_by_space;
             }
-        }
+            Ok(all)
+        };
+        let all = self.repeated(read).await?;
         self.lost().map_or(Ok(all), Err)
     }
 

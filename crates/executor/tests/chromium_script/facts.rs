@@ -246,7 +246,9 @@ fn what_submits_a_form_is_known_by_its_button_its_label_and_the_key_enter() {
 fn a_key_that_is_pressed_on_what_contains_the_focus_submits_what_that_would() {
     let page = Page::with(
         "<form id=a><input id=b><textarea id=c></textarea><button id=d>Send</button></form><p id=e></p><div id=f></div>
-        <script>f.attachShadow({mode: 'open', delegatesFocus: true}).innerHTML = '<form><input></form>'</script>",
+        <form><label id=g>Mail<input></label></form><x-field id=h></x-field>
+        <script>f.attachShadow({mode: 'open', delegatesFocus: true}).innerHTML = '<form><input></form>';
+        h.attachShadow({mode: 'closed', delegatesFocus: true}).innerHTML = '<form><input></form>'</script>",
     );
     let keys = |css: &str| {
         let facts = page.facts(css);
@@ -262,6 +264,9 @@ fn a_key_that_is_pressed_on_what_contains_the_focus_submits_what_that_would() {
     }
     // The browser gives the focus to the first control in it.
     assert_eq!(keys("#f"), (true, false));
+    // That of a label is its control, and what nobody can look into may submit anything.
+    assert_eq!(keys("#g"), (true, false));
+    assert_eq!(keys("#h"), (true, true));
 }
 
 #[test]

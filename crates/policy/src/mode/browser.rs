@@ -188,6 +188,7 @@ fn target() -> Value {
         "properties": {
             "ref": text, "testid": text, "role": text, "name": text, "label": text, "text": text, "css": text, "xpath": text,
             "nth": { "type": "integer", "minimum": 0 },
+            "match": { "enum": ["exact", "contains", "regex"] },
             "near": text, "within": other, "frame": { "type": "array", "items": other },
         },
     })

@@ -280,20 +280,26 @@ const submitsByEnter = (element) => {
   return isInput(element) && fields.filter((field) => isInput(field) && (TEXT_TYPES.has(inputType(field)) || PICKER_TYPES.has(inputType(field)))).length <= 1;
 };
 
-/** What may get a key that is pressed on the element: the element, or what has the focus, or is given it, within. */
+/** What may get a key that is pressed on the element: the element, the control of a label, or what has the focus, or is given it, within. */
 const keyTakersOf = (element) => {
   const focused = focusedElement();
   const takers = focused !== null && isWithin(focused, element) ? [element, focused] : [element];
+  const control = isHtml(element, "label") ? labelControl(element) : null;
+  if (control !== null) takers.push(control);
   const shadow = shadowRoot(element);
   return shadow?.delegatesFocus ? [...takers, ...within(shadow, "button,input,select")] : takers;
 };
 
-/** Which keys submit a form when they are pressed on the element. */
+/** True if nobody can tell what has the focus in the element: it may have a shadow root that is closed. */
+const mayHideFocus = (element) => localName(element).includes("-") && shadowRoot(element) === null;
+
+/** Which keys submit a form when they are pressed on the element, or may. */
 const submittingKeys = (element) => {
   const takers = keyTakersOf(element);
+  const isHidden = takers.some(mayHideFocus);
   return {
-    submitsByEnter: takers.some(submitsByEnter),
-    submitsBySpace: takers.some((taker) => submitterOf(taker) !== null),
+    submitsByEnter: isHidden || takers.some(submitsByEnter),
+    submitsBySpace: isHidden || takers.some((taker) => submitterOf(taker) !== null),
   };
 };
 
