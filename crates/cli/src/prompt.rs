@@ -126,8 +126,9 @@ impl Commands {
             }
             None => (line.len(), Vec::new()),
             Some((command, _)) => {
-                let start = line.rfind(char::is_whitespace).map_or(0, |at| at + 1);
-                let typed = line.get(start..).unwrap_or_default();
+                // A space may have several bytes.
+                let typed = line.rsplit(char::is_whitespace).next().unwrap_or_default();
+                let start = line.len() - typed.len();
                 let words =
                     self.commands.iter().filter(|(known, _)| *known == command).flat_map(|(_, words)| words);
                 (start, words.filter(|word| word.starts_with(typed)).cloned().collect())
@@ -169,6 +170,7 @@ mod tests {
         check("/spec bil", 6, &["billing", "bills"]);
         check("/spec  t", 7, &["travel"]);
         check("/spec ñ", 6, &[]);
+        check("/spec\u{3000}bil", 8, &["billing", "bills"]);
         check("/why b", 5, &[]);
         check("/x", 0, &[]);
         check("bil", 3, &[]);
