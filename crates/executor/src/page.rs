@@ -215,6 +215,8 @@ pub enum Act {
     Press {
         node: Option<Node>,
         key: String,
+        /// What Enter and Space may do; without it, anything.
+        bounds: Option<KeyBounds>,
     },
     /// Values of the options to be selected.
     Select {
@@ -266,6 +268,22 @@ pub struct Offset {
     pub y: f64,
 }
 
+/// What a key that uses things may do. It is examined when the key arrives, since pages move the focus.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct KeyBounds {
+    /// What may use the key besides the element that is named.
+    pub judged: Option<Node>,
+    /// The key may submit a form.
+    pub may_submit: bool,
+}
+
+/// What gets a key: something within the element that is named, or what has the focus where none is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyTaker {
+    pub node: Node,
+    pub used: Struck,
+}
+
 /// Where something is dragged to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Drop {
@@ -289,6 +307,10 @@ pub enum PageError {
     /// be dropped on was: the rest was stopped, and nothing else received it.
     #[error("the element was pressed, and the rest was stopped at {}", named(.by.as_deref()))]
     Interrupted { by: Option<Box<Description>> },
+    /// A key was stopped where it would have gone beyond its bounds. `pressed`: the page has received the key's beginning,
+    /// and has moved the focus then.
+    #[error("the key would be used by {}", .taker.used.names.first().map_or("something else", String::as_str))]
+    Unjudged { taker: Box<KeyTaker>, pressed: bool },
     /// The element or its document is gone. Nothing was sent.
     #[error("the element is no longer in the page")]
     Detached,
@@ -390,8 +412,8 @@ pub struct Settled {
     pub struck: Option<Arc<Struck>>,
 }
 
-/// What lies within an element at the point that receives events, such as a button in a form. What is done to the element
-/// is done to this.
+/// What receives an event within an element, such as a button in a form: at the point of the pointer, or by the focus. What
+/// is done to the element is done to this.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Struck {

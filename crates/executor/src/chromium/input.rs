@@ -14,7 +14,7 @@ use super::frames::{Maybe, Place, not_actionable};
 use super::script::function;
 
 use crate::keys::{Chord, Stroke};
-use crate::page::{Button, Description, Node, Offset, PageError, Pointing};
+use crate::page::{Button, Description, KeyBounds, KeyTaker, Node, Offset, PageError, Pointing, Struck};
 
 /// The events of typing, which the guard stops where they would reach another element than the focused one.
 const KEY_EVENTS: [&str; 4] = ["keydown", "keypress", "keyup", "beforeinput"];
@@ -45,6 +45,24 @@ struct Verdict {
     /// What it was blocked by does not lie over the element.
     moved: bool,
     detached: bool,
+    unjudged: Option<Unjudged>,
+}
+
+/// What a key was stopped at.
+#[derive(Debug, Deserialize)]
+struct Unjudged {
+    handle: u64,
+    #[serde(flatten)]
+    used: Struck,
+    /// The key's beginning has passed.
+    pressed: bool,
+}
+
+impl Unjudged {
+    fn of(self, document: &str) -> PageError {
+        let node = Node { frame: document.to_owned(), handle: self.handle };
+        PageError::Unjudged { taker: Box::new(KeyTaker { node, used: self.used }), pressed: self.pressed }
+    }
 }
 
 /// What the script says after it was asked to do something.
@@ -216,6 +234,7 @@ impl ChromiumPage {
         &self,
         node: Option<&Node>,
         key: &str,
+        bounds: Option<&KeyBounds>,
         limit: Duration,
     ) -> Result<(), PageError> {
         let unknown = || PageError::Failed(format!("there is no key {key:?}"));
@@ -226,17 +245,47 @@ impl ChromiumPage {
         };
         let session = self.tab_session(&document).ok_or(PageError::Detached)?;
         let Some(node) = node else {
-            // A guard may be left of an act that nobody waits for any more.
-            self.scripts::<u64>(&self.documents(), function::ARM, json!([0, []]), OTHER_FRAMES_LIMIT).await;
-            self.taken(&session, strokes(&session, &chord), limit).await?;
-            return self.answers(&document).await;
+            // A guard may be left of an act that nobody waits for any more: this one takes its place.
+            let guards = self.guard_keys(bounds).await;
+            let taken = self.taken(&session, strokes(&session, &chord), limit).await;
+            let stopped = self.stopped_key(&guards).await;
+            taken?;
+            return match stopped {
+                Some(unjudged) => Err(unjudged),
+                None => self.answers(&document).await,
+            };
         };
         self.ask(node, function::FOCUS, json!([node.handle]), limit).await?;
-        let guards = self.guard(node, Some(&KEY_EVENTS)).await?;
+        let key = bounds.map(|bounds| in_document(bounds, &node.frame));
+        let arguments = json!([node.handle, KEY_EVENTS, key]);
+        let guards = self.guard_with(node, arguments, Some(&KEY_EVENTS)).await?;
         let taken = self.taken(&session, strokes(&session, &chord), limit).await;
         let verdict = self.verdict(node, guards).await;
         taken?;
         verdict
+    }
+
+    /// Lets a key go to whatever has the focus, in whichever document, within its bounds.
+    async fn guard_keys(&self, bounds: Option<&KeyBounds>) -> Vec<(String, u64)> {
+        let documents = self.documents();
+        let guards = documents.iter().map(async |document| {
+            let key = bounds.map(|bounds| in_document(bounds, document));
+            let arguments = json!([null, KEY_EVENTS, key]);
+            self.script::<u64>(document, function::ARM, arguments, OTHER_FRAMES_LIMIT).await
+        });
+        let tokens = futures_util::future::join_all(guards).await;
+        documents.iter().cloned().zip(tokens).filter_map(|(document, token)| Some((document, token.ok()?))).collect()
+    }
+
+    /// Takes these guards away. Returns what a key was stopped at.
+    async fn stopped_key(&self, guards: &[(String, u64)]) -> Option<PageError> {
+        let verdicts = guards.iter().map(async |(document, token)| {
+            let arguments = json!([token, self.redaction]);
+            let verdict: Result<Verdict, Failure> =
+                self.script(document, function::DISARM, arguments, OTHER_FRAMES_LIMIT).await;
+            verdict.ok().and_then(|verdict| Some(verdict.unjudged?.of(document)))
+        });
+        futures_util::future::join_all(verdicts).await.into_iter().flatten().next()
     }
 
     pub(super) async fn select(
@@ -306,8 +355,17 @@ impl ChromiumPage {
     /// Lets events of these types, of clicks if none are named, pass at the element alone; in the documents of all other
     /// frames nothing passes.
     pub(super) async fn guard(&self, node: &Node, types: Option<&[&str]>) -> Result<Guards, PageError> {
+        self.guard_with(node, armed(node.handle, types), types).await
+    }
+
+    async fn guard_with(
+        &self,
+        node: &Node,
+        arguments: Value,
+        types: Option<&[&str]>,
+    ) -> Result<Guards, PageError> {
         let (own, others) = tokio::join!(
-            self.script::<u64>(&node.frame, function::ARM, armed(node.handle, types), READ_LIMIT),
+            self.script::<u64>(&node.frame, function::ARM, arguments, READ_LIMIT),
             self.guard_others(node, types),
         );
         match own {
@@ -337,7 +395,10 @@ impl ChromiumPage {
             self.script::<Verdict>(&node.frame, function::DISARM, arguments, READ_LIMIT),
             self.disarm(&guards.others),
         );
-        judged(own, others)
+        match own {
+            Ok(Verdict { unjudged: Some(unjudged), .. }) => Err(unjudged.of(&node.frame)),
+            own => judged(own, others),
+        }
     }
 
     /// Returns what an event was stopped at. All frames are asked at once.
@@ -372,6 +433,12 @@ impl ChromiumPage {
         }
         Ok(())
     }
+}
+
+/// The bounds of a key for the guard of a document.
+fn in_document(bounds: &KeyBounds, document: &str) -> Value {
+    let judged = bounds.judged.as_ref().filter(|node| node.frame == document).map(|node| node.handle);
+    json!({ "judged": judged, "maySubmit": bounds.may_submit })
 }
 
 fn armed(handle: u64, types: Option<&[&str]>) -> Value {

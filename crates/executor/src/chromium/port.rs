@@ -45,7 +45,9 @@ impl ChromiumPage {
             Act::Drag { node, how, drop } => Box::pin(self.drag(node, how, drop, limit)).await,
             Act::Fill { node, text } => self.fill(node, text, limit).await,
             Act::Type { node, text } => self.type_after(node, text, limit).await,
-            Act::Press { node, key } => self.press(node.as_ref(), key, limit).await,
+            Act::Press { node, key, bounds } => {
+                self.press(node.as_ref(), key, bounds.as_ref(), limit).await
+            }
             Act::Select { node, values } => self.select(node, values, limit).await,
             Act::Submit { node } => self.submit(node, limit).await,
             Act::Upload { node, files } => self.upload(node, files, limit).await,

@@ -75,11 +75,13 @@ pub mod function {
     pub const HIT: &str = "hit";
     /// `(handle, x, y, dragged, redaction)` → the same, where what is dragged, a handle or 0, does not count.
     pub const TAKES_DROP: &str = "takesDrop";
-    /// `(handle, types?)` → token. With handle 0 no event may pass, which is for the documents around a
-    /// frame; without types every event may. Earlier guards are removed.
+    /// `(handle, types?, {judged, maySubmit}?)` → token. With handle 0 no event may pass, which is for the documents around a
+    /// frame, and with null an event may go to any element; without types every event may pass. The last argument is for
+    /// keys. Earlier guards are removed.
     pub const ARM: &str = "arm";
-    /// `(token, redaction)` → `{delivered, pressed, blockedBy, moved, detached}`. Not delivered, but pressed: the element has
-    /// received the beginning of a click, and no element the rest. Neither of both and not blocked: no event arrived.
+    /// `(token, redaction)` → `{delivered, pressed, blockedBy, moved, detached, unjudged}`. Not delivered, but pressed: the
+    /// element has received the beginning of a click, and no element the rest. Neither of both and not blocked: no event
+    /// arrived. `unjudged` is what a key was stopped at: `{handle, names, submits, destination, pressed}`.
     pub const DISARM: &str = "disarm";
     /// `(token)` → `{pressed, dragging}`: the element has received the press, and the browser drags it.
     pub const HELD: &str = "held";

@@ -1,18 +1,20 @@
 //! Stages `execution` and `postcondition`: the action is done once, and its expected effect is waited for.
 
+use std::sync::Arc;
+
 use capataz_contracts::placeholder::{Placeholder, Segment, placeholders};
-use capataz_contracts::v1::{ActionKind, DialogAnswer, WaitUntil};
+use capataz_contracts::v1::{ActionKind, Criticality, DialogAnswer, WaitUntil};
 use capataz_policy::executor::code;
 use serde_json::{Value, json};
 
 use super::conditions::file_name;
-use super::policy::host_of;
+use super::policy::{critical_blocked, host_of};
 use super::precondition::{Prepared, not_acted_on};
 use super::step::{Deadline, Step, read_failed};
 use super::uploads::upload_failed;
 use crate::dsl::{Action, Condition, Test};
 use crate::error::{FailedCondition, Failure, Phase};
-use crate::page::{Act, Button, Node, Page, PageError, Pointing};
+use crate::page::{Act, Button, KeyBounds, KeyTaker, Node, Page, PageError, Pointing};
 use crate::redact::is_peculiar;
 
 impl<P: Page> Step<'_, P> {
@@ -27,8 +29,7 @@ impl<P: Page> Step<'_, P> {
             self.touched = action.kind != ActionKind::ScrollTo;
             let mut acted = self.page.act(act, action.wait_until, limit).await;
             while let Err(error) = &acted
-                && is_stopped_click(action, error)
-                && self.is_ready_again(action, &mut prepared, deadline).await?
+                && self.is_to_be_tried_again(action, error, &mut prepared, deadline).await?
                 && let Some(act) = self.act(action, &prepared)?
             {
                 self.touched = true;
@@ -77,6 +78,39 @@ impl<P: Page> Step<'_, P> {
         }
         self.absorb();
         self.check_changes(self.answer(action))
+    }
+
+    /// True if an act that was stopped before anything received it may be sent once more.
+    async fn is_to_be_tried_again(
+        &mut self,
+        action: &Action,
+        error: &PageError,
+        prepared: &mut Prepared,
+        deadline: Deadline,
+    ) -> Result<bool, Failure> {
+        match error {
+            PageError::Unjudged { taker, pressed } => {
+                self.touched = *pressed;
+                self.judge_taker(action, taker).await?;
+                if *pressed {
+                    return Err(focus_moved());
+                }
+                prepared.taker = Some(taker.node.clone());
+                self.check_proof(action, deadline).await?;
+                Ok(deadline.left(self.clock).is_some())
+            }
+            error if is_stopped_click(action, error) => self.is_ready_again(action, prepared, deadline).await,
+            _ => Ok(false),
+        }
+    }
+
+    /// Refuses a key that must not be used by what would get it.
+    async fn judge_taker(&mut self, action: &Action, taker: &KeyTaker) -> Result<(), Failure> {
+        self.struck = Some(Arc::new(taker.used.clone()));
+        let element = self.element.take();
+        let judged = self.judge(action, element.as_ref()).await;
+        self.element = element;
+        judged
     }
 
     /// Waits until the element can be clicked after a click was stopped before anything received it. False where no time
@@ -137,7 +171,9 @@ impl<P: Page> Step<'_, P> {
             ActionKind::Type => Act::Type { node: node()?, text: self.text_to_type(action)? },
             ActionKind::Fill => Act::Fill { node: node()?, text: self.text_to_type(action)? },
             ActionKind::Press => {
-                Act::Press { node: prepared.node.clone(), key: spec.key.clone().unwrap_or_default() }
+                let may_submit = self.criticality == Criticality::Critical || self.may_be_lowered(action);
+                let bounds = Some(KeyBounds { judged: prepared.taker.clone(), may_submit });
+                Act::Press { node: prepared.node.clone(), key: spec.key.clone().unwrap_or_default(), bounds }
             }
             ActionKind::Select => Act::Select { node: node()?, values: prepared.values.clone() },
             ActionKind::Submit => Act::Submit { node: node()? },
@@ -214,6 +250,7 @@ impl<P: Page> Step<'_, P> {
             PageError::Covered { .. }
             | PageError::Moved { .. }
             | PageError::Detached
+            | PageError::Unjudged { .. }
             | PageError::NotActionable { .. } => {
                 self.touched = false;
                 not_acted_on(action, error)
@@ -350,6 +387,12 @@ fn pointing(action: &Action) -> Pointing {
         modifiers: action.modifiers.clone(),
         at: action.at(),
     }
+}
+
+/// A key whose beginning the page has received, which has moved the focus to what submits a form.
+fn focus_moved() -> Failure {
+    let message = "the page moved the focus to what submits a form after the key was pressed, and the rest was stopped";
+    critical_blocked("focus_moved", message, json!({}))
 }
 
 /// A click that nothing on the page has received.

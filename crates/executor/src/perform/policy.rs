@@ -83,7 +83,7 @@ impl<P: Page> Step<'_, P> {
     }
 
     /// True if the action is declared normal, and that counts (CONTRACTS §3, U5: `lower_criticality`).
-    fn may_be_lowered(&self, action: &Action) -> bool {
+    pub(super) fn may_be_lowered(&self, action: &Action) -> bool {
         let is_declared = action.spec.criticality == Some(Criticality::Normal as i32);
         let forbids = match self.policy.spec.lower_criticality() {
             LowerCriticality::Allow => false,
@@ -99,12 +99,13 @@ impl<P: Page> Step<'_, P> {
         if action.traits.criticality == Criticality::Critical {
             return Ok(true);
         }
+        let strikes = self.struck.as_ref().is_some_and(|struck| struck.submits);
         match action.kind {
             // What is let go on the element that it was pressed on is clicked, and so is what a download begins with.
             ActionKind::Click | ActionKind::DoubleClick | ActionKind::Drag | ActionKind::Download => {
-                let strikes = self.struck.as_ref().is_some_and(|struck| struck.submits);
                 Ok(strikes || element.is_some_and(|element| element.facts.submits))
             }
+            ActionKind::Press if strikes => Ok(true),
             ActionKind::Press => self.submits_by_key(action, element).await,
             _ => Ok(false),
         }
@@ -200,7 +201,7 @@ impl<P: Page> Step<'_, P> {
     }
 }
 
-fn critical_blocked(reason: &str, message: &str, more: Value) -> Failure {
+pub(super) fn critical_blocked(reason: &str, message: &str, more: Value) -> Failure {
     let mut failure = Failure::new(code::ACTION_CRITICAL_BLOCKED, message, more);
     failure.details.insert("critical_reason".to_owned(), Value::from(reason));
     // A target that comes late is judged later, by the same rules.

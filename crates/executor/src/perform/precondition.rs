@@ -22,6 +22,8 @@ use crate::text::normalised;
 #[derive(Debug, Default)]
 pub(super) struct Prepared {
     pub(super) node: Option<Node>,
+    /// What gets a key within the element, or without one, once that was judged.
+    pub(super) taker: Option<Node>,
     /// Where it is dragged to.
     pub(super) drop: Option<Drop>,
     /// Values of the options to be selected.
@@ -442,6 +444,11 @@ pub(super) fn not_acted_on(action: &Action, error: &PageError) -> Failure {
         PageError::NotActionable { reason } => {
             let target = action.spec.target.as_ref().map(target_json);
             let args = json!({"target": target, "observed": reason});
+            Failure::of_condition(Phase::Pre, "actionable", args)
+        }
+        PageError::Unjudged { .. } => {
+            let target = action.spec.target.as_ref().map(target_json);
+            let args = json!({"target": target, "observed": "focus does not stay"});
             Failure::of_condition(Phase::Pre, "actionable", args)
         }
         error => read_failed(error, Phase::Pre),

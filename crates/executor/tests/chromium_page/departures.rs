@@ -109,7 +109,7 @@ async fn all_acts_are_followed_to_where_they_lead() {
         let (node, _) = page.found(&query).await;
         let act = match query.locators.as_slice() {
             locators if locators == css("#enter").locators => {
-                Act::Press { node: Some(node), key: "Enter".to_owned() }
+                Act::Press { node: Some(node), key: "Enter".to_owned(), bounds: None }
             }
             locators if locators == css("#typed").locators => Act::Fill { node, text: "text".to_owned() },
             locators if locators == css("#select").locators => {

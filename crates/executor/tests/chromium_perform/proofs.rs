@@ -224,3 +224,58 @@ send.addEventListener("pointerenter", () => {
     script.passes(heard("")).await;
     script.end().await;
 }
+
+/// A form whose box hands the focus on to the button in it, at once, after the key or before it.
+fn forwarding(listener: &str) -> String {
+    let script = format!("const box = document.querySelector('[data-testid=box]'), send = document.querySelector('[data-testid=send]'); {listener}");
+    format!(
+        r#"<!doctype html><title>Order</title><form data-testid=form><div data-testid=box tabindex=0>Quantity
+<button data-testid=send>Send</button></div></form><p data-testid=log></p><script>{script}
+addEventListener("submit", (event) => {{ event.preventDefault(); document.querySelector("[data-testid=log]").textContent = "sent"; }});
+</script>"#
+    )
+}
+
+// S002-RU-09
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_is_judged_by_what_has_the_focus_when_it_arrives() {
+    let hands_on = [
+        ("box.addEventListener('focus', () => send.focus());", false),
+        ("box.addEventListener('keydown', (event) => { if (event.target === box) send.focus(); });", true),
+    ];
+    for (listener, touched) in hands_on {
+        let (_server, mut script) = opened(&forwarding(listener), json!({})).await;
+        let press = json!({"kind": "press", "target": {"testid": "box"}, "key": "Enter"});
+        let details = script.fails(press.clone(), "ACTION_CRITICAL_BLOCKED").await;
+        assert_eq!(details["critical_reason"], "missing_strong_postcondition", "{listener}");
+        let outcome = script.outcomes.last().unwrap();
+        let error = outcome.error.as_ref().unwrap();
+        assert_eq!((error.stage(), outcome.touched), (ActionStage::Policy, touched), "{listener}");
+        script.passes(heard("")).await;
+        let proof = |value: &str| {
+            json!([{"kind": "text_equals", "target": {"testid": "log"}, "value": value}])
+        };
+        let details = script.fails(proved_by(&press, proof("")), "ACTION_CRITICAL_BLOCKED").await;
+        if touched {
+            assert_eq!(details["critical_reason"], "focus_moved");
+        } else {
+            assert_eq!(details["critical_reason"], "postcondition_already_true");
+            script.passes(proved_by(&press, proof("sent"))).await;
+        }
+        script.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_without_a_target_is_judged_by_the_name_of_what_has_the_focus() {
+    let page = r#"<!doctype html><button data-testid=delete onclick="log.textContent = 'deleted'">Delete</button>
+<p id=log data-testid=log></p><script>document.querySelector("button").focus()</script>"#;
+    let policy = json!({"critical": [{"name_matches": "^Delete$"}]});
+    let (_server, mut script) = opened(page, policy).await;
+    let press = json!({"kind": "press", "key": "Enter"});
+    let details = refused(&mut script, press.clone(), "ACTION_CRITICAL_BLOCKED", ActionStage::Policy).await;
+    assert_eq!(details["critical_reason"], "missing_strong_postcondition");
+    script.passes(heard("")).await;
+    script.passes(proved_by(&press, heard("deleted")["conditions"].clone())).await;
+    script.end().await;
+}

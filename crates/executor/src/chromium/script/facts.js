@@ -303,6 +303,19 @@ const submittingKeys = (element) => {
   };
 };
 
+const submitsByKey = (element, key) => {
+  const { submitsByEnter, submitsBySpace } = submittingKeys(element);
+  return key === "Enter" ? submitsByEnter : key === " " && submitsBySpace;
+};
+
+/** What a key does that arrives at the element, with the element's handle. */
+const keyUse = (element, key, mask) => ({
+  handle: handleOf(element),
+  names: [descriptionOf(element, mask).name].filter((name) => name !== ""),
+  submits: submitsByKey(element, key),
+  destination: destinationOf(submitterOf(element) ?? element),
+});
+
 /** The same of what has the focus in this document. That of an iframe is told by the document in it. */
 const focusedKeys = () => {
   const focused = focusedElement();

@@ -11,6 +11,7 @@ const guards = new Map();
 let lastToken = 0;
 
 const arrives = (event, guard) => {
+  if (guard.handle === null) return true;
   const target = elementOf(guard.handle);
   if (target === null) {
     guard.detached = guard.handle !== 0;
@@ -26,6 +27,20 @@ const isForwarded = (event, guard) => {
   if (clickedAt === undefined) return false;
   const label = composedClosest(clickedAt, "label");
   return label !== null && labelControl(label) === event.composedPath()[0];
+};
+
+/** What a key is about to be used by, where that was not judged (`key` of `arm`); `null` where the key may go on. */
+const unjudgedTaker = (event, guard) => {
+  if (guard.key === null || !(event instanceof KeyboardEvent) || !["Enter", " "].includes(event.key)) return null;
+  const [taker] = event.composedPath();
+  if (!isElement(taker)) return null;
+  const { judged, maySubmit } = guard.key;
+  // A page that moves the focus when it hears of the key has used it already, but for what the rest of it would submit.
+  const isKnown =
+    guard.began || taker === elementOf(guard.handle) || taker === elementOf(judged) || !elementMatches(taker, USABLE);
+  if (!isKnown || (!maySubmit && submitsByKey(taker, event.key))) return taker;
+  guard.began = true;
+  return null;
 };
 
 const stop = (event) => {
@@ -50,6 +65,11 @@ const onEvent = (event) => {
         guard.hit = new WeakRef(hit);
         guard.point = [event.clientX, event.clientY];
       }
+    }
+    const taker = guard.verdict ? unjudgedTaker(event, guard) : null;
+    if (taker !== null) {
+      guard.verdict = false;
+      guard.unjudged = { taker: new WeakRef(taker), key: event.key };
     }
     if (!guard.verdict) {
       stop(event);
@@ -105,17 +125,20 @@ listen(CLICK_TYPES);
 
 /**
  * From now on trusted events of these types pass only where the first of them arrives at the element. Handle 0
- * stands for no element, so no event passes: for the documents around a frame in which an event is to arrive. Without types
- * every event passes.
+ * stands for no element, so no event passes: for the documents around a frame in which an event is to arrive. With `null` an
+ * event may arrive anywhere. Without types every event passes.
+ *
+ * With `key`, Enter and Space are stopped where they would be used by something that is neither the element nor the one with
+ * the handle `judged`, and wherever they would submit a form, unless `maySubmit`.
  *
  * One act follows the other, so a guard that is still there belongs to an act that nobody waits for any more.
  */
-const arm = (handle, types = CLICK_TYPES) => {
+const arm = (handle, types = CLICK_TYPES, key = null) => {
   listen(types);
   guards.clear();
   lastToken += 1;
   const guarded = new Set(types);
-  guards.set(lastToken, { handle, types: guarded, last: lastOf(guarded), drag: null, verdict: null, pressed: false, clicked: false, clickedAt: null, hit: null, point: null, detached: false });
+  guards.set(lastToken, { handle, types: guarded, key, last: lastOf(guarded), drag: null, verdict: null, pressed: false, began: false, unjudged: null, clicked: false, clickedAt: null, hit: null, point: null, detached: false });
   return lastToken;
 };
 
@@ -128,7 +151,7 @@ const isIn = (box, [x, y]) => x >= box.left && x <= box.right && y >= box.top &&
 const disarm = (token, redaction = null) => {
   const guard = guards.get(token);
   guards.delete(token);
-  if (guard === undefined) return { delivered: false, pressed: false, blockedBy: null, moved: false, detached: true };
+  if (guard === undefined) return { delivered: false, pressed: false, blockedBy: null, moved: false, detached: true, unjudged: null };
   const hit = guard.hit?.deref();
   const target = elementOf(guard.handle);
   const mask = maskOf(redaction);
@@ -137,11 +160,13 @@ const disarm = (token, redaction = null) => {
   const box = target === null ? null : boxOf(target);
   const moved = hit !== undefined && box !== null && guard.point !== null && !isIn(box, guard.point);
   const delivered = guard.verdict === true && (guard.clicked || guard.last === null);
+  const taker = guard.unjudged?.taker.deref();
   return {
     delivered,
     pressed: guard.pressed && !delivered,
     blockedBy,
     moved,
     detached: guard.detached || (!delivered && guard.handle !== 0 && target === null),
+    unjudged: taker === undefined ? null : { ...keyUse(taker, guard.unjudged.key, mask), pressed: guard.began },
   };
 };
