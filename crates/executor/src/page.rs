@@ -236,6 +236,26 @@ pub enum Act {
     },
 }
 
+impl Act {
+    /// The element that the act is done to.
+    #[must_use]
+    pub fn node(&self) -> Option<&Node> {
+        match self {
+            Self::Navigate { .. } | Self::Back | Self::Forward | Self::Reload => None,
+            Self::Press { node, .. } => node.as_ref(),
+            Self::Click { node, .. }
+            | Self::Hover { node, .. }
+            | Self::Drag { node, .. }
+            | Self::Fill { node, .. }
+            | Self::Type { node, .. }
+            | Self::Select { node, .. }
+            | Self::Submit { node }
+            | Self::Upload { node, .. }
+            | Self::ScrollTo { node } => Some(node),
+        }
+    }
+}
+
 /// How the pointer is used on an element.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pointing {
@@ -322,7 +342,11 @@ pub enum PageError {
     TooSlow { waiting_for: &'static str, limit: Duration },
     /// The browser refused the navigation: a network error, in Chromium's words.
     #[error("the page could not be loaded: {reason}")]
-    NotLoaded { reason: String },
+    NotLoaded {
+        reason: String,
+        /// The document that did not come, where the browser names it.
+        url: Option<String>,
+    },
     /// A navigation, sub-request or redirect that the allowlist refuses.
     #[error("{} is not on the allowlist", .0.host)]
     Blocked(Box<v1::BlockedRequest>),
@@ -349,6 +373,14 @@ pub struct Skeleton {
 
 /// What stands in texts of a page in the place of what is secret by its element.
 pub const PAGE_MASK: &str = "[redacted]";
+
+/// A document that the network did not give, in whose place the browser shows a page of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedDocument {
+    pub url: String,
+    /// The browser's name for the error.
+    pub net_error: String,
+}
 
 /// The parts of a page that must never leave it unmasked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -498,6 +530,10 @@ pub trait Page: Send {
     /// What happened since the last call: navigations, redirects, dialogs, tabs, downloads, blocked requests. URLs and
     /// texts are as the page has them: redaction is the caller's.
     fn take_changes(&mut self) -> v1::PageChanges;
+
+    /// The document that a tab of the last act, or the current tab, did not get since the last call and since that act. Not
+    /// one that the allowlist refused, of which the changes tell, and not one in whose place another one has come.
+    fn take_failed_document(&mut self) -> Option<FailedDocument>;
 
     /// What the page has written, and which of its requests have failed, since the last call; empty where nobody listens.
     fn take_log(&mut self) -> impl Future<Output = PageLog> + Send;

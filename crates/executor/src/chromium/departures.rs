@@ -1,7 +1,7 @@
 //! Navigations that an act begins. What becomes of them belongs to the act: whether a link was refused is known only after
 //! its click has been taken.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
@@ -79,26 +79,29 @@ pub(super) struct Departures {
     connection: Connection,
     shared: Shared,
     events: Events,
+    /// The tab that the act is done to. What other tabs do meanwhile is no part of the act.
+    acted: Option<String>,
     /// The navigations, by the id of their frame.
     under_way: BTreeMap<String, Departure>,
-    /// Tabs that have opened meanwhile, and the URLs of windows that are to.
-    new_tabs: BTreeSet<String>,
+    /// Tabs that the act has opened, with their sessions, and the URLs of windows that are to open.
+    new_tabs: BTreeMap<String, String>,
     windows: Vec<String>,
     /// Tabs that show the browser's own page in the place of a document that did not come, with its loader.
     failed: BTreeMap<String, String>,
 }
 
 impl ChromiumPage {
-    /// To be called before an act.
-    pub(super) fn departures(&self) -> Departures {
+    /// To be called before an act, with its tab.
+    pub(super) fn departures(&self, acted: Option<String>) -> Departures {
         // What was refused before is told by then.
         self.shared.read().tabs.iter_mut().for_each(|tab| tab.refused = None);
         Departures {
             connection: self.connection.clone(),
             shared: self.shared.clone(),
             events: self.connection.subscribe(&EVENTS),
+            acted,
             under_way: BTreeMap::new(),
-            new_tabs: BTreeSet::new(),
+            new_tabs: BTreeMap::new(),
             windows: Vec::new(),
             failed: BTreeMap::new(),
         }
@@ -201,7 +204,10 @@ impl Departures {
             tab.refused.is_none() && self.failed.get(&tab.target) == Some(loader) && !tab.was_answered()
         };
         match state.tabs.iter().find(failed) {
-            Some(tab) => Err(PageError::NotLoaded { reason: tab.net_error().to_owned() }),
+            Some(tab) => {
+                let url = tab.document.unreachable.clone();
+                Err(PageError::NotLoaded { reason: tab.net_error().to_owned(), url })
+            }
             None => Ok(()),
         }
     }
@@ -216,7 +222,7 @@ impl Departures {
     fn heard(&mut self, event: &Event) {
         let session = event.session.as_deref().unwrap_or_default();
         match &*event.method {
-            "Page.windowOpen" => {
+            "Page.windowOpen" if self.is_ours(session) => {
                 let windows = &mut self.windows;
                 windows.extend(
                     parse(event).filter(|_| windows.len() < FOLLOWED).map(|window: WindowOpen| window.url),
@@ -287,27 +293,28 @@ impl Departures {
     /// A window that was asked for with an address is on its way there.
     fn attached(&mut self, attached: AttachedToTarget) {
         let target = attached.target_info;
-        if target.kind != "page" || !target.subtype.is_empty() {
+        let is_ours = target.opener_id.as_ref().is_none_or(|opener| self.is_acted(opener));
+        if target.kind != "page" || !target.subtype.is_empty() || !is_ours {
             return;
         }
+        let session = attached.session_id;
         if !self.windows.is_empty() {
             let url = self.windows.remove(0);
             if url.starts_with("http:") || url.starts_with("https:") {
-                let session = attached.session_id;
                 self.follow(
                     target.target_id.clone(),
-                    Departure { session, is_tab: true, ..Departure::default() },
+                    Departure { session: session.clone(), is_tab: true, ..Departure::default() },
                 );
             }
         }
-        self.new_tabs.insert(target.target_id);
+        self.new_tabs.insert(target.target_id, session);
     }
 
     fn requested(&mut self, session: &str, requested: &NavigationRequested) {
-        let is_tab = self.is_tab(&requested.frame_id);
+        let is_tab = self.is_acted(&requested.frame_id);
         let reason = requested.reason.as_str();
         // Another window has events of its own.
-        if requested.disposition == "currentTab" && (is_tab || LINKS_AND_FORMS.contains(&reason)) {
+        if requested.disposition == "currentTab" && self.is_ours(session) && (is_tab || LINKS_AND_FORMS.contains(&reason)) {
             let is_put_off = [FORM_GET, FORM_POST].contains(&reason);
             let departure =
                 Departure { session: session.to_owned(), is_tab, is_put_off, ..Departure::default() };
@@ -320,10 +327,10 @@ impl Departures {
             return;
         }
         // A page does not ask for going back in the way it asks for another document.
-        if !self.under_way.contains_key(&started.frame_id) && self.is_tab(&started.frame_id) {
+        if !self.under_way.contains_key(&started.frame_id) && self.is_acted(&started.frame_id) {
             self.follow(started.frame_id.clone(), Departure { is_tab: true, ..Departure::default() });
         }
-        let is_new = self.new_tabs.contains(&started.frame_id);
+        let is_new = self.new_tabs.contains_key(&started.frame_id);
         if let Some(departure) = self.under_way.get_mut(&started.frame_id) {
             session.clone_into(&mut departure.session);
             departure.has_started = true;
@@ -358,9 +365,15 @@ impl Departures {
         self.under_way.get(frame).is_some_and(|departure| departure.is_left_to)
     }
 
-    fn is_tab(&self, frame: &str) -> bool {
-        let is_known = || self.shared.read().tabs.iter().any(|tab| tab.target == frame);
-        self.new_tabs.contains(frame) || is_known()
+    /// True if this is the outermost frame of the act's tab or of one that the act has opened.
+    fn is_acted(&self, frame: &str) -> bool {
+        self.acted.as_deref() == Some(frame) || self.new_tabs.contains_key(frame)
+    }
+
+    /// True if the session is one of these tabs.
+    fn is_ours(&self, session: &str) -> bool {
+        let tab = || self.shared.read().sessions.get(session).map(|attachment| attachment.tab.clone());
+        self.new_tabs.values().any(|new| new == session) || tab().is_some_and(|tab| self.is_acted(&tab))
     }
 }
 

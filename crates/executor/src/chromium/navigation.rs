@@ -65,7 +65,7 @@ impl ChromiumPage {
                 if error != "net::ERR_ABORTED" {
                     self.shared.find_within(FAILURE_PAGE_LIMIT, failed).await;
                 }
-                Err(self.refused_since(before).unwrap_or_else(|| not_loaded(error)))
+                Err(self.refused_since(before).unwrap_or_else(|| self.not_loaded(before, error, Some(url))))
             }
         }
     }
@@ -89,7 +89,7 @@ impl ChromiumPage {
             let entry = entry.filter(|(index, entry)| *index > 0 || entry.url != "about:blank");
             let Some((_, entry)) = entry else {
                 let side = if steps < 0 { "before" } else { "after" };
-                return Err(not_loaded(&format!("there is no page {side} this one")));
+                return Err(PageError::NotLoaded { reason: format!("there is no page {side} this one"), url: None });
             };
             let params = json!({ "entryId": entry.id });
             self.command::<Done>(&before.session, "Page.navigateToHistoryEntry", params, Duration::MAX)
@@ -156,21 +156,30 @@ impl ChromiumPage {
             if state.lost.is_some() || tab.crashed {
                 return Some(Err(None));
             }
-            let failed = is_new(before, tab) && tab.document.failed && tab.began_after(before.begun);
+            let is_failed = tab.document.unreachable.is_some();
+            let failed = is_new(before, tab) && is_failed && tab.began_after(before.begun);
             if failed && !tab.was_answered() {
                 return Some(Err(Some(tab.net_error().to_owned())));
             }
             // An earlier navigation that fails only now is not the one that was asked for.
-            let came = is_new(before, tab) && (!tab.document.failed || tab.began_after(before.begun));
+            let came = is_new(before, tab) && (!is_failed || tab.began_after(before.begun));
             let here = came && tab.document.reached >= wanted;
             let moved = tab.document.number == before.document && tab.same_document > before.same_document;
             (here || moved).then_some(Ok(()))
         });
         match arrived.await {
             Ok(()) => Ok(()),
-            Err(Some(reason)) => Err(self.refused_since(before).unwrap_or_else(|| not_loaded(&reason))),
+            Err(Some(reason)) => Err(self.refused_since(before).unwrap_or_else(|| self.not_loaded(before, &reason, None))),
             Err(None) => Err(self.lost().unwrap_or_else(closed)),
         }
+    }
+
+    /// The document may be another one than was asked for: that of a redirect.
+    fn not_loaded(&self, before: &Before, reason: &str, asked: Option<&str>) -> PageError {
+        let state = self.shared.read();
+        let tab = state.tabs.iter().find(|tab| is_new(before, tab));
+        let shown = tab.and_then(|tab| tab.document.unreachable.clone());
+        PageError::NotLoaded { reason: reason.to_owned(), url: shown.or(asked.map(str::to_owned)) }
     }
 
     /// The allowlist's refusal of the document, where that is why it did not come.
@@ -185,13 +194,9 @@ fn is_new(before: &Before, tab: &Tab) -> bool {
     tab.target == before.tab && tab.document.number > before.document
 }
 
-fn not_loaded(reason: &str) -> PageError {
-    PageError::NotLoaded { reason: reason.to_owned() }
-}
-
 /// The tab went away under the navigation.
 fn closed() -> PageError {
-    PageError::NotLoaded { reason: "the tab was closed".to_owned() }
+    PageError::NotLoaded { reason: "the tab was closed".to_owned(), url: None }
 }
 
 fn ended(failure: Failure) -> PageError {

@@ -13,7 +13,7 @@ use super::frames::Maybe;
 use super::script::function;
 use super::sight::{html_with_frames, text_with_frames};
 use crate::page::{
-    Act, Facts, Locator, Look, Node, Offset, Outline, Page, PageError, PageLog, Picture, Query, SecretsIn,
+    Act, FailedDocument, Facts, Locator, Look, Node, Offset, Outline, Page, PageError, PageLog, Picture, Query, SecretsIn,
     Settled, Sight, Skeleton, SubmittingKeys, WaitUntil,
 };
 
@@ -55,6 +55,13 @@ impl ChromiumPage {
         }
     }
 
+    /// The tab that an act is done to.
+    fn tab_of(&self, act: &Act) -> Option<String> {
+        let state = self.shared.read();
+        let of_node = act.node().and_then(|node| state.frame_of_context(&node.frame));
+        of_node.map(|(_, tab)| tab).or(state.current()).map(|tab| tab.target.clone())
+    }
+
     /// The act has ended when the document that it has led to has come.
     async fn send_and_follow(
         &mut self,
@@ -63,7 +70,7 @@ impl ChromiumPage {
         limit: Duration,
     ) -> Result<(), PageError> {
         let deadline = Instant::now() + limit;
-        let mut departures = self.departures();
+        let mut departures = self.departures(self.tab_of(act));
         departures.beside(self.send(act, until, limit), limit, deadline).await?;
         self.followed(departures, limit, deadline).await
     }
@@ -177,6 +184,8 @@ impl Page for ChromiumPage {
             return Err(lost);
         }
         self.ahead = None;
+        let tab = self.tab_of(&act);
+        self.shared.change(|state| state.act_begins(tab));
         let done = match &act {
             // Navigations wait for their own document.
             Act::Navigate { .. } | Act::Back | Act::Forward | Act::Reload => {
@@ -220,6 +229,10 @@ impl Page for ChromiumPage {
             changes.downloads = state.downloads.take_ended();
             changes
         })
+    }
+
+    fn take_failed_document(&mut self) -> Option<FailedDocument> {
+        self.shared.change(|state| state.failed.take()).map(|(_, failed)| failed)
     }
 
     async fn take_log(&mut self) -> PageLog {

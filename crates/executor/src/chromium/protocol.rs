@@ -20,6 +20,9 @@ pub(super) struct TargetInfo {
     pub subtype: String,
     #[serde(default)]
     pub parent_frame_id: Option<String>,
+    /// The tab that has opened this one.
+    #[serde(default)]
+    pub opener_id: Option<String>,
 }
 
 /// The parameters of `Target.targetCreated`. The target may be a person's: nothing is read but whether it is ours.

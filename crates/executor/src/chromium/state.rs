@@ -13,6 +13,7 @@ use url::Url;
 use super::changes::Changes;
 use super::downloads::Downloads;
 use super::protocol::{FrameDescription, FrameTree, LifecycleEvent};
+use crate::page::FailedDocument;
 
 /// How far the document of a tab has come, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,8 +30,8 @@ pub(super) struct Document {
     pub number: u64,
     pub loader: String,
     pub reached: Reached,
-    /// Chromium shows its own error page, since the requested document did not come.
-    pub failed: bool,
+    /// The requested document, which did not come: Chromium shows its own error page.
+    pub unreachable: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -91,6 +92,12 @@ impl Tab {
     /// True if the present document was answered for. One without content has a page of the browser's own.
     pub(super) fn was_answered(&self) -> bool {
         self.answer.as_ref().is_some_and(|(loader, _)| *loader == self.document.loader)
+    }
+
+    /// The present document, where the network did not give it and nobody refused it.
+    fn failed_document(&self) -> Option<FailedDocument> {
+        let url = self.document.unreachable.clone().filter(|_| !self.was_answered() && self.refused.is_none())?;
+        Some(FailedDocument { url, net_error: self.net_error().to_owned() })
     }
 
     /// Why the present document did not come.
@@ -157,6 +164,10 @@ pub(super) struct State {
     pub dragged: Option<serde_json::Value>,
     pub follow_new_tabs: bool,
     pub changes: Changes,
+    /// The tabs that the last act is about: that of its element, and those that were opened by these.
+    pub acted: BTreeSet<String>,
+    /// The newest document that a tab of the last act, or the current tab, did not get, with the tab.
+    pub failed: Option<(String, FailedDocument)>,
     pub downloads: Downloads,
     /// Origins of the documents that tabs have shown.
     pub origins: BTreeSet<String>,
@@ -181,6 +192,8 @@ impl State {
             dragged: None,
             follow_new_tabs,
             changes: Changes::default(),
+            acted: BTreeSet::new(),
+            failed: None,
             downloads,
             origins: BTreeSet::new(),
             asked_windows: Vec::new(),
@@ -253,7 +266,7 @@ impl State {
             target,
             session,
             crashed: false,
-            document: Document { number: 0, loader: String::new(), reached: Reached::Commit, failed: false },
+            document: Document { number: 0, loader: String::new(), reached: Reached::Commit, unreachable: None },
             origin: String::new(),
             same_document: 0,
             answer: None,
@@ -321,6 +334,19 @@ impl State {
         }
     }
 
+    /// Begins an act in this tab.
+    pub(super) fn act_begins(&mut self, tab: Option<String>) {
+        self.acted = tab.into_iter().collect();
+        self.failed = None;
+    }
+
+    /// Notes a tab that a page has opened. One whose opener nobody knows counts as opened by the act.
+    pub(super) fn opened_by(&mut self, target: &str, opener: Option<&String>) {
+        if opener.is_none_or(|opener| self.acted.contains(opener)) {
+            self.acted.insert(target.to_owned());
+        }
+    }
+
     /// Notes a tab that is closed as soon as it opens. No request of it may reach the network.
     pub(super) fn tab_unwanted(&mut self, target: String) {
         if self.unwanted_tabs.len() == REMEMBERED_TABS {
@@ -375,10 +401,17 @@ impl State {
             number: tab.document.number + 1,
             loader: frame.loader_id,
             reached: if restored { Reached::Load } else { Reached::Commit },
-            failed: frame.unreachable_url.is_some(),
+            unreachable: frame.unreachable_url.clone(),
         };
         tab.origin.clone_from(&frame.security_origin);
         let target = tab.target.clone();
+        let failed = tab.failed_document();
+        if self.is_current(&target) || self.acted.contains(&target) {
+            match failed {
+                Some(failed) => self.failed = Some((target.clone(), failed)),
+                None => self.failed = self.failed.take().filter(|(tab, _)| *tab != target),
+            }
+        }
         if frame.unreachable_url.is_none() && frame.security_origin.starts_with("http") {
             self.origins.insert(frame.security_origin);
         }

@@ -197,7 +197,7 @@ impl ChromiumPage {
         let document = self.shared.find_within(ORIGIN_LIMIT, |state| {
             let tab = state.tabs.iter().find(|candidate| candidate.target == tab)?;
             let loaded = tab.document.loader == loader && tab.document.reached >= Reached::Load;
-            if !loaded || tab.document.failed {
+            if !loaded || tab.document.unreachable.is_some() {
                 return None;
             }
             tab.frames.get(&tab.target)?.context.clone()

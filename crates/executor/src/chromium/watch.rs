@@ -198,6 +198,9 @@ impl Watcher {
                 let wanted = self.shared.change(|state| {
                     let room = state.follow_new_tabs && state.tabs.len() < TABS_LIMIT;
                     let wanted = ours || (room && !refused);
+                    if !ours {
+                        state.opened_by(&target.target_id, target.opener_id.as_ref());
+                    }
                     if wanted {
                         state.tab_opened(target.target_id.clone(), session_id);
                     } else {

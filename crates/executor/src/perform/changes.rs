@@ -1,13 +1,13 @@
 //! Changes of the page, and those among them that fail the action.
 
-use capataz_contracts::v1::{self, ActionKind, BlockedRequests, DialogAnswer, NavigationKind};
+use capataz_contracts::v1::{self, ActionKind, ActionStage, BlockedRequests, DialogAnswer, NavigationKind};
 use capataz_policy::executor::code;
 use serde_json::json;
 
 use super::step::{Step, read_failed};
 use crate::dsl::Action;
 use crate::error::{Failure, Phase};
-use crate::page::{Page, PageError};
+use crate::page::{FailedDocument, Page, PageError};
 use crate::text::normalised;
 
 /// The most changes of one kind that are recorded. A page can open dialogs without end.
@@ -28,9 +28,11 @@ impl<P: Page> Step<'_, P> {
         extend(&mut all.blocked, new.blocked);
         extend(&mut all.downloads, new.downloads);
         extend(&mut all.unauthorized, new.unauthorized);
+        self.failed_document = self.page.take_failed_document().or(self.failed_document.take());
     }
 
-    /// Fails the action for requests that the allowlist refused, and for dialogs that must not come.
+    /// Fails the action for requests that the allowlist refused, for a document that did not come, and for dialogs that must
+    /// not come.
     pub(super) fn check_changes(&self, answer: DialogAnswer) -> Result<(), Failure> {
         let fails = |request: &&v1::BlockedRequest| match request.kind.as_str() {
             "document" => true,
@@ -42,6 +44,9 @@ impl<P: Page> Step<'_, P> {
             let mut failure = self.blocked(&request.host, &request.url);
             failure.details.insert("request_kind".to_owned(), request.kind.clone().into());
             return Err(failure);
+        }
+        if let Some(FailedDocument { url, net_error }) = &self.failed_document {
+            return Err(navigation_failed(net_error, url));
         }
         match self.changes.dialogs.first() {
             Some(dialog) if answer == DialogAnswer::Fail => {
@@ -107,6 +112,14 @@ impl<P: Page> Step<'_, P> {
         }
         changes
     }
+}
+
+/// The failure of a navigation that ended without a document, whoever finds it.
+pub(super) fn navigation_failed(net_error: &str, url: &str) -> Failure {
+    let details = json!({"net_error": net_error, "url": url});
+    let mut failure = Failure::new(code::NAVIGATION_FAILED, "the page could not be loaded", details);
+    failure.stage = Some(ActionStage::Execution);
+    failure
 }
 
 /// What was read; `None` if the page cannot be read just now.

@@ -7,6 +7,7 @@ use capataz_contracts::v1::{ActionKind, Criticality, DialogAnswer, WaitUntil};
 use capataz_policy::executor::code;
 use serde_json::{Value, json};
 
+use super::changes::navigation_failed;
 use super::conditions::file_name;
 use super::policy::{critical_blocked, host_of};
 use super::precondition::{Prepared, not_acted_on};
@@ -282,7 +283,7 @@ impl<P: Page> Step<'_, P> {
                 failure.details.insert("request_kind".to_owned(), request.kind.clone().into());
                 failure
             }
-            PageError::NotLoaded { reason } => self.not_loaded(action, reason),
+            PageError::NotLoaded { reason, url } => self.not_loaded(action, reason, url.as_deref()),
             PageError::Failed(reason) => match action.kind {
                 ActionKind::Upload => {
                     let file = action.spec.files.first().map_or("", String::as_str);
@@ -296,21 +297,19 @@ impl<P: Page> Step<'_, P> {
     }
 
     /// A document that the network did not give, before its time was over.
-    fn not_loaded(&self, action: &Action, reason: &str) -> Failure {
+    fn not_loaded(&self, action: &Action, reason: &str, url: Option<&str>) -> Failure {
         if reason.contains("ERR_BLOCKED_BY_CLIENT") {
             let request = self.changes.blocked.last();
-            let url = request.map(|request| request.url.as_str()).or(action.spec.url.as_deref());
+            let url = request.map(|request| request.url.as_str()).or(url).or(action.spec.url.as_deref());
             let url = url.unwrap_or_default();
             return self.blocked(&host_of(url).0, url);
         }
         if action.kind == ActionKind::Download {
             return download_failed("the download could not be loaded");
         }
-        // Only the action's own URL is known of a document that did not come: a page that is loaded again, or left, has its own.
+        // Where there is no page to go back to, no other URL is known than that of the page that stays.
         let before = self.before.as_ref().map(|before| before.signature.url.as_str());
-        let url = action.spec.url.as_deref().or(before).unwrap_or_default();
-        let details = json!({"net_error": reason, "url": url});
-        Failure::new(code::NAVIGATION_FAILED, "the page could not be loaded", details)
+        navigation_failed(reason, url.or(action.spec.url.as_deref()).or(before).unwrap_or_default())
     }
 
     pub(super) fn answer(&self, action: &Action) -> DialogAnswer {
@@ -330,7 +329,9 @@ impl<P: Page> Step<'_, P> {
             failed.extend(self.failing(action, &action.post, Phase::Post).await?);
             failed.extend(self.unchecked(action).await?);
             if failed.is_empty() {
-                return Ok(());
+                // What was read may be the page that the browser shows in the place of one that did not come.
+                self.absorb();
+                return self.check_changes(self.answer(action));
             }
             self.picture_before().await?;
             if is_final || !self.wait(deadline).await.map_err(|error| read_failed(&error, Phase::Post))? {
@@ -414,7 +415,7 @@ fn is_stopped_click(action: &Action, error: &PageError) -> bool {
 /// A navigation that became a download was aborted by the browser itself.
 fn is_download(action: &Action, error: &PageError) -> bool {
     action.kind == ActionKind::Download
-        && matches!(error, PageError::NotLoaded { reason } if reason.contains("ERR_ABORTED"))
+        && matches!(error, PageError::NotLoaded { reason, .. } if reason.contains("ERR_ABORTED"))
 }
 
 /// True if the action is one whose download is expected: it says so by its kind or by a condition.

@@ -19,6 +19,10 @@ impl<P: Page> Step<'_, P> {
         self.page.answer_dialogs(given, action.spec.prompt_text.clone());
         // What the last action caused may have come after it had ended: a blocked request never passes unseen.
         self.absorb();
+        if action.traits.navigates {
+            // It leads away from whatever has failed.
+            self.failed_document = None;
+        }
         self.check_changes(answer)?;
         if let Some(url) = &action.spec.url
             && let Err(refusal) = self.policy.allowlist.check_url(url)

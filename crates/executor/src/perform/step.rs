@@ -10,7 +10,7 @@ use super::{Clock, Performer, Secrets, Task};
 use crate::dsl::{Action, Policy};
 use crate::error::{Failure, Phase, criticality_of};
 use crate::evidence::{Piece, Seen};
-use crate::page::{Element, Look, Node, Page, PageError, Struck};
+use crate::page::{Element, FailedDocument, Look, Node, Page, PageError, Struck};
 use crate::redact::Redactor;
 
 /// The pause after which a page that shows no change is looked at again.
@@ -40,6 +40,8 @@ pub(super) struct Step<'a, P> {
     pub(super) resolution: Option<v1::ResolutionRecord>,
     /// What the page did since the last action, as it has it: not redacted.
     pub(super) changes: v1::PageChanges,
+    /// The newest document that did not come.
+    pub(super) failed_document: Option<FailedDocument>,
     /// The downloads that an earlier action has begun: how many have ended before the input, and the paths of the others.
     pub(super) earlier_downloads: (usize, Vec<String>),
     /// Where the page was, if a URL tells of a failed sign-in.
@@ -94,6 +96,7 @@ impl<'a, P: Page> Step<'a, P> {
             matches: Vec::new(),
             resolution: None,
             changes: v1::PageChanges::default(),
+            failed_document: None,
             url_before: String::new(),
             earlier_downloads: (0, Vec::new()),
             auth_texts_before: Vec::new(),

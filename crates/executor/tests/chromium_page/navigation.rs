@@ -104,7 +104,7 @@ async fn what_does_not_come_is_told_in_the_browsers_words() {
     for (url, expected) in [(server.url("/nothing"), "net::ERR_ABORTED"), (url.clone(), "net::ERR_")] {
         let result = page.go(&url).await;
         assert!(
-            matches!(&result, Err(PageError::NotLoaded { reason }) if reason.starts_with(expected)),
+            matches!(&result, Err(PageError::NotLoaded { reason, .. }) if reason.starts_with(expected)),
             "{result:?}"
         );
     }

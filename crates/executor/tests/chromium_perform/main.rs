@@ -87,13 +87,18 @@ struct Script {
 
 impl Script {
     async fn start(server: &Server, policy: Value) -> Self {
+        Self::start_with(&[server], policy).await
+    }
+
+    /// The script may go to all of these servers.
+    async fn start_with(servers: &[&Server], policy: Value) -> Self {
         let mut policy: v1::ScriptPolicy = json::parse("capataz.v1.ScriptPolicy", &policy).unwrap();
-        policy.allowlist.push(server.entry());
+        policy.allowlist.extend(servers.iter().map(|server| server.entry()));
         policy.action_timeout_ms.get_or_insert(PATIENCE_MS);
         policy.navigation_timeout_ms.get_or_insert(PATIENCE_MS);
         let policy = Policy::new(&policy).unwrap();
         Self {
-            opened: open_with(&[server], |options| {
+            opened: open_with(servers, |options| {
                 policy.testid_attribute().clone_into(&mut options.testid_attribute);
             })
             .await,

@@ -449,7 +449,7 @@ fn a_page_that_is_late_is_a_navigation_timeout_and_one_that_never_comes_a_failed
     assert_eq!(done.details()["timeout_ms"], 30_000);
     assert_eq!(done.details()["wait_condition"], "load");
 
-    let refused = PageError::NotLoaded { reason: "net::ERR_CONNECTION_REFUSED".to_owned() };
+    let refused = PageError::NotLoaded { reason: "net::ERR_CONNECTION_REFUSED".to_owned(), url: None };
     let page = reacts(refused);
     let time = page.time.clone();
     let done = case(page, action.clone()).run();
@@ -459,7 +459,7 @@ fn a_page_that_is_late_is_a_navigation_timeout_and_one_that_never_comes_a_failed
     assert_eq!(done.details()["url"], "https://example.com/slow");
     assert_eq!(time.monotonic(), Duration::ZERO, "its time was not over");
 
-    let blocked = PageError::NotLoaded { reason: "net::ERR_BLOCKED_BY_CLIENT".to_owned() };
+    let blocked = PageError::NotLoaded { reason: "net::ERR_BLOCKED_BY_CLIENT".to_owned(), url: None };
     case(reacts(blocked), action).run().error("DOMAIN_BLOCKED", EXECUTION);
 }
 
@@ -1020,7 +1020,7 @@ fn a_message_is_short_whatever_was_asked_for() {
     });
     let halted = long.run();
     let navigate = json!({"kind": "navigate", "url": "https://example.com/x"});
-    let failed = case(reacts(PageError::NotLoaded { reason }), navigate).run();
+    let failed = case(reacts(PageError::NotLoaded { reason, url: None }), navigate).run();
     for error in
         [halted.error("POLICY_HALT", ActionStage::Policy), failed.error("NAVIGATION_FAILED", EXECUTION)]
     {

@@ -8,7 +8,7 @@ use capataz_contracts::v1;
 use serde_json::json;
 
 use crate::page::{
-    Act, Description, Element, Facts, Locator, Look, Node, Offset, Outline, Page, PageError, PageLog,
+    Act, Description, Element, FailedDocument, Facts, Locator, Look, Node, Offset, Outline, Page, PageError, PageLog,
     Picture, Query, Rect, SecretsIn, Settled, Sight, Skeleton, Struck, SubmittingKeys, WaitUntil,
 };
 use crate::perform::Clock;
@@ -79,6 +79,7 @@ pub struct FakePage {
     /// What happens by itself, each after so many milliseconds.
     pub later: Vec<(u64, Reaction)>,
     pub changes: v1::PageChanges,
+    pub failed_document: Option<FailedDocument>,
     /// What the page has written to its console.
     pub written: PageLog,
     /// Paths of downloads that have begun and not ended.
@@ -109,6 +110,7 @@ impl FakePage {
             reactions: Vec::new(),
             later: Vec::new(),
             changes: v1::PageChanges::default(),
+            failed_document: None,
             written: PageLog::default(),
             pending: Vec::new(),
             stops: None,
@@ -273,6 +275,10 @@ impl Page for FakePage {
 
     fn take_changes(&mut self) -> v1::PageChanges {
         std::mem::take(&mut self.changes)
+    }
+
+    fn take_failed_document(&mut self) -> Option<FailedDocument> {
+        self.failed_document.take()
     }
 
     async fn take_log(&mut self) -> PageLog {

@@ -372,7 +372,7 @@ fn a_download_is_kept_and_is_the_output() {
             ..v1::DownloadRecord::default()
         };
         page.changes.downloads.push(download);
-        Err(PageError::NotLoaded { reason: "net::ERR_ABORTED".to_owned() })
+        Err(PageError::NotLoaded { reason: "net::ERR_ABORTED".to_owned(), url: None })
     }));
     let post = json!([{"kind": "download_completed", "value": "a.csv"}]);
     let action =
