@@ -340,6 +340,9 @@ pub enum PageError {
     /// The document did not come in time; loading was stopped.
     #[error("{waiting_for} did not come within {limit:?}")]
     TooSlow { waiting_for: &'static str, limit: Duration },
+    /// The page, or the browser, did not answer in time. What was sent may have had its effect.
+    #[error("{waiting_for} did not come within {limit:?}")]
+    Unanswered { waiting_for: &'static str, limit: Duration },
     /// The browser refused the navigation: a network error, in Chromium's words.
     #[error("the page could not be loaded: {reason}")]
     NotLoaded {

@@ -179,7 +179,7 @@ impl ChromiumPage {
             () = silent => return Err(self.lost().map_or(Failure::Gone, Failure::Page)),
             _ = within(limit, std::future::pending::<()>()) => {
                 let waiting_for = "an answer of the page";
-                return Err(Failure::Page(PageError::TooSlow { waiting_for, limit }));
+                return Err(Failure::Page(PageError::Unanswered { waiting_for, limit }));
             }
         };
         answer.map_err(|error| self.failure(session, error))
@@ -274,13 +274,13 @@ impl ChromiumPage {
         };
         match within(READ_LIMIT, repeating).await {
             Some(result) => result,
-            None => Err(PageError::TooSlow { waiting_for: "a document that stays", limit: READ_LIMIT }),
+            None => Err(PageError::Unanswered { waiting_for: "a document that stays", limit: READ_LIMIT }),
         }
     }
 }
 
 fn no_document() -> PageError {
-    PageError::TooSlow { waiting_for: "a document", limit: READ_LIMIT }
+    PageError::Unanswered { waiting_for: "a document", limit: READ_LIMIT }
 }
 
 /// The arguments are written into the expression, which JSON allows: the browser reads them faster than arguments of a

@@ -425,8 +425,8 @@ impl ChromiumPage {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.answer(session, reply, left).await {
                 Ok(Done {}) | Err(Failure::Gone) => {}
-                Err(Failure::Page(PageError::TooSlow { .. })) => {
-                    return Err(PageError::TooSlow { waiting_for: "the page to take the input", limit });
+                Err(Failure::Page(PageError::Unanswered { .. })) => {
+                    return Err(PageError::Unanswered { waiting_for: "a sign that the page has taken the input", limit });
                 }
                 Err(Failure::Page(error)) => return Err(error),
             }

@@ -18,6 +18,12 @@ const UNAUTHORIZED: u32 = 401;
 impl<P: Page> Step<'_, P> {
     /// Takes over what happened since the last time.
     pub(super) fn absorb(&mut self) {
+        self.absorb_changes();
+        self.failed_document = self.page.take_failed_document().or(self.failed_document.take());
+    }
+
+    /// The same at the end of the action: a document that has failed meanwhile is told to the next one.
+    pub(super) fn absorb_changes(&mut self) {
         let new = self.page.take_changes();
         let all = &mut self.changes;
         all.navigation = all.navigation.max(new.navigation);
@@ -28,7 +34,6 @@ impl<P: Page> Step<'_, P> {
         extend(&mut all.blocked, new.blocked);
         extend(&mut all.downloads, new.downloads);
         extend(&mut all.unauthorized, new.unauthorized);
-        self.failed_document = self.page.take_failed_document().or(self.failed_document.take());
     }
 
     /// Fails the action for requests that the allowlist refused, for a document that did not come, and for dialogs that must

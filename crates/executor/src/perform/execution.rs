@@ -284,13 +284,13 @@ impl<P: Page> Step<'_, P> {
                 failure
             }
             PageError::NotLoaded { reason, url } => self.not_loaded(action, reason, url.as_deref()),
-            PageError::Failed(reason) => match action.kind {
+            PageError::Failed(_) | PageError::Unanswered { .. } => match action.kind {
                 ActionKind::Upload => {
                     let file = action.spec.files.first().map_or("", String::as_str);
                     upload_failed(file, "refused", "the files could not be given to the page")
                 }
                 ActionKind::Download => download_failed("the download could not be begun"),
-                _ => Failure::of_condition(Phase::Post, "performed", json!({"observed": reason})),
+                _ => Failure::of_condition(Phase::Post, "performed", json!({"observed": error.to_string()})),
             },
         };
         failure.caused_by(error)

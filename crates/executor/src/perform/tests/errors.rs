@@ -463,6 +463,21 @@ fn a_page_that_is_late_is_a_navigation_timeout_and_one_that_never_comes_a_failed
     case(reacts(blocked), action).run().error("DOMAIN_BLOCKED", EXECUTION);
 }
 
+#[test]
+fn what_is_late_and_no_document_is_no_navigation_timeout() {
+    let late = || PageError::Unanswered { waiting_for: "a sign", limit: Duration::from_secs(10) };
+    for action in [
+        click("send"),
+        json!({"kind": "drag", "target": {"testid": "send"}, "by": {"x": 5, "y": 5}}),
+        json!({"kind": "press", "key": "Tab"}),
+    ] {
+        let done = case(reacts(late()), action.clone()).run();
+        let error = done.error("POSTCONDITION_FAILED", EXECUTION);
+        assert_eq!(error.failed_conditions[0].kind, "performed", "{action}");
+        assert!(done.outcome.touched, "{action}");
+    }
+}
+
 // S002-DE-21
 #[test]
 fn a_covered_target_is_an_overlay_and_gets_nothing() {
