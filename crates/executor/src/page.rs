@@ -478,6 +478,10 @@ pub trait Page: Send {
         locators: &[&Locator],
     ) -> impl Future<Output = Result<Vec<Option<String>>, PageError>> + Send;
 
+    /// What is read of the page from now on fails where it has not come within this time from now. `None`: each read has a limit
+    /// of its own.
+    fn limit_reads(&mut self, limit: Option<Duration>);
+
     /// Finds elements; one round trip for each frame of the path. Never waits.
     fn look(&mut self, query: &Query) -> impl Future<Output = Result<Look, PageError>> + Send;
 

@@ -149,7 +149,7 @@ async fn a_page_that_hangs_in_the_click_ends_the_script_and_nothing_else() {
         open_and(&bench, "/busy", "kind = \"click\"\ntarget = { testid = \"target\" }\ntimeout = \"5s\"")
             .await;
     let error = ended.error();
-    let expected = ["NAVIGATION_TIMEOUT", "EVIDENCE_FAILED", "BROWSER_LOST"];
+    let expected = ["POSTCONDITION_FAILED", "EVIDENCE_FAILED", "BROWSER_LOST"];
     assert!(expected.contains(&error.error_code.as_str()), "{error:?}");
     assert!(error.stage() >= v1::ActionStage::Execution, "it was sent: {error:?}");
     goes_on(&bench).await;

@@ -8,6 +8,7 @@ use capataz_cdp::{CallError, Reply, Session};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::ChromiumPage;
 use super::protocol::{DescribedNode, Evaluated};
@@ -171,6 +172,7 @@ impl ChromiumPage {
         reply: Reply<R>,
         limit: Duration,
     ) -> Result<R, Failure> {
+        let limit = self.limited(limit);
         let id = session.id().map(|id| &**id);
         let silent = self.shared.find(|state| (!state.answers(id)).then_some(()));
         let answer = tokio::select! {
@@ -183,6 +185,11 @@ impl ChromiumPage {
             }
         };
         answer.map_err(|error| self.failure(session, error))
+    }
+
+    /// No more of the limit than reads have time for.
+    fn limited(&self, limit: Duration) -> Duration {
+        self.reads_until.map_or(limit, |until| limit.min(until.saturating_duration_since(Instant::now())))
     }
 
     fn failure(&self, session: &Session, error: CallError) -> Failure {
@@ -221,7 +228,7 @@ impl ChromiumPage {
 
     /// The document of the current tab, as soon as there is one.
     pub(super) async fn main_document(&self) -> Result<String, PageError> {
-        let found = self.shared.find_within(READ_LIMIT, |state| {
+        let found = self.shared.find_within(self.limited(READ_LIMIT), |state| {
             if state.lost.is_some() {
                 return Some(None);
             }
@@ -272,7 +279,7 @@ impl ChromiumPage {
                 }
             }
         };
-        match within(READ_LIMIT, repeating).await {
+        match within(self.limited(READ_LIMIT), repeating).await {
             Some(result) => result,
             None => Err(PageError::Unanswered { waiting_for: "a document that stays", limit: READ_LIMIT }),
         }

@@ -33,6 +33,7 @@ mod watch;
 use std::time::Duration;
 
 use capataz_cdp::{Backlog, Connection};
+use tokio::time::Instant;
 
 use crate::page::{Node, Offset, PageRedaction};
 use ahead::{Ahead, SERVES_FOR};
@@ -66,6 +67,8 @@ pub struct ChromiumPage {
     looked_at: Vec<String>,
     looked_when: u64,
     references: References,
+    /// When reads end that have not been answered.
+    reads_until: Option<Instant>,
     /// The picture for the next act, where one was begun.
     ahead: Option<Ahead>,
     /// Longest time for which it serves.
@@ -95,6 +98,7 @@ impl ChromiumPage {
             looked_at: Vec::new(),
             looked_when,
             references: References::default(),
+            reads_until: None,
             ahead: None,
             pictures_serve_for: SERVES_FOR,
             log: None,

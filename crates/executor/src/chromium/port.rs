@@ -103,6 +103,10 @@ impl Page for ChromiumPage {
         self.read(function::UNREADABLE, json!([locators])).await
     }
 
+    fn limit_reads(&mut self, limit: Option<Duration>) {
+        self.reads_until = limit.map(|limit| Instant::now() + limit);
+    }
+
     async fn look(&mut self, query: &Query) -> Result<Look, PageError> {
         self.looked_when = self.shared.version();
         let (look, documents) = self.repeated(async || Box::pin(self.look_once(query)).await).await?;

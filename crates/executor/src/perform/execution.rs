@@ -23,6 +23,7 @@ impl<P: Page> Step<'_, P> {
         if prepared.is_done {
             return Ok(());
         }
+        self.page.limit_reads(None);
         let limit = self.timeout(action);
         let deadline = self.deadline(action);
         if let Some(act) = self.act(action, &prepared)? {
@@ -83,6 +84,19 @@ impl<P: Page> Step<'_, P> {
 
     /// True if an act that was stopped before anything received it may be sent once more.
     async fn is_to_be_tried_again(
+        &mut self,
+        action: &Action,
+        error: &PageError,
+        prepared: &mut Prepared,
+        deadline: Deadline,
+    ) -> Result<bool, Failure> {
+        self.limit_reads(deadline);
+        let tried = self.try_again(action, error, prepared, deadline).await;
+        self.page.limit_reads(None);
+        tried
+    }
+
+    async fn try_again(
         &mut self,
         action: &Action,
         error: &PageError,
@@ -320,6 +334,7 @@ impl<P: Page> Step<'_, P> {
     pub(super) async fn prove(&mut self, action: &Action) -> Result<(), Failure> {
         let deadline = self.deadline(action);
         loop {
+            self.limit_reads(deadline);
             self.absorb();
             self.check_changes(self.answer(action))?;
             self.check_auth(action).await?;
@@ -333,6 +348,7 @@ impl<P: Page> Step<'_, P> {
                 self.absorb();
                 return self.check_changes(self.answer(action));
             }
+            self.page.limit_reads(None);
             self.picture_before().await?;
             if is_final || !self.wait(deadline).await.map_err(|error| read_failed(&error, Phase::Post))? {
                 let broke_off = self.own_downloads().any(|download| download.state == "cancelled");

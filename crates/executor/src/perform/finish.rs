@@ -34,6 +34,7 @@ impl<P: Page> Step<'_, P> {
         sink: &mut E,
     ) -> BrowserOutcome {
         let begun = self.clock.monotonic();
+        self.page.limit_reads(None);
         self.absorb_changes();
         let log = self.page.take_log().await;
         if self.keeps_log(result.is_err()) {

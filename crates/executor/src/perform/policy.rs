@@ -14,6 +14,7 @@ use crate::page::{Element, Page, PageError};
 
 impl<P: Page> Step<'_, P> {
     pub(super) async fn allow(&mut self, action: &Action) -> Result<(), Failure> {
+        self.limit_reads(self.deadline(action));
         let answer = action.dialogs.unwrap_or(self.policy.dialogs);
         let given = if answer == DialogAnswer::Unspecified { DialogAnswer::Dismiss } else { answer };
         self.page.answer_dialogs(given, action.spec.prompt_text.clone());

@@ -37,6 +37,7 @@ pub(super) struct Prepared {
 impl<P: Page> Step<'_, P> {
     pub(super) async fn prepare(&mut self, action: &Action) -> Result<Prepared, Failure> {
         let deadline = self.deadline(action);
+        self.limit_reads(deadline);
         if let Some(target) = &action.target {
             self.element = Some(self.find(action, target, deadline).await?);
         }
@@ -54,8 +55,11 @@ impl<P: Page> Step<'_, P> {
         if action.kind == ActionKind::Upload {
             prepared.files = self.files_to_upload(action).await?;
         }
+        // Pictures are evidence, and have a time of their own.
+        self.page.limit_reads(None);
         self.look_before(action).await?;
         if Self::sends(action) && !prepared.is_done {
+            self.limit_reads(deadline);
             self.note_downloads();
             self.check_proof(action, deadline).await?;
         }

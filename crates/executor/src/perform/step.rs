@@ -56,6 +56,9 @@ pub(super) struct Step<'a, P> {
     pub(super) output: Option<v1::ActionOutput>,
 }
 
+/// Longest time for an answer beyond the end of an action's own time: the last look at a page is to be answered, too.
+const LAST_READ: Duration = Duration::from_secs(2);
+
 /// A moment after which nothing is waited for any more.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deadline(Duration);
@@ -118,6 +121,12 @@ impl<'a, P: Page> Step<'a, P> {
 
     pub(super) fn deadline(&self, action: &Action) -> Deadline {
         Deadline(self.clock.monotonic().saturating_add(self.timeout(action)))
+    }
+
+    /// What is read of the page from now on has no more time than the action.
+    pub(super) fn limit_reads(&mut self, deadline: Deadline) {
+        let left = deadline.left(self.clock).unwrap_or_default();
+        self.page.limit_reads(Some(left + LAST_READ));
     }
 
     /// Waits for a change of the page, or for a moment: downloads and requests change no document. False where no time

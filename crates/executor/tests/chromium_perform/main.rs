@@ -19,6 +19,7 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::Bytes;
 use capataz_contracts::v1::{self, BrowserOutcome};
 use capataz_contracts::{json, validate};
+use capataz_executor::allowlist::Allowlist;
 use capataz_executor::dsl::{Policy, materialise_action};
 use capataz_executor::evidence::{EvidenceError, EvidenceSink, Stored};
 use capataz_executor::perform::{Clock, Performer, Secrets, Task};
@@ -96,10 +97,12 @@ impl Script {
         policy.allowlist.extend(servers.iter().map(|server| server.entry()));
         policy.action_timeout_ms.get_or_insert(PATIENCE_MS);
         policy.navigation_timeout_ms.get_or_insert(PATIENCE_MS);
+        let allowlist = Allowlist::parse(&policy.allowlist).unwrap();
         let policy = Policy::new(&policy).unwrap();
         Self {
             opened: open_with(servers, |options| {
                 policy.testid_attribute().clone_into(&mut options.testid_attribute);
+                options.allowlist = allowlist;
             })
             .await,
             performer: Performer::new(policy, Vec::new()),

@@ -1,8 +1,11 @@
 //! A proof that holds before the action proves nothing: a form whose handler does nothing is never taken for one that was sent.
 
 use capataz_contracts::v1::ActionStage;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
+use super::support::Answer;
 use super::{Script, Server};
 
 /// A form that is heard of in `log` alone: its handler does nothing.
@@ -264,6 +267,33 @@ async fn a_key_is_judged_by_what_has_the_focus_when_it_arrives() {
         }
         script.end().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frame_that_hangs_is_asked_no_longer_than_the_action_may_take() {
+    // A frame of another site has a process of its own, which hangs alone.
+    let server = Server::start(|request| {
+        let port = request.head.split("127.0.0.1:").nth(1).and_then(|rest| rest.split("\r\n").next());
+        Some(Answer::html(match (request.path.as_str(), port) {
+            ("/", Some(port)) => format!(r#"<!doctype html><iframe src="http://localhost:{port}/hangs"></iframe>"#),
+            _ => "<script>setTimeout(() => { for (;;); })</script>".to_owned(),
+        }))
+    })
+    .await;
+    let policy = json!({"allowlist": [format!("localhost:{}", server.port)]});
+    let mut script = Script::start(&server, policy).await;
+    script.passes(json!({"kind": "navigate", "url": server.url("/")})).await;
+    server.asked("/hangs").await;
+    let press = json!({"kind": "press", "key": "Enter", "timeout_ms": 1000});
+    let mut outcome = script.perform(press.clone()).await;
+    while outcome.error.is_none() {
+        // The frame does not hang yet, and answers that nothing in it has the focus.
+        outcome = script.perform(press.clone()).await;
+    }
+    assert_eq!(outcome.error.unwrap().error_code, "ACTION_CRITICAL_BLOCKED");
+    let judged = outcome.stages.iter().find(|stage| !stage.passed).unwrap();
+    assert!(Duration::from_micros(judged.duration_us) < Duration::from_secs(10), "{judged:?}");
+    script.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

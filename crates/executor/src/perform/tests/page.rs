@@ -170,6 +170,8 @@ impl Page for FakePage {
         Ok(locators.iter().map(|locator| reason(locator)).collect())
     }
 
+    fn limit_reads(&mut self, _: Option<Duration>) {}
+
     async fn look(&mut self, query: &Query) -> Result<Look, PageError> {
         self.fails("look")?;
         let mut look = Look::default();
