@@ -55,8 +55,12 @@ async fn used(host: &str) {
 
     let (node, _) = page.found(&within(&PATH, "#name")).await;
     page.act(Act::Fill { node: node.clone(), text: "inside".to_owned() }, WaitUntil::Load).await.unwrap();
-    page.act(Act::Press { node: Some(node.clone()), key: "End".to_owned(), bounds: None }, WaitUntil::Load).await.unwrap();
-    page.act(Act::Press { node: Some(node), key: "!".to_owned(), bounds: None }, WaitUntil::Load).await.unwrap();
+    page.act(Act::Press { node: Some(node.clone()), key: "End".to_owned(), bounds: None }, WaitUntil::Load)
+        .await
+        .unwrap();
+    page.act(Act::Press { node: Some(node), key: "!".to_owned(), bounds: None }, WaitUntil::Load)
+        .await
+        .unwrap();
     assert_eq!(page.found(&within(&PATH, "#name")).await.1.value.as_deref(), Some("inside!"));
 
     let picture = page.page.screenshot(false, &|_| Vec::new()).await.unwrap();

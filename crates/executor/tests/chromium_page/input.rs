@@ -61,16 +61,22 @@ async fn keys_reach_the_element_that_is_named() {
     let (_server, mut page) = form().await;
     for key in ["a", "b", "Shift+c", "Control+A", "Backspace", "d", "ArrowLeft", "e"] {
         let node = page.node("#name").await;
-        page.act(Act::Press { node: Some(node), key: key.to_owned(), bounds: None }, WaitUntil::Load).await.unwrap();
+        page.act(Act::Press { node: Some(node), key: key.to_owned(), bounds: None }, WaitUntil::Load)
+            .await
+            .unwrap();
     }
     assert_eq!(value(&mut page, "#name").await, "ed");
-    page.act(Act::Press { node: None, key: "Delete".to_owned(), bounds: None }, WaitUntil::Load).await.unwrap();
+    page.act(Act::Press { node: None, key: "Delete".to_owned(), bounds: None }, WaitUntil::Load)
+        .await
+        .unwrap();
     assert_eq!(value(&mut page, "#name").await, "e");
     let expected = "KeyA;KeyB;S+ShiftLeft;S+KeyC;C+ControlLeft;C+KeyA;Backspace;KeyD;ArrowLeft;KeyE;Delete;";
     assert_eq!(page.text_of("#log").await, expected);
 
     let node = page.node("#name").await;
-    let unknown = page.act(Act::Press { node: Some(node), key: "Return".to_owned(), bounds: None }, WaitUntil::Load).await;
+    let unknown = page
+        .act(Act::Press { node: Some(node), key: "Return".to_owned(), bounds: None }, WaitUntil::Load)
+        .await;
     assert!(matches!(unknown, Err(PageError::Failed(_))), "{unknown:?}");
     assert_eq!(page.text_of("#log").await, expected);
 }

@@ -1,7 +1,8 @@
 //! A proof that holds before the action proves nothing: a form whose handler does nothing is never taken for one that was sent.
 
-use capataz_contracts::v1::ActionStage;
 use std::time::Duration;
+
+use capataz_contracts::v1::ActionStage;
 
 use serde_json::{Value, json};
 
@@ -230,7 +231,9 @@ send.addEventListener("pointerenter", () => {
 
 /// A form whose box hands the focus on to the button in it, at once, after the key or before it.
 fn forwarding(listener: &str) -> String {
-    let script = format!("const box = document.querySelector('[data-testid=box]'), send = document.querySelector('[data-testid=send]'); {listener}");
+    let script = format!(
+        "const box = document.querySelector('[data-testid=box]'), send = document.querySelector('[data-testid=send]'); {listener}"
+    );
     format!(
         r#"<!doctype html><title>Order</title><form data-testid=form><div data-testid=box tabindex=0>Quantity
 <button data-testid=send>Send</button></div></form><p data-testid=log></p><script>{script}
@@ -247,7 +250,7 @@ async fn a_key_is_judged_by_what_has_the_focus_when_it_arrives() {
         ("box.addEventListener('keydown', (event) => { if (event.target === box) send.focus(); });", true),
     ];
     for (listener, touched) in hands_on {
-        let (_server, mut script) = opened(&forwarding(listener), json!({})).await;
+        let (server, mut script) = opened(&forwarding(listener), json!({})).await;
         let press = json!({"kind": "press", "target": {"testid": "box"}, "key": "Enter"});
         let details = script.fails(press.clone(), "ACTION_CRITICAL_BLOCKED").await;
         assert_eq!(details["critical_reason"], "missing_strong_postcondition", "{listener}");
@@ -255,13 +258,15 @@ async fn a_key_is_judged_by_what_has_the_focus_when_it_arrives() {
         let error = outcome.error.as_ref().unwrap();
         assert_eq!((error.stage(), outcome.touched), (ActionStage::Policy, touched), "{listener}");
         script.passes(heard("")).await;
-        let proof = |value: &str| {
-            json!([{"kind": "text_equals", "target": {"testid": "log"}, "value": value}])
-        };
-        let details = script.fails(proved_by(&press, proof("")), "ACTION_CRITICAL_BLOCKED").await;
+        script.passes(json!({"kind": "navigate", "url": server.url("/")})).await;
+        let proof =
+            |value: &str| json!([{"kind": "text_equals", "target": {"testid": "log"}, "value": value}]);
         if touched {
+            let details = script.fails(proved_by(&press, proof("sent")), "ACTION_CRITICAL_BLOCKED").await;
             assert_eq!(details["critical_reason"], "focus_moved");
+            script.passes(heard("")).await;
         } else {
+            let details = script.fails(proved_by(&press, proof("")), "ACTION_CRITICAL_BLOCKED").await;
             assert_eq!(details["critical_reason"], "postcondition_already_true");
             script.passes(proved_by(&press, proof("sent"))).await;
         }
@@ -275,23 +280,32 @@ async fn a_frame_that_hangs_is_asked_no_longer_than_the_action_may_take() {
     let server = Server::start(|request| {
         let port = request.head.split("127.0.0.1:").nth(1).and_then(|rest| rest.split("\r\n").next());
         Some(Answer::html(match (request.path.as_str(), port) {
-            ("/", Some(port)) => format!(r#"<!doctype html><iframe src="http://localhost:{port}/hangs"></iframe>"#),
-            _ => "<script>setTimeout(() => { for (;;); })</script>".to_owned(),
+            ("/", Some(port)) => format!(
+                r#"<!doctype html><iframe src="http://localhost:{port}/hangs"></iframe>
+<button data-testid=hang onclick="frames[0].postMessage('', '*')">Hang</button>"#
+            ),
+            _ => "<p data-testid=there>There</p><script>onmessage = () => { for (;;); }</script>".to_owned(),
         }))
     })
     .await;
     let policy = json!({"allowlist": [format!("localhost:{}", server.port)]});
     let mut script = Script::start(&server, policy).await;
     script.passes(json!({"kind": "navigate", "url": server.url("/")})).await;
-    server.asked("/hangs").await;
+    let there = json!([{"kind": "visible", "target": {"testid": "there", "frame": [{"css": "iframe"}]}}]);
+    script.passes(json!({"kind": "wait_for", "conditions": there})).await;
+    script.passes(json!({"kind": "click", "target": {"testid": "hang"}})).await;
     let press = json!({"kind": "press", "key": "Enter", "timeout_ms": 1000});
     let mut outcome = script.perform(press.clone()).await;
     while outcome.error.is_none() {
         // The frame does not hang yet, and answers that nothing in it has the focus.
         outcome = script.perform(press.clone()).await;
     }
-    assert_eq!(outcome.error.unwrap().error_code, "ACTION_CRITICAL_BLOCKED");
+    // Of a frame that hangs there is no picture, which a critical error owes.
+    let error = outcome.error.unwrap();
+    assert_eq!(error.error_code, "EVIDENCE_FAILED");
+    assert!(error.details.unwrap().contains("ACTION_CRITICAL_BLOCKED"));
     let judged = outcome.stages.iter().find(|stage| !stage.passed).unwrap();
+    assert_eq!(judged.stage(), ActionStage::Policy);
     assert!(Duration::from_micros(judged.duration_us) < Duration::from_secs(10), "{judged:?}");
     script.end().await;
 }

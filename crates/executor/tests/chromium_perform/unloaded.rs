@@ -37,7 +37,8 @@ async fn fails(action: Value, path: &str) {
 async fn a_link_to_a_closed_port_fails_with_the_browsers_name_for_that() {
     fails(json!({"kind": "click", "target": {"testid": "link"}}), "/next").await;
     fails(json!({"kind": "press", "target": {"testid": "link"}, "key": "Enter"}), "/next").await;
-    fails(json!({"kind": "click", "target": {"testid": "send"}, "criticality": "normal"}), "/sent?mail=").await;
+    fails(json!({"kind": "click", "target": {"testid": "send"}, "criticality": "normal"}), "/sent?mail=")
+        .await;
     fails(json!({"kind": "reload"}), "/").await;
 }
 
@@ -77,7 +78,8 @@ async fn before_a_dead_end(link: &str, sent: impl Fn(&str) -> String) -> (Server
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_page_that_leads_on_to_a_closed_port_proves_nothing() {
     // The page that answers has the form, too; the page of the error has none.
-    let leads_on = |to: &str| format!("{ORDER}<script>setTimeout(() => {{ location = '{to}' }}, 300)</script>");
+    let leads_on =
+        |to: &str| format!("{ORDER}<script>setTimeout(() => {{ location = '{to}' }}, 300)</script>");
     let gone = json!([{"kind": "element_count_equals", "target": {"testid": "form"}, "count": 0}]);
     let click = json!({"kind": "click", "target": {"testid": "link"}});
 
@@ -102,7 +104,9 @@ async fn a_page_that_leads_on_to_a_closed_port_proves_nothing() {
 async fn a_document_of_another_tab_that_does_not_come_is_no_failure_of_the_act() {
     // The tab of the link is the current one, and leads the tab on that has opened it.
     let leads_opener = |to: &str| {
-        format!("<!doctype html><button data-testid=go onclick=\"opener.location = '{to}'; document.title = 'Gone'\">Go</button>")
+        format!(
+            "<!doctype html><button data-testid=go onclick=\"opener.location = '{to}'; document.title = 'Gone'\">Go</button>"
+        )
     };
     let (_server, mut script, _) = before_a_dead_end("target=_blank rel=opener", leads_opener).await;
     script.passes(json!({"kind": "click", "target": {"testid": "link"}})).await;
@@ -119,7 +123,6 @@ async fn what_leads_to_no_document_by_its_nature_has_not_failed() {
     let ways = [
         "<a data-testid=go href=/nothing>Go</a>".to_owned(),
         "<a data-testid=go href=/file>Go</a>".to_owned(),
-        "<a data-testid=go href='mailto:ana@example.com'>Go</a>".to_owned(),
         format!("<iframe name=part></iframe><a data-testid=go target=part href='{to}'>Go</a>"),
         format!("<button data-testid=go onclick=\"location = '{to}'; window.stop()\">Go</button>"),
     ];
@@ -128,6 +131,7 @@ async fn what_leads_to_no_document_by_its_nature_has_not_failed() {
         Some(match request.path.as_str() {
             "/nothing" => Answer::html("").status(204),
             "/file" => Answer::html("file").header("content-disposition: attachment; filename=file.txt"),
+            "/mail" => Answer::html("<a data-testid=go href='mailto:ana@example.com'>Go</a>"),
             path => Answer::html(pages.get(path.trim_start_matches('/').parse::<usize>().ok()?)?.as_str()),
         })
     })
@@ -141,9 +145,16 @@ async fn what_leads_to_no_document_by_its_nature_has_not_failed() {
         script.passes(json!({"kind": "click", "target": {"testid": "go"}, "post": stays})).await;
         script.passes(json!({"kind": "assert", "conditions": stays})).await;
     }
+    // An address that is no page is on no allowlist.
+    script.passes(json!({"kind": "navigate", "url": server.url("/mail")})).await;
+    let details = script.fails(json!({"kind": "click", "target": {"testid": "go"}}), "DOMAIN_BLOCKED").await;
+    assert_eq!(details["host"], "mailto:");
     // Who goes there is without the document that was asked for.
     let url = server.url("/nothing");
     let details = script.fails(json!({"kind": "navigate", "url": url}), "NAVIGATION_FAILED").await;
-    assert_eq!((details["url"].as_str(), details["net_error"].as_str()), (Some(url.as_str()), Some("net::ERR_ABORTED")));
+    assert_eq!(
+        (details["url"].as_str(), details["net_error"].as_str()),
+        (Some(url.as_str()), Some("net::ERR_ABORTED"))
+    );
     script.end().await;
 }
