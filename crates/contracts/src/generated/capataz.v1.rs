@@ -7749,6 +7749,9 @@ pub struct ObserveResponse {
     /// The outline was cut.
     #[prost(bool, tag = "3")]
     pub truncated: bool,
+    /// Something in the outline, the URL or the title was masked: what stands there is not what the page shows.
+    #[prost(bool, tag = "4")]
+    pub redacted: bool,
 }
 /// An action for a session.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -314,7 +314,10 @@ impl Departures {
         let is_tab = self.is_acted(&requested.frame_id);
         let reason = requested.reason.as_str();
         // Another window has events of its own.
-        if requested.disposition == "currentTab" && self.is_ours(session) && (is_tab || LINKS_AND_FORMS.contains(&reason)) {
+        if requested.disposition == "currentTab"
+            && self.is_ours(session)
+            && (is_tab || LINKS_AND_FORMS.contains(&reason))
+        {
             let is_put_off = [FORM_GET, FORM_POST].contains(&reason);
             let departure =
                 Departure { session: session.to_owned(), is_tab, is_put_off, ..Departure::default() };

@@ -239,7 +239,8 @@ impl ChromiumPage {
     /// What the browser says is dragged; it says so after the page has begun the drag.
     async fn dragged(&self, limit: Duration) -> Result<Value, PageError> {
         let found = self.shared.find_within(limit, |state| state.dragged.clone()).await;
-        found.ok_or(PageError::Unanswered { waiting_for: "the browser's sign that the drag has begun", limit })
+        found
+            .ok_or(PageError::Unanswered { waiting_for: "the browser's sign that the drag has begun", limit })
     }
 }
 

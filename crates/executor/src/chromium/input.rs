@@ -274,7 +274,12 @@ impl ChromiumPage {
             self.script::<u64>(document, function::ARM, arguments, OTHER_FRAMES_LIMIT).await
         });
         let tokens = futures_util::future::join_all(guards).await;
-        documents.iter().cloned().zip(tokens).filter_map(|(document, token)| Some((document, token.ok()?))).collect()
+        documents
+            .iter()
+            .cloned()
+            .zip(tokens)
+            .filter_map(|(document, token)| Some((document, token.ok()?)))
+            .collect()
     }
 
     /// Takes these guards away. Returns what a key was stopped at.
@@ -426,7 +431,10 @@ impl ChromiumPage {
             match self.answer(session, reply, left).await {
                 Ok(Done {}) | Err(Failure::Gone) => {}
                 Err(Failure::Page(PageError::Unanswered { .. })) => {
-                    return Err(PageError::Unanswered { waiting_for: "a sign that the page has taken the input", limit });
+                    return Err(PageError::Unanswered {
+                        waiting_for: "a sign that the page has taken the input",
+                        limit,
+                    });
                 }
                 Err(Failure::Page(error)) => return Err(error),
             }

@@ -89,7 +89,10 @@ impl ChromiumPage {
             let entry = entry.filter(|(index, entry)| *index > 0 || entry.url != "about:blank");
             let Some((_, entry)) = entry else {
                 let side = if steps < 0 { "before" } else { "after" };
-                return Err(PageError::NotLoaded { reason: format!("there is no page {side} this one"), url: None });
+                return Err(PageError::NotLoaded {
+                    reason: format!("there is no page {side} this one"),
+                    url: None,
+                });
             };
             let params = json!({ "entryId": entry.id });
             self.command::<Done>(&before.session, "Page.navigateToHistoryEntry", params, Duration::MAX)
@@ -169,7 +172,9 @@ impl ChromiumPage {
         });
         match arrived.await {
             Ok(()) => Ok(()),
-            Err(Some(reason)) => Err(self.refused_since(before).unwrap_or_else(|| self.not_loaded(before, &reason, None))),
+            Err(Some(reason)) => {
+                Err(self.refused_since(before).unwrap_or_else(|| self.not_loaded(before, &reason, None)))
+            }
             Err(None) => Err(self.lost().unwrap_or_else(closed)),
         }
     }

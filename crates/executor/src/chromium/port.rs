@@ -13,8 +13,8 @@ use super::frames::Maybe;
 use super::script::function;
 use super::sight::{html_with_frames, text_with_frames};
 use crate::page::{
-    Act, FailedDocument, Facts, Locator, Look, Node, Offset, Outline, Page, PageError, PageLog, Picture, Query, SecretsIn,
-    Settled, Sight, Skeleton, SubmittingKeys, WaitUntil,
+    Act, Facts, FailedDocument, Locator, Look, Node, Offset, Outline, Page, PageError, PageLog, Picture,
+    Query, SecretsIn, Settled, Sight, Skeleton, SubmittingKeys, WaitUntil,
 };
 
 /// Longest wait of one call of `changed`. What changes between a look and the wait leaves no sign that could still be
@@ -45,9 +45,7 @@ impl ChromiumPage {
             Act::Drag { node, how, drop } => Box::pin(self.drag(node, how, drop, limit)).await,
             Act::Fill { node, text } => self.fill(node, text, limit).await,
             Act::Type { node, text } => self.type_after(node, text, limit).await,
-            Act::Press { node, key, bounds } => {
-                self.press(node.as_ref(), key, bounds.as_ref(), limit).await
-            }
+            Act::Press { node, key, bounds } => self.press(node.as_ref(), key, bounds.as_ref(), limit).await,
             Act::Select { node, values } => self.select(node, values, limit).await,
             Act::Submit { node } => self.submit(node, limit).await,
             Act::Upload { node, files } => self.upload(node, files, limit).await,

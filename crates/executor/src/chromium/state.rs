@@ -96,7 +96,8 @@ impl Tab {
 
     /// The present document, where the network did not give it and nobody refused it.
     fn failed_document(&self) -> Option<FailedDocument> {
-        let url = self.document.unreachable.clone().filter(|_| !self.was_answered() && self.refused.is_none())?;
+        let url =
+            self.document.unreachable.clone().filter(|_| !self.was_answered() && self.refused.is_none())?;
         Some(FailedDocument { url, net_error: self.net_error().to_owned() })
     }
 
@@ -266,7 +267,12 @@ impl State {
             target,
             session,
             crashed: false,
-            document: Document { number: 0, loader: String::new(), reached: Reached::Commit, unreachable: None },
+            document: Document {
+                number: 0,
+                loader: String::new(),
+                reached: Reached::Commit,
+                unreachable: None,
+            },
             origin: String::new(),
             same_document: 0,
             answer: None,

@@ -408,7 +408,8 @@ fn pointing(action: &Action) -> Pointing {
 
 /// A key whose beginning the page has received, which has moved the focus to what submits a form.
 fn focus_moved() -> Failure {
-    let message = "the page moved the focus to what submits a form after the key was pressed, and the rest was stopped";
+    let message =
+        "the page moved the focus to what submits a form after the key was pressed, and the rest was stopped";
     critical_blocked("focus_moved", message, json!({}))
 }
 

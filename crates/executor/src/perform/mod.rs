@@ -26,9 +26,12 @@ use capataz_contracts::v1;
 
 use crate::dsl::Policy;
 use crate::evidence::{EvidenceSink, Seen};
-use crate::page::{Page, PageError};
+use crate::page::{PAGE_MASK, Page, PageError};
 use crate::redact::Redactor;
 use step::Step;
+
+/// What an outline has in the place of what is secret by its element: of texts, and of values of fields.
+const MASKED_BY_ELEMENT: [&str; 2] = [PAGE_MASK, "[filled]"];
 
 /// The time, as whoever performs actions has it.
 pub trait Clock: Sync {
@@ -139,8 +142,13 @@ impl Performer {
         page: &mut P,
         max_characters: usize,
     ) -> Result<v1::ObserveResponse, PageError> {
-        let seen = Seen::new(page.skeleton().await?, &self.redactor);
+        let skeleton = page.skeleton().await?;
         let outline = page.outline(max_characters).await?;
+        let mut redacted = MASKED_BY_ELEMENT.iter().any(|mask| outline.text.contains(mask));
+        for text in [&skeleton.url, &skeleton.title, &outline.text] {
+            redacted |= !self.redactor.found(text).is_empty();
+        }
+        let seen = Seen::new(skeleton, &self.redactor);
         // Whoever reads the page acts on it next.
         let redactor = self.redactor.clone();
         page.look_ahead(Arc::new(move |text: &str| redactor.found(text)));
@@ -148,6 +156,7 @@ impl Performer {
             state: Some(seen.signature),
             outline: self.redactor.text(&outline.text).into_owned(),
             truncated: outline.truncated,
+            redacted,
         })
     }
 }

@@ -522,7 +522,7 @@ fn observation(observed: &v1::ObserveResponse) -> v1::BrowserOutcome {
                 false => serde_json::json!({ "outline": observed.outline }),
             }
             .to_string(),
-            redacted: false,
+            redacted: observed.redacted,
         }),
         ..v1::BrowserOutcome::default()
     }

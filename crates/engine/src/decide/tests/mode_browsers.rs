@@ -165,6 +165,22 @@ fn a_look_at_the_page_is_no_action_and_its_outline_is_the_result() {
 }
 
 #[test]
+fn a_planner_is_told_where_a_value_was_masked() {
+    let output = |redacted| v1::ActionOutput {
+        value: "\"«secret»\"".to_owned(),
+        redacted,
+        ..v1::ActionOutput::default()
+    };
+    let outcome = |redacted| v1::BrowserOutcome { output: Some(output(redacted)), ..page() };
+    let bench = begins().wants("browser.observe").host_says(opened(outcome(true)));
+    assert_eq!(bench.planner_is_told()["redacted"], true);
+    let bench = bench.seen(true).wants("browser.click").host_says(outcome(true));
+    assert_eq!(bench.planner_is_told()["redacted"], true);
+    let bench = bench.seen(true).wants("browser.click").host_says(outcome(false));
+    assert_eq!(bench.planner_is_told().get("redacted"), None);
+}
+
+#[test]
 fn what_a_planner_gets_wrong_about_an_action_goes_back_to_it() {
     let mut answer = calls("browser.click");
     answer["action"]["parameters"] = value!({ "target": { "colour": "red" } });

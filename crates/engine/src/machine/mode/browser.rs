@@ -255,8 +255,8 @@ fn invalid(record: Vec<Body>, message: &str) -> Verdict {
     Verdict { record, meaning: Meaning::Failed(error) }
 }
 
-/// What the planner is told of an action that succeeded, as JSON: where the page is now, what the action gave, and what the page
-/// did meanwhile.
+/// What the planner is told of an action that succeeded, as JSON: where the page is now, what the action gave, whether something
+/// in that was masked, and what the page did meanwhile.
 ///
 /// # Errors
 /// It is too large for a prompt.
@@ -278,6 +278,10 @@ fn told(call: &Call, outcome: &v1::BrowserOutcome) -> Result<String, String> {
             (true, Value::Object(seen)) => seen.into_iter().for_each(|(key, value)| set(&key, value)),
             (true, outline) => set("outline", outline),
             (false, output) => set("output", output),
+        }
+        // A mask is not to be taken for what the page has.
+        if output.redacted {
+            set("redacted", true.into());
         }
     }
     if let Some(changes) = &outcome.changes {

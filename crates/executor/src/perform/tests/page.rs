@@ -8,8 +8,8 @@ use capataz_contracts::v1;
 use serde_json::json;
 
 use crate::page::{
-    Act, Description, Element, FailedDocument, Facts, Locator, Look, Node, Offset, Outline, Page, PageError, PageLog,
-    Picture, Query, Rect, SecretsIn, Settled, Sight, Skeleton, Struck, SubmittingKeys, WaitUntil,
+    Act, Description, Element, Facts, FailedDocument, Locator, Look, Node, Offset, Outline, Page, PageError,
+    PageLog, Picture, Query, Rect, SecretsIn, Settled, Sight, Skeleton, Struck, SubmittingKeys, WaitUntil,
 };
 use crate::perform::Clock;
 

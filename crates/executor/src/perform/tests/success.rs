@@ -497,12 +497,22 @@ fn an_overlay_is_seen_by_its_own_condition() {
 }
 
 #[test]
-fn what_a_model_is_shown_is_redacted() {
-    let mut page = FakePage::new(Vec::new());
-    page.text = "link \"x\" https://u:p@example.com/".to_owned();
-    let policy = Policy::new(&v1::ScriptPolicy::default()).unwrap();
-    let mut performer = Performer::new(policy, Vec::new());
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let shown = runtime.block_on(performer.observe(&mut page, 1000)).unwrap();
-    assert_eq!(shown.outline, "link \"x\" https://«secret»@example.com/");
+fn what_a_model_is_shown_is_redacted_and_says_so() {
+    let shown = |title: &str, outline: &str| {
+        let mut page = FakePage::new(Vec::new());
+        title.clone_into(&mut page.title);
+        outline.clone_into(&mut page.text);
+        let policy = Policy::new(&v1::ScriptPolicy::default()).unwrap();
+        let mut performer = Performer::new(policy, Vec::new());
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(performer.observe(&mut page, 1000)).unwrap()
+    };
+    let masked = shown("Form", "link \"x\" https://u:p@example.com/");
+    assert_eq!(masked.outline, "link \"x\" https://«secret»@example.com/");
+    assert!(masked.redacted);
+    assert!(shown("Card 4111 1111 1111 1111", "text \"Thanks\"").redacted);
+    // What the page has masked itself, by its element.
+    assert!(shown("Form", "text \"Code [redacted]\"").redacted);
+    assert!(shown("Form", "textbox \"Password\" [filled] [ref=d1e1]").redacted);
+    assert!(!shown("Form", "textbox \"Password\" [ref=d1e1]").redacted);
 }
