@@ -88,6 +88,7 @@ fn whole(asked: &v1::BrowserTask, code: &str, page: &str) -> v1::ExecutorError {
         state_before: signature(page),
         evidence_refs: vec![snapshot_of(page)],
         created_at: "2023-11-14T22:13:20.000Z".to_owned(),
+        debug_message: Some("policy passed, precondition failed".to_owned()),
         action_spec: Some(action),
         ..v1::ExecutorError::default()
     }
@@ -347,7 +348,7 @@ fn a_failure_ends_the_script_with_the_error_that_has_the_number_of_its_event() {
     assert_eq!(error.retryable, Some(false));
 }
 
-// S002-CO-05
+// S002-CO-05, S002-FI-18
 #[test]
 fn a_listed_code_is_tried_again_after_the_backoff_until_the_limit_halts_the_script() {
     let mut scripted = Scripted::opened(&["click send"], retries_on(&["TARGET_NOT_FOUND"]));
@@ -368,6 +369,7 @@ fn a_listed_code_is_tried_again_after_the_backoff_until_the_limit_halts_the_scri
     assert_eq!(details(&error)["policy_thresholds"]["retry_limit"], 2);
     assert_eq!(details(&error)["last_error"], "TARGET_NOT_FOUND");
     assert_eq!(error.evidence_refs, [snapshot_of("before")]);
+    assert_eq!(error.debug_message.as_deref(), Some("the last attempt: policy passed, precondition failed"));
 }
 
 #[test]
@@ -440,6 +442,7 @@ fn a_declared_recovery_comes_before_the_next_try_and_its_limit_halts_the_script(
     }
     let error = scripted.acts(Fails("OVERLAY_BLOCKING")).expect_ended_with("POLICY_HALT");
     assert_eq!(details(&error)["policy_reason"], "recovery_limit");
+    assert_eq!(error.debug_message.as_deref(), Some("the last attempt: policy passed, precondition failed"));
 }
 
 #[test]

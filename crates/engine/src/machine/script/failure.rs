@@ -64,7 +64,7 @@ pub(super) fn halt_after(
             .to_string(),
         ),
         cause: Some(format!("{}: {}", cause.error_code, cause.message)),
-        debug_message: None,
+        debug_message: cause.debug_message.as_ref().map(|debug| format!("the last attempt: {debug}")),
         failed_conditions: Vec::new(),
         ..cause.clone()
     }
