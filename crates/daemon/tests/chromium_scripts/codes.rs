@@ -21,7 +21,7 @@ fn on(path: &str, rest: &str) -> String {
     format!("{OPEN}url = \"http://{{site}}{path}\"\n{rest}")
 }
 
-// S002-DE-01, S002-FI-08
+// S002-DE-01, S002-DE-26, S002-FI-08
 #[tokio::test]
 async fn target_not_found_says_in_which_order_it_looked_and_for_what() {
     let bench = Bench::start().await;
@@ -47,7 +47,7 @@ async fn target_not_found_says_in_which_order_it_looked_and_for_what() {
     assert_eq!(bench.site.hits("/hit/target"), 0);
 }
 
-// S002-DE-02, S002-DE-03
+// S002-DE-02, S002-DE-03, S002-DE-27
 #[tokio::test]
 async fn target_not_unique_says_how_many_there_are_and_shows_some() {
     let bench = Bench::start().await;
@@ -68,7 +68,7 @@ async fn target_not_unique_says_how_many_there_are_and_shows_some() {
     assert_eq!(["a", "b", "c"].map(|name| bench.site.hits(&format!("/hit/{name}"))), [0, 0, 0]);
 }
 
-// S002-DE-05
+// S002-DE-05, S002-DE-28
 #[tokio::test]
 async fn invalid_actionspec_of_a_selector_that_only_the_page_can_read_sends_nothing() {
     let bench = Bench::start().await;
@@ -92,7 +92,7 @@ async fn invalid_actionspec_of_a_selector_that_only_the_page_can_read_sends_noth
     assert_eq!(bench.site.hits("/hit/target"), 0);
 }
 
-// S002-DE-06
+// S002-DE-06, S002-DE-29
 #[tokio::test]
 async fn precondition_failed_lists_what_did_not_hold_before() {
     let bench = Bench::start().await;
@@ -122,7 +122,7 @@ async fn precondition_failed_lists_what_did_not_hold_before() {
     assert_eq!(bench.site.hits("/hit/target"), 0);
 }
 
-// S002-DE-07, S002-DE-09, S002-EV-10
+// S002-DE-07, S002-DE-09, S002-DE-30, S002-EV-10
 #[tokio::test]
 async fn postcondition_failed_has_the_page_before_and_after_the_click_that_did_nothing() {
     let bench = Bench::start().await;
@@ -180,7 +180,7 @@ fn check_thresholds(details: &Value, changed: &str, value: u32) {
     assert_eq!(thresholds[changed], value);
 }
 
-// S002-CO-03, S002-DE-10
+// S002-CO-03, S002-DE-10, S002-DE-31
 #[tokio::test]
 async fn policy_halt_of_max_steps() {
     let bench = Bench::start().await;
@@ -303,7 +303,7 @@ async fn policy_halt_of_recovery_limit() {
     assert_eq!(bench.site.hits("/hit/target"), 0);
 }
 
-// S002-DE-11, S002-DE-12
+// S002-DE-11, S002-DE-12, S002-DE-32
 #[tokio::test]
 async fn domain_blocked_names_the_host_and_the_allowlist_and_nothing_arrives() {
     let bench = Bench::start().await;
@@ -332,7 +332,7 @@ async fn domain_blocked_names_the_host_and_the_allowlist_and_nothing_arrives() {
     assert_eq!(bench.site.other_hits(), 0);
 }
 
-// S002-DE-13
+// S002-DE-13, S002-DE-33
 #[tokio::test]
 async fn action_critical_blocked_without_a_proof_of_its_effect() {
     let bench = Bench::start().await;
@@ -376,13 +376,14 @@ async fn action_critical_blocked_where_it_would_leave_the_allowlist() {
     assert_eq!(bench.site.other_hits(), 0);
 }
 
-// S002-DE-16, S002-DE-17
+// S002-DE-16, S002-DE-17, S002-DE-34, S002-DE-35
 #[tokio::test]
 async fn navigation_timeout_says_how_long_was_waited_for_what() {
     let bench = Bench::start().await;
     let never = on("/navigate/never", "timeout_ms = 1200");
     let proven = bench.fails("NAVIGATION_TIMEOUT", Execution, &never).await;
     assert_eq!(proven.details["timeout_ms"], 1200);
+    assert!(proven.error.state_after.is_some());
     assert_eq!(proven.details["wait_condition"], "load");
     let image = on("/navigate/slow-image", "timeout_ms = 4000\nwait_until = \"load\"");
     let proven = bench.fails("NAVIGATION_TIMEOUT", Execution, &image).await;
@@ -420,7 +421,7 @@ fn upload(bench: &Bench, page: &str, file: &str) -> String {
     on(page, &rest.replace("{files}", &files).replace("{file}", file))
 }
 
-// S002-DE-18, S002-DE-19
+// S002-DE-18, S002-DE-19, S002-DE-36
 #[tokio::test]
 async fn upload_failed_of_a_missing_file_and_of_a_page_that_says_nothing() {
     let bench = with_files().await;
@@ -437,7 +438,7 @@ async fn upload_failed_of_a_missing_file_and_of_a_page_that_says_nothing() {
     assert!(proven.error.state_after.is_some());
 }
 
-// S002-DE-20
+// S002-DE-20, S002-DE-37, S002-DE-38
 #[tokio::test]
 async fn download_failed_where_it_never_comes_and_where_it_breaks_off() {
     let bench = Bench::start().await;
@@ -457,7 +458,7 @@ async fn download_failed_where_it_never_comes_and_where_it_breaks_off() {
     }
 }
 
-// S002-DE-21, S002-DE-22
+// S002-DE-21, S002-DE-22, S002-DE-39
 #[tokio::test]
 async fn overlay_blocking_names_what_lies_over_the_target() {
     let bench = Bench::start().await;
@@ -504,7 +505,7 @@ fn sign_in(page: &str, signals: &str) -> String {
     on(page, &rest.replace("{signals}", signals))
 }
 
-// S002-DE-23, S002-DE-24
+// S002-DE-23, S002-DE-24, S002-DE-40
 #[tokio::test]
 async fn auth_failed_names_the_signal_that_told() {
     let bench = Bench::start().await;
