@@ -34,7 +34,7 @@ fn a_click_that_arrives_passes_untouched() {
     let outcome = click(&page, "#go", "0");
     assert_eq!(
         outcome,
-        json!({ "delivered": true, "pressed": false, "blockedBy": null, "moved": false, "detached": false })
+        json!({ "delivered": true, "pressed": false, "blockedBy": null, "moved": false, "detached": false, "unjudged": null })
     );
     assert_eq!(page.page("seen"), json!(WHOLE_CLICK));
     // Nothing is watched any more.
@@ -150,7 +150,7 @@ fn without_an_element_nothing_passes_and_without_an_event_nothing_is_reported() 
     let outcome = page.run("disarm", &json!([token]));
     assert_eq!(
         outcome,
-        json!({ "delivered": false, "pressed": false, "blockedBy": null, "moved": false, "detached": false })
+        json!({ "delivered": false, "pressed": false, "blockedBy": null, "moved": false, "detached": false, "unjudged": null })
     );
     assert_eq!(page.run("disarm", &json!([token]))["delivered"], false);
 }
