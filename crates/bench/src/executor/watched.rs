@@ -8,8 +8,8 @@ use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_executor::chromium::ChromiumPage;
 use capataz_executor::page::{
-    Act, Facts, Locator, Look, Node, Offset, Outline, Page, PageError, PageLog, Picture, Query, SecretsIn,
-    Settled, Sight, Skeleton, SubmittingKeys, WaitUntil,
+    Act, Facts, FailedDocument, Locator, Look, Node, Offset, Outline, Page, PageError, PageLog, Picture,
+    Query, SecretsIn, Settled, Sight, Skeleton, SubmittingKeys, WaitUntil,
 };
 use serde_json::Value;
 
@@ -119,6 +119,14 @@ impl Page for Watched<'_> {
 
     fn take_changes(&mut self) -> v1::PageChanges {
         self.page.take_changes()
+    }
+
+    fn take_failed_document(&mut self) -> Option<FailedDocument> {
+        self.page.take_failed_document()
+    }
+
+    fn limit_reads(&mut self, limit: Option<Duration>) {
+        self.page.limit_reads(limit);
     }
 
     async fn take_log(&mut self) -> PageLog {
