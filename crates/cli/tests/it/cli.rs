@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// An address where no daemon listens: the discard port of this machine.
@@ -551,7 +551,14 @@ fn what_the_daemon_refuses_is_told() {
     daemon.run(plan, &[], 1, "", "|  ERROR: AGENT_NOT_FOUND");
     daemon.run(plan, &[], 1, "", "|  - echo ");
     let output = daemon.run(plan, &["--json"], 1, "", "");
-    assert_eq!(json(&output)["error"]["code"], "AGENT_NOT_FOUND");
+    let error = &json(&output)["error"];
+    assert_eq!(error["code"], "AGENT_NOT_FOUND");
+    let violation = json!({
+        "path": "plan.waves[0].tasks[0].agent",
+        "code": "AGENT_NOT_FOUND",
+        "message": "there is no agent \"ecco\"; similar: echo",
+    });
+    assert_eq!(error["violations"], json!([violation]));
     daemon.check(&["agents", "check", "echo"], 0, "1 of 1 names are known", "");
     daemon.check(&["agents", "check", "echo", "--lang", "es"], 0, "[OK] agente echo (utility)", "");
     daemon.check(&["agents", "check", "ecco", "--json"], 1, "\"can_proceed\":false", "");

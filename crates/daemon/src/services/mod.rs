@@ -17,6 +17,7 @@ mod modes;
 pub(crate) mod named;
 mod news;
 mod pipelines;
+mod places;
 mod probes;
 mod reports;
 mod router;
