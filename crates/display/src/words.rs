@@ -876,6 +876,7 @@ texts! {
         fetch_with: "   fetch it with: capataz runs answer {0}" / "   leerla con: capataz runs answer {0}",
         is_no_ask: "run {0} is no ask, so that it has no answer" / "la ejecución {0} no es una pregunta, así que no tiene respuesta",
         not_answered: "the run goes on: capataz runs watch {0}" / "la ejecución continúa: capataz runs watch {0}",
+        asked_text: "Text" / "Texto",
         accept_here: "   /accept to go on with it" / "   /accept para seguir con él",
         accept_with: "   accept with: capataz router accept {0} {1}"
             / "   aceptar con: capataz router accept {0} {1}",

@@ -129,6 +129,12 @@ async fn show(
         return show_script(daemon, &run, at, now, out).await;
     }
     out.line(&display::show(&run, now, out.paint));
+    if run.kind() == v1::RunKind::Ask {
+        super::ask::tell(daemon, &run, at, out).await?;
+        if !outputs {
+            return Ok(Exit::Ok);
+        }
+    }
     let tasks = run.waves.iter().flat_map(|wave| &wave.tasks);
     for (task, output) in tasks.filter_map(|task| Some((task, task.output.as_ref()?))) {
         let title = fill(words().watch.output_of, &[&visible(&task.name)]);
