@@ -13,7 +13,7 @@ use crate::paint::{Paint, Tone};
 use crate::table::Table;
 use crate::words::messages::message;
 use crate::words::{counted, fill, words};
-use crate::{special, wave};
+use crate::{log, special, wave};
 
 /// Maximum number of failed tasks that get a box of their own at the end of a run; further ones get a line.
 const MOST_BOXES: usize = 3;
@@ -239,13 +239,19 @@ fn waits_for(agent: &v1::WaitForAgent, now_ms: i64) -> String {
     }
 }
 
-/// How far the task's time is used, and when its worker was heard.
+/// How far the task's time is used, when its worker was heard, and what it has said.
 fn at_work(health: &v1::HealthChecks, now_ms: i64) -> String {
     let texts = &words().runs;
     let used = format!("{:.0}", health.time_used * 100.0);
-    match health.last_at_ms {
+    let heard = match health.last_at_ms {
         Some(at) => fill(texts.at_work, &[&used, &health.count.to_string(), &format::age(now_ms - at)]),
         None => fill(texts.at_work_unheard, &[&used, &health.count.to_string()]),
+    };
+    let lines: Vec<String> =
+        health.message.iter().flat_map(|message| message.lines().map(log::plain)).collect();
+    match lines.join(" ").trim() {
+        "" => heard,
+        said => fill(texts.last_said, &[&heard, &truncated(said, DETAIL_WIDTH)]),
     }
 }
 

@@ -111,6 +111,34 @@ fn a_task_at_work_has_its_health_checks() {
 }
 
 #[test]
+fn a_task_at_work_has_what_it_said_last_in_one_line_of_limited_width() {
+    let shown = |message: &str| {
+        let health = v1::HealthChecks {
+            count: 7,
+            last_at_ms: Some(8_000),
+            message: Some(message.to_owned()),
+            ..Default::default()
+        };
+        let task = v1::TaskView {
+            state: v1::TaskState::Active as i32,
+            health_checks: Some(health),
+            error: None,
+            ..failed("a", "")
+        };
+        show(&run(vec![task]), 10_000, Paint::OFF)
+    };
+    let told = "0 % of its time; health checks 7, heard 2s ago";
+    let check = |message: &str, expected: &str| {
+        let shown = shown(message);
+        let row = shown.lines().find(|row| row.contains(told)).expect("the task has a row");
+        assert!(row.ends_with(&format!("{told}{expected}")), "{row}");
+    };
+    check("compiling \u{1b}[31m214\u{1b}[0m\nfiles\u{7}", "; last said: compiling 214 files");
+    check(" \n", "");
+    check(&"界".repeat(100), &format!("; last said: {}…", "界".repeat(35)));
+}
+
+#[test]
 fn a_task_that_waits_says_for_what() {
     let waits_for = |agent: v1::WaitForAgent| {
         let task = v1::TaskView {
