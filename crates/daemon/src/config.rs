@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use capataz_contracts::validate::DESCRIPTION_MAX;
+use capataz_contracts::validate::{AGENTS_BYTES_MAX, AGENTS_MAX, DESCRIPTION_MAX, wrong_agent_name};
 use capataz_contracts::{duration, v1};
 use capataz_hosts::browsers::BrowserConfig;
 use capataz_hosts::commands::{Kind, ProcessAgent, ShimCommand};
@@ -16,6 +16,7 @@ use capataz_hosts::rules::{RULES_BYTES, Rules, RulesFile};
 use capataz_runtime::Trace;
 use figment::Figment;
 use figment::providers::{Format as _, Serialized};
+use prost::Message as _;
 use serde::{Deserialize, Deserializer};
 
 use crate::DaemonError;
@@ -41,8 +42,6 @@ pub use telemetry::TelemetryConfig;
 const FILE: &str = "capataz.toml";
 /// Bytes of that file.
 const FILE_BYTES: u64 = 4 * 1024 * 1024;
-/// Characters of the name of an agent.
-const NAME_MAX: usize = 128;
 /// The folder of spec files if no other is named.
 const SPECS: &str = "specs";
 
@@ -214,6 +213,7 @@ impl DeclaredAgent {
     /// All that is wrong with it.
     fn check(&self) -> Vec<String> {
         let mut problems = Vec::new();
+        problems.extend(wrong_agent_name(&self.name).map(|(_, message)| format!("name: {message}")));
         if let Err(violation) = self.contract_version.parse::<capataz_contracts::version::ContractVersion>() {
             problems.push(format!("contract_version: {}", violation.message));
         }
@@ -474,8 +474,15 @@ impl Config {
             names.into_iter().enumerate().map(move |(index, name)| (key, index, name))
         });
         for (index, planner) in self.planners.iter().enumerate() {
-            if planner.name.is_empty() || planner.name.chars().count() > NAME_MAX {
-                problems.push(format!("planners[{index}].name: 1 to {NAME_MAX} characters"));
+            let wrong = wrong_agent_name(&planner.name);
+            problems.extend(wrong.map(|(_, message)| format!("planners[{index}].name: {message}")));
+        }
+        // What serves them is a worker for each of these keys, and a worker serves so many.
+        for (key, names) in self.named() {
+            if key != "declared_agents" && names.len() > AGENTS_MAX {
+                let count = names.len();
+                problems
+                    .push(format!("{key}[{AGENTS_MAX}]: {count} agents; at most {AGENTS_MAX} are allowed"));
             }
         }
         let mut seen = BTreeSet::new();
