@@ -34,7 +34,7 @@ mod text;
 
 pub use needs::{Lack, Need};
 
-use document::{Document, MOST};
+use document::{Document, InPart, MOST};
 use layers::{Environment, Toml};
 pub use telemetry::TelemetryConfig;
 
@@ -157,14 +157,14 @@ pub struct RulesPlanner {
 
 impl RulesPlanner {
     /// # Errors
-    /// All that is wrong with its file.
-    fn read(&self, folder: &Path) -> Result<Rules, Vec<String>> {
+    /// All that is wrong with its file; `named` tells that it cannot be read, at the place that names it.
+    fn read(&self, folder: &Path, named: impl Fn(String) -> String) -> Result<Rules, Vec<String>> {
         let file = folder.join(&self.rules);
-        let told = |problem: String| format!("{}: {problem}", file.display());
-        let text = text::read(&file, RULES_BYTES).map_err(|error| vec![told(error.to_string())])?;
+        let unread = |error: std::io::Error| vec![named(format!("{}: {error}", file.display()))];
+        let text = text::read(&file, RULES_BYTES).map_err(unread)?;
         let document = Document::parse(file.display().to_string(), &text)?;
         let read: RulesFile = document.read()?;
-        Rules::new(read).map_err(|problems| problems.into_iter().map(told).collect())
+        Rules::new(read).map_err(|problems| told(problems, |problem| document.placed(&problem)))
     }
 }
 
@@ -342,15 +342,24 @@ impl Config {
             false => String::new(),
         };
         let document = Document::parse(file.display().to_string(), &text).map_err(ConfigError::Invalid)?;
-        let (read, mut problems) = document.read_what_can_be::<Self>();
+        let folder = file.parent().unwrap_or(Path::new(""));
+        let InPart { value: read, keeps_places, mut problems } = document.read_what_can_be::<Self>();
         if !problems.is_empty() {
-            if let Some(config) = read {
+            if let Some(mut config) = read {
+                // Items that have other places by now are not judged by them.
+                let placed = |problem: String| match keeps_places {
+                    true => document.placed(&problem),
+                    false => problem,
+                };
                 let variables = Figment::from(Environment::of_this_process());
                 let is_above = overrides.listen.is_some() || variables.contains("listen");
                 // What stands above the file is judged once the file can be read.
                 let mut found = config.check();
                 found.retain(|problem| !is_above || !problem.starts_with("listen:"));
-                problems.extend(told(found, |problem| document.placed(&problem)));
+                if keeps_places {
+                    problems.extend(told(found, placed));
+                }
+                problems.extend(config.read_files(folder, placed));
             }
             return Err(ConfigError::Invalid(problems));
         }
@@ -385,18 +394,23 @@ impl Config {
             Some(key) if of_file.contains(key) => document.placed(&problem),
             _ => problem,
         });
-        // What names files is in the file alone, whose folder they are relative to.
-        let folder = file.parent().unwrap_or(Path::new(""));
-        let profiles: Vec<PathBuf> = config.profiles.iter().map(|profile| folder.join(profile)).collect();
-        problems.extend(profile::add(&mut config, &profiles));
-        for planner in &config.planners {
-            match planner.read(folder) {
-                Ok(rules) => drop(config.rules.insert(planner.name.clone(), Arc::new(rules))),
+        problems.extend(config.read_files(folder, |problem| document.placed(&problem)));
+        config.origins = origins(&figment, &config, &flags, file);
+        if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
+    }
+
+    /// Reads the files that it names, and returns all that is wrong with them. What names files is in the configuration's file
+    /// alone, whose folder they are relative to.
+    fn read_files(&mut self, folder: &Path, placed: impl Fn(String) -> String) -> Vec<String> {
+        let profiles: Vec<PathBuf> = self.profiles.iter().map(|profile| folder.join(profile)).collect();
+        let mut problems = profile::add(self, &profiles, &placed);
+        for (index, planner) in self.planners.iter().enumerate() {
+            match planner.read(folder, |problem| placed(format!("planners[{index}].rules: {problem}"))) {
+                Ok(rules) => drop(self.rules.insert(planner.name.clone(), Arc::new(rules))),
                 Err(found) => problems.extend(found),
             }
         }
-        config.origins = origins(&figment, &config, &flags, file);
-        if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
+        problems
     }
 
     /// A configuration for a program that embeds the daemon: a free loopback port, and nothing else.
@@ -484,6 +498,13 @@ impl Config {
                 problems
                     .push(format!("{key}[{AGENTS_MAX}]: {count} agents; at most {AGENTS_MAX} are allowed"));
             }
+        }
+        let described = self.agents.iter().map(|agent| agent.described().encoded_len());
+        let bytes = described.fold(0_usize, usize::saturating_add);
+        if bytes > AGENTS_BYTES_MAX {
+            problems.push(format!(
+                "agents: {bytes} bytes with their descriptions and schemas; at most {AGENTS_BYTES_MAX} are allowed"
+            ));
         }
         let mut seen = BTreeSet::new();
         for (key, index, name) in names {

@@ -29,7 +29,7 @@ const WRONG: &[(&str, &str)] = &[
     ("drain_timeout = \"soon\"", "c.toml:1:17: drain_timeout: "),
     ("drain_timeout = 30", "c.toml:1:17: drain_timeout: here is a number; expected is a string"),
     ("drain_timeout = \"5 parsecs\"", "c.toml:1:17: drain_timeout: there is no such unit"),
-    ("profiles = [\"none.toml\"]", "none.toml: No such file or directory"),
+    ("profiles = [\"none.toml\"]", "c.toml:1:13: profiles[0]: none.toml: No such file or directory"),
     ("listen = ", "c.toml:1:10: not TOML: "),
     ("listen = \"a\"\nlisten = \"b\"", "c.toml:2:1: not TOML: "),
     ("[[agents]]\nname = \"a\"", "c.toml:1:1: agents[0]: the key `command` is missing"),
@@ -78,7 +78,19 @@ const WRONG: &[(&str, &str)] = &[
         "[[models]]\nname = \"m\"\nprotocol = \"openia\"",
         "c.toml:3:12: models[0].protocol: unknown value; did you mean `openai`?",
     ),
-    ("[[planners]]\nname = \"p\"\nrules = \"none.toml\"", "none.toml: No such file or directory"),
+    (
+        "[[planners]]\nname = \"p\"\nrules = \"none.toml\"",
+        "c.toml:3:1: planners[0].rules: none.toml: No such file or directory",
+    ),
+    (
+        "[[planners]]\nname = \"\"\nrules = \"r.toml\"",
+        "c.toml:2:1: planners[0].name: the agent's name is missing",
+    ),
+    (
+        "[[agents]]\nname = \"a\\u0007\"\ncommand = [\"x\"]",
+        "c.toml:2:1: agents[0].name: the agent's name has control characters",
+    ),
+    ("[[declared_agents]]\nname = \"\"", "c.toml:2:1: declared_agents[0].name: the agent's name is missing"),
     ("[health_checks]\ninterval = \"1ms\"", "c.toml:2:1: health_checks.interval: from 500ms to 1m"),
     ("[health_checks]\nmised = 3", "c.toml:2:1: health_checks.mised: unknown key; did you mean `missed`?"),
     ("[browser]\nmax_open = 0", "c.toml:2:1: browser.max_open: from 1 to "),
@@ -138,3 +150,57 @@ fn a_great_many_problems_are_told_in_part() {
     let told = problems(&(0..20_000).map(wrong).collect::<String>());
     assert!((2..=super::MOST).contains(&told.len()), "{}", told.len());
 }
+#[test]
+fn a_name_that_no_worker_could_serve_is_told_with_its_place() {
+    let long = "界".repeat(129);
+    for (key, more) in [
+        ("agents", "command = [\"x\"]"),
+        ("declared_agents", ""),
+        ("planners", "rules = \"r.toml\""),
+        ("models", "protocol = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:1\""),
+    ] {
+        let told = problems(&format!("[[{key}]]\nname = \"{long}\"\n{more}\n"));
+        let expected = format!("c.toml:2:1: {key}[0].name: the agent's name is longer than 128 characters");
+        assert!(told.iter().any(|line| line.starts_with(&expected)), "{told:#?}");
+    }
+}
+
+#[test]
+fn more_agents_than_one_worker_may_serve_are_told_at_the_first_of_them() {
+    let agents = |count: usize| -> String {
+        (0..count).map(|number| format!("[[agents]]\nname = \"a{number}\"\ncommand = [\"x\"]\n")).collect()
+    };
+    assert_eq!(
+        problems(&agents(1_001)),
+        ["c.toml:3001:1: agents[1000]: 1001 agents; at most 1000 are allowed"]
+    );
+    // A key that there is not keeps the others from being told.
+    assert_eq!(problems(&format!("{}x = 1\n", agents(1_000))).len(), 1);
+    let described =
+        format!("[[agents]]\nname = \"NAME\"\ncommand = [\"x\"]\ndescription = \"{}\"\n", "x".repeat(1_990));
+    let described: String = (0..600).map(|number| described.replace("NAME", &format!("a{number}"))).collect();
+    let told = problems(&described);
+    assert!(told[0].starts_with("c.toml:1:3: agents: 12"), "{told:#?}");
+    assert!(
+        told[0].ends_with(" bytes with their descriptions and schemas; at most 1048576 are allowed"),
+        "{told:#?}"
+    );
+}
+
+#[test]
+fn problems_of_profiles_and_rules_are_told_beside_those_of_the_file() {
+    let text =
+        "profiles = [\"none.toml\"]\ndemo_pag = true\n[[planners]]\nname = \"p\"\nrules = \"gone.toml\"\n";
+    let beginnings = [
+        "c.toml:2:1: demo_pag: ",
+        "c.toml:1:13: profiles[0]: none.toml: ",
+        "c.toml:5:1: planners[0].rules: gone.toml: ",
+    ];
+    let told = problems(text);
+    assert_eq!(told.len(), beginnings.len(), "{told:#?}");
+    assert!(told.iter().zip(beginnings).all(|(line, beginning)| line.starts_with(beginning)), "{told:#?}");
+    // Also where an item of the file cannot be read at all.
+    let told = problems("profiles = [\"none.toml\"]\ncommands = [1, 2]\n");
+    assert!(told.iter().any(|line| line.contains("none.toml: ")), "{told:#?}");
+}
+
