@@ -1,6 +1,7 @@
 //! Configurations that are wrong: each problem has its line, its key, and the key that was meant.
 
 use std::fs;
+use std::path::Path;
 
 use super::{Config, Overrides};
 
@@ -11,6 +12,122 @@ fn problems(text: &str) -> Vec<String> {
     fs::write(&file, text).unwrap();
     let error = Config::load(Some(&file), Overrides::default()).unwrap_err().to_string();
     error.lines().map(|line| line.replace(&format!("{}/", folder.path().display()), "")).collect()
+}
+
+/// The sample of the repository, with every setting in use but that of this key.
+fn sample(without: &str) -> String {
+    let text = include_str!("../../../../capataz.toml");
+    let lines = text.lines().filter(|line| !line.starts_with(&format!("#{without} =")));
+    let setting = |line: &str| match line.strip_prefix('#') {
+        Some(setting) if !setting.is_empty() && !setting.starts_with(' ') => setting.to_owned(),
+        _ => line.to_owned(),
+    };
+    lines.map(setting).collect::<Vec<_>>().join("\n")
+}
+
+/// Loads it from this folder, beside the files that the sample names.
+fn load_beside_files(folder: &Path, text: &str) -> Config {
+    for (name, content) in [
+        ("profiles/elsabro.toml", include_str!("../../../../profiles/elsabro.toml")),
+        ("examples/modes/rules.toml", include_str!("../../../../examples/modes/rules.toml")),
+    ] {
+        let file = folder.join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, content).unwrap();
+    }
+    let file = folder.join("c.toml");
+    fs::write(&file, text).unwrap();
+    Config::load(Some(&file), Overrides::default()).unwrap()
+}
+
+/// The keys of a table, as they are told to somebody who has written another one.
+fn known_keys(table: &str) -> Vec<String> {
+    let told = problems(&format!("{table}\nzzzzzzzzzzzzzzzz = 1\n"));
+    let known = told.iter().find_map(|line| line.split_once("unknown key; known are ")).unwrap().1;
+    known.split(", ").map(str::to_owned).collect()
+}
+
+/// Tables of the configuration, and their keys that have no default, of which the sample has examples.
+const TABLES: &[(&str, &[&str])] = &[
+    ("", &["data_dir", "specs_dir", "profiles", "commands", "resources", "secrets_dir"]),
+    (
+        "[[agents]]",
+        &["name", "category", "description", "input_schema", "command", "cwd", "env", "retryable_exit_codes"],
+    ),
+    ("[[declared_agents]]", &["name", "category", "description", "input_schema"]),
+    ("[[planners]]", &["name", "rules"]),
+    (
+        "[[models]]",
+        &[
+            "name",
+            "category",
+            "description",
+            "protocol",
+            "base_url",
+            "model",
+            "key",
+            "system",
+            "max_tokens",
+            "temperature",
+            "price",
+        ],
+    ),
+    ("[retention]", &["max_log_bytes"]),
+    ("[health_checks]", &[]),
+    ("[browser]", &["program", "attach", "upload_folders", "storage_key"]),
+    ("[telemetry]", &["otlp_endpoint", "headers", "resource"]),
+];
+
+#[test]
+fn the_sample_has_every_key() {
+    let all = sample("-");
+    let sections: Vec<(&str, Vec<&str>)> = all.lines().fold(vec![("", Vec::new())], |mut sections, line| {
+        if line.starts_with('[') {
+            sections.push((line, Vec::new()));
+        } else if let Some((key, _)) = line.split_once(" = ").filter(|_| !line.starts_with('#')) {
+            sections.last_mut().unwrap().1.push(key);
+        }
+        sections
+    });
+    let tables: Vec<&str> = TABLES.iter().map(|(table, _)| *table).collect();
+    for (table, found) in &sections {
+        assert!(tables.contains(table), "{table}");
+        let is_table = |key: &&String| tables.iter().any(|table| table.trim_matches(['[', ']']) == **key);
+        let known = known_keys(table);
+        let mut known: Vec<&str> = known.iter().filter(|key| !is_table(key)).map(String::as_str).collect();
+        let mut found = found.clone();
+        (known.sort_unstable(), found.sort_unstable());
+        assert_eq!(found, known, "{table}");
+    }
+    assert_eq!(sections.len(), tables.len());
+}
+
+#[test]
+fn every_setting_of_the_sample_can_be_used_and_what_it_says_of_defaults_is_so() {
+    let folder = tempfile::tempdir().unwrap();
+    // A browser is either started or attached to.
+    for without in ["program", "attach"] {
+        let all = sample(without);
+        let mut table = "";
+        let of_examples: Vec<&str> = all
+            .lines()
+            .filter(|line| {
+                let key = line.split_once(" = ").map(|(key, _)| key);
+                if line.starts_with('[') {
+                    table = line;
+                }
+                let (_, examples) = TABLES.iter().find(|(known, _)| *known == table).unwrap();
+                key.is_none_or(|key| examples.contains(&key))
+            })
+            .collect();
+        let told = |text: &str| {
+            let config = Config { origins: Vec::new(), ..load_beside_files(folder.path(), text) };
+            format!("{config:#?}")
+        };
+        let (all, with_defaults) = (told(&all), told(&of_examples.join("\n")));
+        let differing = all.lines().zip(with_defaults.lines()).find(|(one, other)| one != other);
+        assert_eq!((differing, all.len()), (None, with_defaults.len()));
+    }
 }
 
 /// Each of these lines is wrong by itself.
@@ -125,32 +242,6 @@ fn what_rules_say_of_values_is_told_beside_what_cannot_be_read() {
 }
 
 #[test]
-fn a_file_that_is_too_large_or_none_at_all_is_not_read() {
-    assert_eq!(problems(&"#".repeat(5 * 1024 * 1024)), ["c.toml: it has more than 4194304 bytes"]);
-}
-
-#[test]
-fn no_value_is_told_which_may_be_a_secret_in_the_wrong_place() {
-    let told = problems(
-        "models = \"sk-1\"\ndemo_page = \"sk-2\"\n[[agents]]\nname = \"a\"\ncommand = \"x sk-3\"\nkind = \"sk-4\"\n\
-         env = { TOKEN = 53453453 }\n",
-    );
-    assert!(told.len() >= 5, "{told:#?}");
-    assert!(told.iter().all(|line| !line.contains("sk-") && !line.contains("53453453")), "{told:#?}");
-}
-
-#[test]
-fn a_great_many_problems_are_told_in_part() {
-    let wrong = |number: usize| format!("[[declared_agents]]\nname = \"a{number}\"\nundoable = true\n");
-    let told = problems(&(0..20_000).map(wrong).collect::<String>());
-    assert_eq!(told.len(), super::MOST + 1);
-    assert_eq!(told.last().unwrap(), "19950 more problems");
-    // What is read again for each of them has a bound, too.
-    let wrong = |number: usize| format!("[[declared_agents]]\nname = {number}\n");
-    let told = problems(&(0..20_000).map(wrong).collect::<String>());
-    assert!((2..=super::MOST).contains(&told.len()), "{}", told.len());
-}
-#[test]
 fn a_name_that_no_worker_could_serve_is_told_with_its_place() {
     let long = "界".repeat(129);
     for (key, more) in [
@@ -204,3 +295,29 @@ fn problems_of_profiles_and_rules_are_told_beside_those_of_the_file() {
     assert!(told.iter().any(|line| line.contains("none.toml: ")), "{told:#?}");
 }
 
+#[test]
+fn a_file_that_is_too_large_or_none_at_all_is_not_read() {
+    assert_eq!(problems(&"#".repeat(5 * 1024 * 1024)), ["c.toml: it has more than 4194304 bytes"]);
+}
+
+#[test]
+fn no_value_is_told_which_may_be_a_secret_in_the_wrong_place() {
+    let told = problems(
+        "models = \"sk-1\"\ndemo_page = \"sk-2\"\n[[agents]]\nname = \"a\"\ncommand = \"x sk-3\"\nkind = \"sk-4\"\n\
+         env = { TOKEN = 53453453 }\n",
+    );
+    assert!(told.len() >= 5, "{told:#?}");
+    assert!(told.iter().all(|line| !line.contains("sk-") && !line.contains("53453453")), "{told:#?}");
+}
+
+#[test]
+fn a_great_many_problems_are_told_in_part() {
+    let wrong = |number: usize| format!("[[declared_agents]]\nname = \"a{number}\"\nundoable = true\n");
+    let told = problems(&(0..20_000).map(wrong).collect::<String>());
+    assert_eq!(told.len(), super::MOST + 1);
+    assert_eq!(told.last().unwrap(), "19950 more problems");
+    // What is read again for each of them has a bound, too.
+    let wrong = |number: usize| format!("[[declared_agents]]\nname = {number}\n");
+    let told = problems(&(0..20_000).map(wrong).collect::<String>());
+    assert!((2..=super::MOST).contains(&told.len()), "{}", told.len());
+}
