@@ -573,6 +573,11 @@ fn origins(
     let retention = &config.retention;
     let time = |time: Duration| duration::format(i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
     let names = |names: Vec<&str>| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    // How many tasks each of them has at a time stands behind its name.
+    let at_once = |agents: Vec<(&str, u32)>| {
+        let named: Vec<String> = agents.iter().map(|(name, most)| format!("{name} ({most})")).collect();
+        names(named.iter().map(String::as_str).collect())
+    };
     let values = [
         ("listen", config.listen.clone()),
         ("data_dir", config.data_dir.display().to_string()),
@@ -584,10 +589,16 @@ fn origins(
                 .map_or_else(|| "none".to_owned(), |folder| folder.display().to_string()),
         ),
         ("profiles", names(config.profiles.iter().filter_map(|file| file.to_str()).collect())),
-        ("agents", names(config.agents.iter().map(|agent| agent.name.as_str()).collect())),
+        (
+            "agents",
+            at_once(config.agents.iter().map(|agent| (&*agent.name, agent.max_concurrency)).collect()),
+        ),
         ("declared_agents", names(config.declared_agents.iter().map(|agent| agent.name.as_str()).collect())),
         ("planners", names(config.planners.iter().map(|planner| planner.name.as_str()).collect())),
-        ("models", names(config.models.iter().map(|model| model.name.as_str()).collect())),
+        (
+            "models",
+            at_once(config.models.iter().map(|model| (&*model.name, model.max_concurrency)).collect()),
+        ),
         ("commands", names(config.commands.iter().map(String::as_str).collect())),
         ("resources", names(config.resources.iter().map(String::as_str).collect())),
         ("health_checks.interval", time(config.health_checks.interval)),

@@ -668,8 +668,8 @@ texts! {
     Agents {
         none: "No agents. Declare some in capataz.toml, or connect a worker."
             / "No hay agentes. Declare algunos en capataz.toml, o conecte un worker.",
-        head: "AGENT\tCATEGORY\tKIND\tSERVED BY\tWORKERS\tRUNNING\tQUEUED\tLAST SEEN"
-            / "AGENTE\tCATEGORÍA\tCLASE\tSERVIDO POR\tWORKERS\tEN MARCHA\tEN COLA\tVISTO",
+        head: "AGENT\tCATEGORY\tKIND\tSERVED BY\tWORKERS\tAT ONCE\tRUNNING\tQUEUED\tLAST SEEN"
+            / "AGENTE\tCATEGORÍA\tCLASE\tSERVIDO POR\tWORKERS\tA LA VEZ\tEN MARCHA\tEN COLA\tVISTO",
         checked: "{0} of {1} names are known" / "{0} de {1} nombres son conocidos",
         an_agent: "agent" / "agente",
         a_command: "command" / "comando",

@@ -75,7 +75,8 @@ fn the_example_crew_has_every_agent_of_the_examples() {
         .and_then(|setting| setting["value"].as_str())
         .unwrap_or_default()
         .split(", ")
-        .map(str::to_owned)
+        // The name, and how many tasks it has at a time.
+        .filter_map(|agent| Some(agent.split_once(" (")?.0.to_owned()))
         .collect();
     for file in plan_files() {
         let text = fs::read_to_string(&file).expect("the plan is text");
@@ -562,6 +563,7 @@ fn what_the_daemon_refuses_is_told() {
     daemon.check(&["agents", "check", "echo"], 0, "1 of 1 names are known", "");
     daemon.check(&["agents", "check", "echo", "--lang", "es"], 0, "[OK] agente echo (utility)", "");
     daemon.check(&["agents", "check", "ecco", "--json"], 1, "\"can_proceed\":false", "");
+    daemon.check(&["agents", "list"], 0, "  SERVED BY  WORKERS  AT ONCE  RUNNING  ", "");
     daemon.check(&["agents", "list"], 0, "echo                            utility", "");
     daemon.check(&["runs", "show", "ffffffff-ffff-7fff-bfff-ffffffffffff"], 1, "", "RUN_NOT_FOUND");
     daemon.check(&["runs", "show", "zzz"], 1, "", "begins or ends with \"zzz\"");
