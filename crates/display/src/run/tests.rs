@@ -1,4 +1,5 @@
 use super::*;
+use crate::frame::{width, within};
 
 fn failed(name: &str, code: &str) -> v1::TaskView {
     v1::TaskView {
@@ -136,6 +137,29 @@ fn a_task_at_work_has_what_it_said_last_in_one_line_of_limited_width() {
     check("compiling \u{1b}[31m214\u{1b}[0m\nfiles\u{7}", "; last said: compiling 214 files");
     check(" \n", "");
     check(&"界".repeat(100), &format!("; last said: {}…", "界".repeat(35)));
+}
+
+#[test]
+fn lines_of_results_are_as_wide_as_the_terminal_and_keep_what_is_copied() {
+    let mut named = run(Vec::new());
+    named.name = "界".repeat(128);
+    let line = || outcome_line(&named, 10_000, Paint::OFF);
+    let whole = line();
+    let cut = within(40, line);
+    let (_, end) = whole.split_once(": ").unwrap();
+    assert!(cut.ends_with(&format!("…: {end}")) && (39..=40).contains(&width(&cut)), "{cut}");
+    // Four errors are a list: three of them have boxes.
+    let error = |number: usize| {
+        let mut task = failed(&format!("t{number}"), "BROKEN");
+        task.error.as_mut().unwrap().message = "界 ".repeat(100);
+        task
+    };
+    let failed = run((0..=MOST_BOXES).map(error).collect());
+    let told = within(60, || failures(&failed, None, false, Paint::OFF));
+    let row = told.lines().find(|row| row.starts_with("  t3: ")).unwrap_or_else(|| panic!("{told}"));
+    assert!(row.ends_with('…') && (58..=60).contains(&width(row)), "{row}");
+    let whole = failures(&failed, None, false, Paint::OFF);
+    assert!(whole.lines().any(|row| row.starts_with("  t3: ") && width(row) > 200), "{whole}");
 }
 
 #[test]
