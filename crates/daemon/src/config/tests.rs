@@ -96,7 +96,8 @@ fn the_sample_has_every_key() {
         let known = known_keys(table);
         let mut known: Vec<&str> = known.iter().filter(|key| !is_table(key)).map(String::as_str).collect();
         let mut found = found.clone();
-        (known.sort_unstable(), found.sort_unstable());
+        known.sort_unstable();
+        found.sort_unstable();
         assert_eq!(found, known, "{table}");
     }
     assert_eq!(sections.len(), tables.len());
