@@ -38,6 +38,7 @@ mod pictures;
 mod pipelines;
 mod rebuild;
 mod references;
+mod reload;
 mod reported;
 mod reports;
 mod served;
