@@ -17,7 +17,6 @@ mod modes;
 pub(crate) mod named;
 mod news;
 mod pipelines;
-mod places;
 mod probes;
 mod reports;
 mod router;

@@ -15,10 +15,9 @@ use capataz_runtime::{Busy, Runtime};
 use tonic::{Code, Request, Response, Status};
 
 use super::analytics::analytics;
-use super::places::Places;
 use super::reports::language_of;
 use super::runs::Runs;
-use super::starts::refuse;
+use super::starts::{Places, refuse};
 use crate::status;
 
 /// Agents that are asked for at a time.

@@ -22,7 +22,6 @@ use tokio::sync::Semaphore;
 use tonic::{Code, Request, Response, Status};
 
 use super::news::News;
-use super::places::Places;
 use super::{
     Health, Pages, export, family, listing, modes, named, pipelines, reports, session_repairs, starts,
 };
@@ -71,7 +70,7 @@ impl Runs {
         let refused = match self.checked(start).await {
             Ok(start) => {
                 // The start is given away, so that its places are noted before.
-                let places = Places::of(&start.start.work);
+                let places = starts::Places::of(&start.start.work);
                 match self.runtime.start_run(start).await {
                     Ok(
                         reply @ (StartReply::Started { .. }
