@@ -15,8 +15,8 @@ use crate::output::Output;
 use capataz_display::error::{self, Context};
 use capataz_display::frame::visible;
 use capataz_display::paint::{Paint, Tone};
-use capataz_display::refusal::{in_words, refusal as refused};
-use capataz_display::words::messages::{placed_refusal, refusal};
+use capataz_display::refusal::{self, in_words};
+use capataz_display::words::messages::{self, placed_refusal};
 use capataz_display::words::{counted, fill, words};
 
 #[derive(Debug)]
@@ -177,10 +177,7 @@ impl Failure {
                 if let Some(object) = answer.as_object_mut() {
                     object.remove("details");
                     if !error.violations().is_empty() {
-                        let listed = error
-                            .violations()
-                            .iter()
-                            .map(|violation| json!({ "path": violation.path, "message": violation.message }));
+                        let listed = error.violations().iter().map(field_violation);
                         object.insert("violations".to_owned(), listed.collect());
                     }
                     if !near.is_empty() {
@@ -242,7 +239,7 @@ impl Failure {
                 };
                 let code = error.code().unwrap_or_default();
                 let (told, listed) = match error.violations() {
-                    [] => (visible(&refusal(&chain(error))), &[][..]),
+                    [] => (visible(&messages::refusal(&chain(error))), &[][..]),
                     [one] => (format!("{code}: {}", said(one)), &[][..]),
                     many => (summary(code, many.len()), many),
                 };
@@ -284,9 +281,9 @@ pub fn in_short(error: &ClientError) -> String {
 fn refusal_by_rule(message: &str) -> Cow<'_, str> {
     match message.rsplit_once(" (") {
         Some((text, rule)) if rule.ends_with(')') && !rule.contains(' ') => {
-            format!("{} ({rule}", refusal(text)).into()
+            format!("{} ({rule}", messages::refusal(text)).into()
         }
-        _ => refusal(message),
+        _ => messages::refusal(message),
     }
 }
 
@@ -296,7 +293,7 @@ fn violation_line(violation: &Violation, paint: Paint) -> String {
         "" => words().contract.document,
         path => path,
     };
-    let message = format!("{} ({})", visible(&refusal(&violation.message)), violation.rule);
+    let message = format!("{} ({})", visible(&messages::refusal(&violation.message)), violation.rule);
     format!("  {}: {message}", paint.text(Tone::Strong, &visible(path)))
 }
 
@@ -307,7 +304,8 @@ fn script_violation_line(violation: &v1::ScriptViolation, paint: Paint) -> Strin
         (path, "") => path.to_owned(),
         (path, action) => format!("{path} ({action})"),
     };
-    let message = format!("{} ({})", visible(&refusal(&violation.message)), visible(&violation.rule));
+    let message =
+        format!("{} ({})", visible(&messages::refusal(&violation.message)), visible(&violation.rule));
     format!("  {}: {message}", paint.text(Tone::Strong, &visible(&path)))
 }
 
@@ -327,6 +325,14 @@ fn invalid_script(file: &str, violations: &[v1::ScriptViolation]) -> Value {
         "error_code": codes::INVALID_ACTIONSPEC.as_str(),
         "violations": violations.collect::<Vec<_>>(),
     })
+}
+
+fn field_violation(violation: &FieldViolation) -> Value {
+    let FieldViolation { path, message, rule, .. } = violation;
+    match rule.as_str() {
+        "" => json!({ "path": path, "message": message }),
+        code => json!({ "path": path, "code": code, "message": message }),
+    }
 }
 
 pub fn violations_json(violations: &[Violation]) -> Value {
@@ -398,10 +404,15 @@ pub fn exit_of(error: &ClientError) -> Exit {
 fn to_contract(error: &ClientError) -> v1::Error {
     let code = error.code().unwrap_or(if error.is_retryable() { AWAY[0] } else { "" });
     let listed = error.violations().iter();
-    let violations: Vec<(String, String)> =
-        listed.map(|violation| (violation.path.clone(), violation.message.clone())).collect();
+    let violations: Vec<_> = listed
+        .map(|violation| refusal::Violation {
+            path: violation.path.clone(),
+            message: violation.message.clone(),
+            code: violation.rule.clone(),
+        })
+        .collect();
     v1::Error {
         retry_after_ms: error.retry_after().and_then(|after| i64::try_from(after.as_millis()).ok()),
-        ..refused(code, error.message(), error.all_metadata(), &violations)
+        ..refusal::refusal(code, error.message(), error.all_metadata(), &violations)
     }
 }

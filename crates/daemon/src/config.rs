@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use capataz_contracts::validate::DESCRIPTION_MAX;
+use capataz_contracts::validate::{AGENTS_BYTES_MAX, AGENTS_MAX, DESCRIPTION_MAX, wrong_agent_name};
 use capataz_contracts::{duration, v1};
 use capataz_hosts::browsers::BrowserConfig;
 use capataz_hosts::commands::{Kind, ProcessAgent, ShimCommand};
@@ -16,6 +16,7 @@ use capataz_hosts::rules::{RULES_BYTES, Rules, RulesFile};
 use capataz_runtime::Trace;
 use figment::Figment;
 use figment::providers::{Format as _, Serialized};
+use prost::Message as _;
 use serde::{Deserialize, Deserializer};
 
 use crate::DaemonError;
@@ -33,7 +34,7 @@ mod text;
 
 pub use needs::{Lack, Need};
 
-use document::{Document, MOST};
+use document::{Document, InPart, MOST};
 use layers::{Environment, Toml};
 pub use telemetry::TelemetryConfig;
 
@@ -41,8 +42,6 @@ pub use telemetry::TelemetryConfig;
 const FILE: &str = "capataz.toml";
 /// Bytes of that file.
 const FILE_BYTES: u64 = 4 * 1024 * 1024;
-/// Characters of the name of an agent.
-const NAME_MAX: usize = 128;
 /// The folder of spec files if no other is named.
 const SPECS: &str = "specs";
 
@@ -171,14 +170,14 @@ pub struct RulesPlanner {
 
 impl RulesPlanner {
     /// # Errors
-    /// All that is wrong with its file.
-    fn read(&self, folder: &Path) -> Result<Rules, Vec<String>> {
+    /// All that is wrong with its file; `named` tells that it cannot be read, at the place that names it.
+    fn read(&self, folder: &Path, named: impl Fn(String) -> String) -> Result<Rules, Vec<String>> {
         let file = folder.join(&self.rules);
-        let told = |problem: String| format!("{}: {problem}", file.display());
-        let text = text::read(&file, RULES_BYTES).map_err(|error| vec![told(error.to_string())])?;
+        let unread = |error: std::io::Error| vec![named(format!("{}: {error}", file.display()))];
+        let text = text::read(&file, RULES_BYTES).map_err(unread)?;
         let document = Document::parse(file.display().to_string(), &text)?;
         let read: RulesFile = document.read()?;
-        Rules::new(read).map_err(|problems| problems.into_iter().map(told).collect())
+        Rules::new(read).map_err(|problems| told(problems, |problem| document.placed(&problem)))
     }
 }
 
@@ -227,6 +226,7 @@ impl DeclaredAgent {
     /// All that is wrong with it.
     fn check(&self) -> Vec<String> {
         let mut problems = Vec::new();
+        problems.extend(wrong_agent_name(&self.name).map(|(_, message)| format!("name: {message}")));
         if let Err(violation) = self.contract_version.parse::<capataz_contracts::version::ContractVersion>() {
             problems.push(format!("contract_version: {}", violation.message));
         }
@@ -355,15 +355,24 @@ impl Config {
             false => String::new(),
         };
         let document = Document::parse(file.display().to_string(), &text).map_err(ConfigError::Invalid)?;
-        let (read, mut problems) = document.read_what_can_be::<Self>();
+        let folder = file.parent().unwrap_or(Path::new(""));
+        let InPart { value: read, keeps_places, mut problems } = document.read_what_can_be::<Self>();
         if !problems.is_empty() {
-            if let Some(config) = read {
+            if let Some(mut config) = read {
+                // Items that have other places by now are not judged by them.
+                let placed = |problem: String| match keeps_places {
+                    true => document.placed(&problem),
+                    false => problem,
+                };
                 let variables = Figment::from(Environment::of_this_process());
                 let is_above = overrides.listen.is_some() || variables.contains("listen");
                 // What stands above the file is judged once the file can be read.
                 let mut found = config.check();
                 found.retain(|problem| !is_above || !problem.starts_with("listen:"));
-                problems.extend(told(found, |problem| document.placed(&problem)));
+                if keeps_places {
+                    problems.extend(told(found, placed));
+                }
+                problems.extend(config.read_files(folder, placed));
             }
             return Err(ConfigError::Invalid(problems));
         }
@@ -398,21 +407,26 @@ impl Config {
             Some(key) if of_file.contains(key) => document.placed(&problem),
             _ => problem,
         });
-        // What names files is in the file alone, whose folder they are relative to.
-        let folder = file.parent().unwrap_or(Path::new(""));
-        let profiles: Vec<PathBuf> = config.profiles.iter().map(|profile| folder.join(profile)).collect();
-        problems.extend(profile::add(&mut config, &profiles));
-        for planner in &config.planners {
-            match planner.read(folder) {
-                Ok(rules) => drop(config.rules.insert(planner.name.clone(), Arc::new(rules))),
+        problems.extend(config.read_files(folder, |problem| document.placed(&problem)));
+        config.origins = origins(&figment, &config, &flags, file);
+        let named = config.profiles.iter().chain(config.planners.iter().map(|planner| &planner.rules));
+        let files = [file.to_owned()].into_iter().chain(named.map(|named| folder.join(named))).collect();
+        config.read = Read { file: file.is_file().then(|| file.to_owned()), overrides: flags, files };
+        if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
+    }
+
+    /// Reads the files that it names, and returns all that is wrong with them. What names files is in the configuration's file
+    /// alone, whose folder they are relative to.
+    fn read_files(&mut self, folder: &Path, placed: impl Fn(String) -> String) -> Vec<String> {
+        let profiles: Vec<PathBuf> = self.profiles.iter().map(|profile| folder.join(profile)).collect();
+        let mut problems = profile::add(self, &profiles, &placed);
+        for (index, planner) in self.planners.iter().enumerate() {
+            match planner.read(folder, |problem| placed(format!("planners[{index}].rules: {problem}"))) {
+                Ok(rules) => drop(self.rules.insert(planner.name.clone(), Arc::new(rules))),
                 Err(found) => problems.extend(found),
             }
         }
-        config.origins = origins(&figment, &config, &flags, file);
-        let rules = config.planners.iter().map(|planner| folder.join(&planner.rules));
-        let files = [file.to_owned()].into_iter().chain(profiles).chain(rules).collect();
-        config.read = Read { file: file.is_file().then(|| file.to_owned()), overrides: flags, files };
-        if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
+        problems
     }
 
     /// A configuration for a program that embeds the daemon: a free loopback port, and nothing else.
@@ -515,9 +529,23 @@ impl Config {
             names.into_iter().enumerate().map(move |(index, name)| (key, index, name))
         });
         for (index, planner) in self.planners.iter().enumerate() {
-            if planner.name.is_empty() || planner.name.chars().count() > NAME_MAX {
-                problems.push(format!("planners[{index}].name: 1 to {NAME_MAX} characters"));
+            let wrong = wrong_agent_name(&planner.name);
+            problems.extend(wrong.map(|(_, message)| format!("planners[{index}].name: {message}")));
+        }
+        // What serves them is a worker for each of these keys, and a worker serves so many.
+        for (key, names) in self.named() {
+            if key != "declared_agents" && names.len() > AGENTS_MAX {
+                let count = names.len();
+                problems
+                    .push(format!("{key}[{AGENTS_MAX}]: {count} agents; at most {AGENTS_MAX} are allowed"));
             }
+        }
+        let described = self.agents.iter().map(|agent| agent.described().encoded_len());
+        let bytes = described.fold(0_usize, usize::saturating_add);
+        if bytes > AGENTS_BYTES_MAX {
+            problems.push(format!(
+                "agents: {bytes} bytes with their descriptions and schemas; at most {AGENTS_BYTES_MAX} are allowed"
+            ));
         }
         let mut seen = BTreeSet::new();
         for (key, index, name) in names {
@@ -586,6 +614,11 @@ fn origins(
     let retention = &config.retention;
     let time = |time: Duration| duration::format(i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
     let names = |names: Vec<&str>| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    // How many tasks each of them has at a time stands behind its name.
+    let at_once = |agents: Vec<(&str, u32)>| {
+        let named: Vec<String> = agents.iter().map(|(name, most)| format!("{name} ({most})")).collect();
+        names(named.iter().map(String::as_str).collect())
+    };
     let values = [
         ("listen", config.listen.clone()),
         ("data_dir", config.data_dir.display().to_string()),
@@ -597,10 +630,16 @@ fn origins(
                 .map_or_else(|| "none".to_owned(), |folder| folder.display().to_string()),
         ),
         ("profiles", names(config.profiles.iter().filter_map(|file| file.to_str()).collect())),
-        ("agents", names(config.agents.iter().map(|agent| agent.name.as_str()).collect())),
+        (
+            "agents",
+            at_once(config.agents.iter().map(|agent| (&*agent.name, agent.max_concurrency)).collect()),
+        ),
         ("declared_agents", names(config.declared_agents.iter().map(|agent| agent.name.as_str()).collect())),
         ("planners", names(config.planners.iter().map(|planner| planner.name.as_str()).collect())),
-        ("models", names(config.models.iter().map(|model| model.name.as_str()).collect())),
+        (
+            "models",
+            at_once(config.models.iter().map(|model| (&*model.name, model.max_concurrency)).collect()),
+        ),
         ("commands", names(config.commands.iter().map(String::as_str).collect())),
         ("resources", names(config.resources.iter().map(String::as_str).collect())),
         ("health_checks.interval", time(config.health_checks.interval)),

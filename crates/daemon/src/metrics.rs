@@ -30,8 +30,10 @@ use crate::traces::Counts;
 const PATH: &str = "/metrics";
 /// Agents that have series of their own, those with the most tasks that wait first. The others have one together.
 const AGENTS: usize = 90;
-/// What those others are called. No agent's name has a bracket.
+/// What those others are called. An agent of this name is told with them.
 const OTHERS: &str = "(others)";
+/// Characters of a label's value. Agents whose names begin with the same ones are told together.
+const LABEL: usize = 128;
 /// How long the sizes of files are good for.
 const SIZES: Duration = Duration::from_secs(60);
 
@@ -346,10 +348,19 @@ fn by_agent(
         other.queued.cmp(&one.queued).then(one.known.agent.name.cmp(&other.known.agent.name))
     });
     let (own, others) = sorted.split_at(sorted.len().min(AGENTS));
-    let mut told: Vec<(String, f64)> =
-        own.iter().map(|agent| (agent.known.agent.name.clone(), number(agent))).collect();
-    if let Some(others) = others.iter().map(|agent| number(agent)).reduce(together) {
-        told.push((OTHERS.to_owned(), others));
+    let label = |agent: &AgentSnapshot| agent.known.agent.name.chars().take(LABEL).collect::<String>();
+    let own = own.iter().map(|agent| (label(agent), number(agent)));
+    let others = others.iter().map(|agent| (OTHERS.to_owned(), number(agent)));
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    let mut told: Vec<(String, f64)> = Vec::new();
+    for (label, number) in own.chain(others) {
+        match places.get(&label).and_then(|place| told.get_mut(*place)) {
+            Some((_, sum)) => *sum = together(*sum, number),
+            None => {
+                places.insert(label.clone(), told.len());
+                told.push((label, number));
+            }
+        }
     }
     told
 }
@@ -427,5 +438,53 @@ fn write(mut encoder: MetricEncoder<'_>, value: &Value) -> Result<(), fmt::Error
         Value::Histogram(Counted { buckets, sum, count }) => {
             encoder.encode_histogram::<NoLabelSet>(*sum, *count, buckets, None)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use capataz_contracts::v1;
+    use capataz_crew::KnownAgent;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(names: &[(&str, u32)], expected: &[(&str, f64)]) {
+        let agents: Vec<AgentSnapshot> = names
+            .iter()
+            .map(|(name, queued)| AgentSnapshot {
+                known: KnownAgent {
+                    agent: v1::Agent { name: (*name).to_owned(), ..v1::Agent::default() },
+                    source: v1::AgentSource::Worker,
+                    last_seen: None,
+                },
+                workers: 0,
+                running: 0,
+                queued: *queued,
+                held_for_ms: None,
+            })
+            .collect();
+        let told = by_agent(&agents, |agent| f64::from(agent.queued), |one, other| one + other);
+        let told: Vec<(&str, f64)> = told.iter().map(|(label, number)| (label.as_str(), *number)).collect();
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn no_two_series_are_equal_whatever_agents_are_called() {
+        check(&[("(others)", 2), ("a", 3)], &[("a", 3.0), ("(others)", 2.0)]);
+        let names: Vec<String> = (0..AGENTS + 9).map(|number| format!("a{number:03}")).collect();
+        let mut agents: Vec<(&str, u32)> = names.iter().map(|name| (name.as_str(), 5)).collect();
+        agents.push((OTHERS, 7));
+        // One of the ninety is the one that is called so.
+        let own = names.iter().take(AGENTS - 1).map(|name| (name.as_str(), 5.0));
+        let expected: Vec<(&str, f64)> = [(OTHERS, 7.0 + 5.0 * 10.0)].into_iter().chain(own).collect();
+        check(&agents, &expected);
+    }
+
+    #[test]
+    fn the_value_of_a_label_has_at_most_128_characters() {
+        let long = "界".repeat(128);
+        let [one, other] = ["1", "2"].map(|end| format!("{long}{end}"));
+        check(&[(&one, 4), (&other, 3), ("a", 1)], &[(&long, 7.0), ("a", 1.0)]);
     }
 }

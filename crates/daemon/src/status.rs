@@ -16,9 +16,11 @@ use capataz_store::{Removal, RunId, StoreError};
 
 use crate::specs::SpecsError;
 use tonic::{Code, Status};
-use tonic_types::{ErrorDetails, StatusExt};
+use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 
 const DOMAIN: &str = "capataz";
+/// Violations of one answer.
+const MOST_VIOLATIONS: usize = 100;
 
 /// A status with a stable code.
 pub(crate) fn status(grpc: Code, code: codes::Code, message: impl Into<String>) -> Status {
@@ -305,8 +307,13 @@ pub(crate) fn spec_not_found<'a>(spec: &str, known: impl IntoIterator<Item = &'a
     with_details(Code::NotFound, codes::SPEC_NOT_FOUND, message, ErrorDetails::new(), metadata)
 }
 
-/// An error of the contract that refuses a call.
-pub(crate) fn contract(grpc: Code, error: &v1::Error) -> Status {
+/// An error of the contract that refuses a call. It and the errors in it are violations with their codes, each at its place in
+/// the request.
+pub(crate) fn contract(
+    grpc: Code,
+    error: &v1::Error,
+    path_of: impl Fn(&v1::Error) -> Option<String>,
+) -> Status {
     let mut metadata = HashMap::new();
     if !error.suggestions.is_empty() {
         metadata.insert("suggestions".to_owned(), error.suggestions.join(", "));
@@ -320,16 +327,35 @@ pub(crate) fn contract(grpc: Code, error: &v1::Error) -> Status {
     if !error.options.is_empty() {
         metadata.insert("options".to_owned(), error.options.join(", "));
     }
-    let mut details = ErrorDetails::new();
-    let listed = if error.details.is_empty() { std::slice::from_ref(error) } else { &error.details };
-    for one in listed.iter().take(100) {
+    let mut violations = Vec::new();
+    for one in std::iter::once(error).chain(&error.details) {
+        let path = path_of(one);
+        // An error without a place that has no other errors in it is told by the message alone.
+        if path.is_none() && (std::ptr::eq(one, error) || violations.len() >= MOST_VIOLATIONS) {
+            continue;
+        }
         let suggestions = match one.suggestions.as_slice() {
             [] => String::new(),
             names => format!("; similar: {}", names.join(", ")),
         };
-        details.add_bad_request_violation(one.code.clone(), format!("{}{suggestions}", one.message));
+        violations.push(FieldViolation {
+            field: path.unwrap_or_default(),
+            description: format!("{}{suggestions}", one.message),
+            reason: one.code.clone(),
+            localized_message: None,
+        });
+    }
+    violations.truncate(MOST_VIOLATIONS);
+    let mut details = ErrorDetails::new();
+    if !violations.is_empty() {
+        details.set_bad_request(violations);
     }
     because(grpc, &error.code, error.message.clone(), details, metadata)
+}
+
+/// Nothing of an error is at a place of the request.
+pub(crate) fn nowhere(_: &v1::Error) -> Option<String> {
+    None
 }
 
 /// Why the daemon did nothing, or cannot say whether it did.
@@ -350,7 +376,7 @@ pub(crate) fn start(reply: &StartReply) -> Status {
             codes::IDEMPOTENCY_KEY_REUSED,
             format!("the idempotency key belongs to another request, that of run {run}"),
         ),
-        StartReply::UnknownAgents(error) => contract(Code::NotFound, error),
+        StartReply::UnknownAgents(error) => contract(Code::NotFound, error, nowhere),
         StartReply::Refused(refusal) => refused(refusal),
         StartReply::BaseGone => {
             let message = "the run is not forked: it was removed meanwhile, or its log is damaged";
@@ -412,10 +438,11 @@ fn refused(refusal: &Refusal) -> Status {
     let message = refusal.to_string();
     match refusal {
         Refusal::RunFinished => status(Code::FailedPrecondition, codes::RUN_FINISHED, message),
-        Refusal::Rule(error) if ["TASK_NOT_FOUND", "PHASE_NOT_FOUND"].contains(&error.code.as_str()) => {
-            contract(Code::NotFound, error)
-        }
-        Refusal::Rule(error) => contract(Code::FailedPrecondition, error),
+        Refusal::Rule(error) => match error.code.as_str() {
+            "TASK_NOT_FOUND" => contract(Code::NotFound, error, |_| Some("task".to_owned())),
+            "PHASE_NOT_FOUND" => contract(Code::NotFound, error, |_| Some("phase".to_owned())),
+            _ => contract(Code::FailedPrecondition, error, nowhere),
+        },
         Refusal::QuestionNotFound { .. } => status(Code::NotFound, codes::QUESTION_NOT_FOUND, message),
         Refusal::QuestionAnswered { .. } => {
             status(Code::FailedPrecondition, codes::QUESTION_ANSWERED, message)
@@ -441,7 +468,10 @@ pub(crate) fn to_contract(status: &Status) -> v1::Error {
         details: violations
             .iter()
             .map(|violation| v1::Error {
-                code: code.clone(),
+                code: match violation.reason.as_str() {
+                    "" => code.clone(),
+                    reason => reason.to_owned(),
+                },
                 message: format!("{}: {}", violation.field, violation.description),
                 ..v1::Error::default()
             })

@@ -3,7 +3,7 @@
 use capataz_contracts::v1;
 
 use crate::format::took;
-use crate::frame::{Frame, truncated, visible};
+use crate::frame::{Frame, fitted, truncated, visible};
 use crate::paint::{Paint, Tone};
 use crate::run::{outcome_name, outcome_tone};
 use crate::script::describe;
@@ -211,14 +211,10 @@ pub fn outcome_line(script: &ScriptRun, now_ms: i64, paint: Paint) -> String {
     let total = script.script.actions.len();
     let succeeded = (0_u32..).take(total).filter(|step| script.state_of(*step) == State::Succeeded).count();
     let template = if script.script.interactive { texts.result_session } else { texts.result };
-    let values = [
-        &visible(&script.script.name),
-        name,
-        &took(ended - script.accepted_at_ms),
-        &succeeded.to_string(),
-        &total.to_string(),
-    ];
-    paint.text(outcome_tone(outcome), &fill(template, &values))
+    let took = took(ended - script.accepted_at_ms);
+    let (succeeded, total) = (succeeded.to_string(), total.to_string());
+    let line = |of: &str| fill(template, &[of, name, &took, &succeeded, &total]);
+    paint.text(outcome_tone(outcome), &fitted(&script.script.name, 0, line))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Answers of specs, and explanations of routing.
 
+use capataz_contracts::v1::event::Body;
 use capataz_contracts::{spec, v1};
 use serde_json::Value;
 
@@ -61,6 +62,62 @@ pub fn answer(result: &v1::AskResult, error: Option<&v1::Error>, paint: Paint) -
     }
     let why = error.map(|error| format!("{}: {}", error.code, message(&error.message))).unwrap_or_default();
     paint.text(Tone::Bad, &fill(words().ask.no_answer, &[&visible(&why)]))
+}
+
+/// What the events of an ask tell beside its tasks.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    pub text: String,
+    /// The calls of specs, in their order.
+    pub calls: Vec<v1::AskRouted>,
+    pub transitions: Vec<v1::AskTransition>,
+}
+
+impl Asked {
+    pub fn apply(&mut self, event: &v1::Event) {
+        match &event.body {
+            Some(Body::RunAccepted(accepted)) => {
+                self.text = accepted.ask().map(|ask| ask.text.clone()).unwrap_or_default();
+            }
+            Some(Body::AskRouted(routed)) => self.calls.push(routed.clone()),
+            Some(Body::TransitionConsidered(considered)) => {
+                self.transitions.extend(considered.transition.clone());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// An ask for people: its text, how the specs were chosen that were called for it, and its answer; `result` is absent while
+/// there is none.
+pub fn page(
+    asked: &Asked,
+    result: Option<&v1::AskResult>,
+    error: Option<&v1::Error>,
+    paint: Paint,
+) -> String {
+    let titled = |title: &str, text: &str| format!("{}\n{text}", paint.text(Tone::Strong, title));
+    let calls = asked.calls.iter().map(|call| {
+        let routing = call.routing.clone().unwrap_or_default();
+        let told =
+            v1::AskResult { spec: call.spec.clone(), routing: call.routing.clone(), ..Default::default() };
+        let why = match routing.reason.as_str() {
+            "" => call_reason(call.reason()).to_owned(),
+            why => format!("{}: {}", call_reason(call.reason()), visible(&reason(why))),
+        };
+        format!("{}\n{why}", head(&told, paint))
+    });
+    let transitions = asked.transitions.iter().map(transition_line);
+    let routing: Vec<String> = calls.chain(transitions).collect();
+    let mut parts = vec![titled(words().ask.asked_text, &visible_lines(&asked.text))];
+    if !routing.is_empty() {
+        parts.push(titled(words().reports.routing, &routing.join("\n")));
+    }
+    if result.is_some() || error.is_some() {
+        let said = answer(&result.cloned().unwrap_or_default(), error, paint);
+        parts.push(titled(words().reports.answer, &said));
+    }
+    parts.join("\n\n")
 }
 
 /// Sections and actions of the answer, where they have the form that the seed gives them (seed 001, `response.structured`);

@@ -50,7 +50,7 @@ pub fn again(run: &v1::Run) -> Option<String> {
 pub fn text(run: &v1::Run, failed: &[Failed<'_>], paint: Paint) -> String {
     let mut parts: Vec<String> = failed.iter().map(|failed| failed.text(run, paint)).collect();
     if let Some(own) = own_error(run) {
-        let [lines] = failure_lines(run, None, own);
+        let lines = failure_lines(run, own);
         parts.push(paint.text(Tone::Bad, &lines.join("\n")));
     }
     if parts.is_empty() {
@@ -76,7 +76,7 @@ impl Failed<'_> {
         let texts = &words().runs;
         let title = fill(texts.failed_task, &[&visible(&task.name), &visible(&task.agent), &visible(wave)]);
         let mut lines = vec![paint.text(Tone::Strong, &title)];
-        let [told] = failure_lines(run, None, error);
+        let told = failure_lines(run, error);
         lines.extend(told.into_iter().map(|line| format!("  {line}")));
         // Of one attempt, the error has told it.
         for attempt in task.attempts.iter().filter(|_| task.attempts.len() > 1) {

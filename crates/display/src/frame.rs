@@ -210,6 +210,18 @@ pub fn truncated(text: &str, width: usize) -> String {
     kept
 }
 
+/// A line with `free` in it, a text that is cut as far as the line is wider than the terminal behind a margin of so many
+/// columns. What else is in the line stays whole: names of runs and commands are copied.
+pub fn fitted(free: &str, margin: usize, line: impl Fn(&str) -> String) -> String {
+    let free = visible(free);
+    let whole = line(&free);
+    let room = columns().map_or(usize::MAX, |columns| columns.saturating_sub(margin));
+    match whole.width().saturating_sub(room) {
+        0 => whole,
+        over => line(&truncated(&free, free.width().saturating_sub(over).max(1))),
+    }
+}
+
 /// Shortens `text` to one line of at most `width` columns, its end, with `…` in place of the omitted part.
 pub fn truncated_front(text: &str, width: usize) -> String {
     let text = visible(text);

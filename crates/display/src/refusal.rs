@@ -7,14 +7,23 @@ use capataz_policy::codes;
 
 use crate::words::messages;
 
-/// The error of a refusal. `violations` are the paths and messages of the rules that the request breaks; a single one is
-/// the error itself.
+/// What is wrong at one place of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Violation {
+    pub path: String,
+    pub message: String,
+    /// Empty where the code of the refusal is that of the violation.
+    pub code: String,
+}
+
+/// The error of a refusal with what is wrong in the request; a single violation is the error itself. In a list a violation has
+/// its code in front, or else its path.
 #[must_use]
 pub fn refusal(
     code: &str,
     message: &str,
     metadata: &BTreeMap<String, String>,
-    violations: &[(String, String)],
+    violations: &[Violation],
 ) -> v1::Error {
     let listed = |key: &str| {
         let text = metadata.get(key).map(String::as_str).unwrap_or_default();
@@ -28,9 +37,9 @@ pub fn refusal(
         [] | [_] => Vec::new(),
         several => several
             .iter()
-            .map(|(path, message)| v1::Error {
-                code: path.clone(),
-                message: message.clone(),
+            .map(|violation| v1::Error {
+                code: if violation.code.is_empty() { &violation.path } else { &violation.code }.clone(),
+                message: violation.message.clone(),
                 ..v1::Error::default()
             })
             .collect(),

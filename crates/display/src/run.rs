@@ -7,18 +7,20 @@ use capataz_policy::{codes, retry};
 
 use crate::error::{self, Context, advice, one_line, severity, to_copy, with_cause};
 use crate::format;
-use crate::frame::{truncated, visible};
+use crate::frame::{fitted, truncated, visible};
 use crate::model::{self, Task};
 use crate::paint::{Paint, Tone};
 use crate::table::Table;
 use crate::words::messages::message;
 use crate::words::{counted, fill, words};
-use crate::{special, wave};
+use crate::{log, special, wave};
 
 /// Maximum number of failed tasks that get a box of their own at the end of a run; further ones get a line.
 const MOST_BOXES: usize = 3;
 /// Maximum number of failed tasks that get a line.
 const MOST_FAILURES: usize = 20;
+/// What stands in front of each line of a list.
+const ENTRY: &str = "  ";
 /// The answer to a blocked phase that goes back to the checkpoint before it.
 const ROLLBACK: &str = "rollback";
 /// Columns of a failure's description in a table.
@@ -239,13 +241,19 @@ fn waits_for(agent: &v1::WaitForAgent, now_ms: i64) -> String {
     }
 }
 
-/// How far the task's time is used, and when its worker was heard.
+/// How far the task's time is used, when its worker was heard, and what it has said.
 fn at_work(health: &v1::HealthChecks, now_ms: i64) -> String {
     let texts = &words().runs;
     let used = format!("{:.0}", health.time_used * 100.0);
-    match health.last_at_ms {
+    let heard = match health.last_at_ms {
         Some(at) => fill(texts.at_work, &[&used, &health.count.to_string(), &format::age(now_ms - at)]),
         None => fill(texts.at_work_unheard, &[&used, &health.count.to_string()]),
+    };
+    let lines: Vec<String> =
+        health.message.iter().flat_map(|message| message.lines().map(log::plain)).collect();
+    match lines.join(" ").trim() {
+        "" => heard,
+        said => fill(texts.last_said, &[&heard, &truncated(said, DETAIL_WIDTH)]),
     }
 }
 
@@ -370,7 +378,7 @@ pub fn failures(run: &v1::Run, events: Option<&model::Run>, verbose: bool, paint
     }
     let boxed: Vec<&str> = untold.take(MOST_BOXES).map(|(task, _)| task.name.as_str()).collect();
     let listed = serious.iter().filter(|(task, _)| !boxed.contains(&task.name.as_str()));
-    let lines = listed.flat_map(|(task, error)| failure_lines(run, Some(&task.name), error));
+    let lines = listed.map(|(task, error)| short_lines(run, task, error));
     parts.extend(titled_list(words().watch.failures_listed, lines.collect()));
     for (severity, title) in [
         (v1::Severity::Medium, words().watch.warnings_listed),
@@ -396,11 +404,10 @@ pub fn failures(run: &v1::Run, events: Option<&model::Run>, verbose: bool, paint
             parts.push(error::error(error, &context, paint));
         }
         let listed = of_tasks.iter().skip(boxes);
-        let mut lines: Vec<Vec<String>> =
-            listed.flat_map(|(task, error)| failure_lines(run, Some(&task.name), error)).collect();
+        let mut lines: Vec<Vec<String>> = listed.map(|(task, error)| short_lines(run, task, error)).collect();
         let notices = run.notices.iter().filter_map(|notice| notice.notice.as_ref());
         let of_run = notices.filter(|notice| self::severity(notice) == severity);
-        lines.extend(of_run.map(|notice| vec![visible(&one_line(notice))]));
+        lines.extend(of_run.map(|notice| vec![fitted(&one_line(notice), ENTRY.len(), str::to_owned)]));
         parts.extend(titled_list(title, lines));
     }
     if run.notices_omitted > 0 {
@@ -410,15 +417,24 @@ pub fn failures(run: &v1::Run, events: Option<&model::Run>, verbose: bool, paint
     parts.join("\n\n")
 }
 
+/// A failure of a task in a line as wide as the terminal at most, with the next step in another.
+fn short_lines(run: &v1::Run, task: &v1::TaskView, error: &v1::Error) -> Vec<String> {
+    let mut lines = failure_lines(run, error);
+    let line = |told: &str| format!("{}: {told}", visible(&task.name));
+    if let Some(first) = lines.first_mut() {
+        *first = fitted(&with_cause(error), ENTRY.len(), line);
+    }
+    lines
+}
+
 /// A failure in a line, with the next step in another.
-pub(crate) fn failure_lines(run: &v1::Run, task: Option<&str>, error: &v1::Error) -> [Vec<String>; 1] {
-    let subject = task.map(|task| format!("{}: ", visible(task))).unwrap_or_default();
-    let mut lines = vec![format!("{subject}{}", visible(&with_cause(error)))];
+pub(crate) fn failure_lines(run: &v1::Run, error: &v1::Error) -> Vec<String> {
+    let mut lines = vec![visible(&with_cause(error))];
     let is_over = run.status() == v1::RunStatus::Finished && error.code == codes::TASK_TIMEOUT.as_str();
     // Nobody can give a task of a run that has ended more time.
     let advice = if is_over { Some(words().errors.raise_timeout.to_owned()) } else { advice(error) };
     lines.extend(advice.map(|advice| format!("  {}", fill(words().errors.next, &[&visible(&advice)]))));
-    [lines]
+    lines
 }
 
 /// The failed attempts of tasks that were tried again, a line for each task; empty where there are none.
@@ -429,7 +445,8 @@ pub fn retried<'a>(tasks: impl Iterator<Item = &'a Task>) -> String {
             Some(fill(words().retry.failed, &[&attempt.number.to_string(), &visible(&failure)]))
         });
         let failed: Vec<String> = failed.collect();
-        vec![format!("{}: {}", visible(&task.name), failed.join(", "))]
+        let line = |told: &str| format!("{}: {told}", visible(&task.name));
+        vec![fitted(&failed.join(", "), ENTRY.len(), line)]
     };
     titled_list(words().watch.retries_listed, tasks.map(of_task).collect()).unwrap_or_default()
 }
@@ -438,7 +455,7 @@ pub fn retried<'a>(tasks: impl Iterator<Item = &'a Task>) -> String {
 fn titled_list(title: &str, entries: Vec<Vec<String>>) -> Option<String> {
     let more = entries.len().saturating_sub(MOST_FAILURES);
     let mut lines = vec![title.to_owned()];
-    lines.extend(entries.into_iter().take(MOST_FAILURES).flatten().map(|line| format!("  {line}")));
+    lines.extend(entries.into_iter().take(MOST_FAILURES).flatten().map(|line| format!("{ENTRY}{line}")));
     if more > 0 {
         lines.push(format!("  {}", fill(words().watch.more_running, &[&more.to_string()])));
     }
@@ -530,11 +547,9 @@ fn ended_by(run: &v1::Run, own: &v1::Error, task: &v1::TaskView, error: &v1::Err
 
 /// The outcome of a run in one line: `nightly: succeeded in 5.2s`.
 pub fn outcome_line(run: &v1::Run, now_ms: i64, paint: Paint) -> String {
-    let text = fill(
-        words().watch.outcome,
-        &[&visible(&run.name), status_name(run), &format::took(duration_ms(run, now_ms))],
-    );
-    paint.text(status_tone(run), &text)
+    let took = format::took(duration_ms(run, now_ms));
+    let line = |name: &str| fill(words().watch.outcome, &[name, status_name(run), &took]);
+    paint.text(status_tone(run), &fitted(&run.name, 0, line))
 }
 
 /// The numbers of waves and tasks of a plan: `2 waves`, `7 tasks`.

@@ -610,6 +610,7 @@ texts! {
             / "{0} % de su tiempo; health checks {1}, se supo de ella hace {2}",
         at_work_unheard: "{0} % of its time; health checks {1}, not heard yet"
             / "{0} % de su tiempo; health checks {1}, todavía no se supo de ella",
+        last_said: "{0}; last said: {1}" / "{0}; lo último que dijo: {1}",
         nobody_serves: "waits: nobody has served its agent yet" / "espera: todavía nadie atiende a su agente",
         nobody_serves_since: "waits: nobody serves its agent, last seen {0} ago"
             / "espera: nadie atiende a su agente, visto hace {0}",
@@ -667,8 +668,8 @@ texts! {
     Agents {
         none: "No agents. Declare some in capataz.toml, or connect a worker."
             / "No hay agentes. Declare algunos en capataz.toml, o conecte un worker.",
-        head: "AGENT\tCATEGORY\tKIND\tSERVED BY\tWORKERS\tRUNNING\tQUEUED\tLAST SEEN"
-            / "AGENTE\tCATEGORÍA\tCLASE\tSERVIDO POR\tWORKERS\tEN MARCHA\tEN COLA\tVISTO",
+        head: "AGENT\tCATEGORY\tKIND\tSERVED BY\tWORKERS\tAT ONCE\tRUNNING\tQUEUED\tLAST SEEN"
+            / "AGENTE\tCATEGORÍA\tCLASE\tSERVIDO POR\tWORKERS\tA LA VEZ\tEN MARCHA\tEN COLA\tVISTO",
         checked: "{0} of {1} names are known" / "{0} de {1} nombres son conocidos",
         an_agent: "agent" / "agente",
         a_command: "command" / "comando",
@@ -875,6 +876,7 @@ texts! {
             / "   aviso: esto es un extracto; la respuesta entera, de {0} bytes, no se pudo leer: {1}",
         fetch_with: "   fetch it with: capataz runs answer {0}" / "   leerla con: capataz runs answer {0}",
         is_no_ask: "run {0} is no ask, so that it has no answer" / "la ejecución {0} no es una pregunta, así que no tiene respuesta",
+        asked_text: "Text" / "Texto",
         not_answered: "the run goes on: capataz runs watch {0}" / "la ejecución continúa: capataz runs watch {0}",
         accept_here: "   /accept to go on with it" / "   /accept para seguir con él",
         accept_with: "   accept with: capataz router accept {0} {1}"

@@ -78,18 +78,18 @@ impl Registry {
         for name in distinct(agents) {
             let nearest = |name: &str| suggest_agents(name, self.agents.keys());
             let found = self.agents.get(&name).map(|category| Some(category.clone()));
-            batch.count(&AGENT, name, found, nearest);
+            batch.count(Sort::Agent, name, found, nearest);
         }
         batch.agents = (batch.total, batch.invalid);
         for name in distinct(commands) {
             let nearest = |name: &str| suggest_commands(name, &self.commands);
             let found = self.commands.contains(command_name(&name)).then_some(None);
-            batch.count(&COMMAND, name, found, nearest);
+            batch.count(Sort::Command, name, found, nearest);
         }
         for name in distinct(resources) {
             let nearest = |name: &str| suggest_agents(name, &self.resources);
             let found = self.resources.contains(&name).then_some(None);
-            batch.count(&RESOURCE, name, found, nearest);
+            batch.count(Sort::Resource, name, found, nearest);
         }
         batch.can_proceed = batch.invalid == 0;
         batch
@@ -101,28 +101,45 @@ fn distinct(names: impl IntoIterator<Item = impl AsRef<str>>) -> BTreeSet<String
 }
 
 /// What a plan may name.
-struct Sort {
-    word: &'static str,
-    /// The code of an unknown one.
-    code: Code,
-    suggested_action: &'static str,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sort {
+    Agent,
+    Command,
+    Resource,
 }
 
-const AGENT: Sort = Sort {
-    word: "agent",
-    code: codes::AGENT_NOT_FOUND,
-    suggested_action: "correct the agent's name, declare it, or connect a worker that serves it",
-};
-const COMMAND: Sort = Sort {
-    word: "command",
-    code: codes::COMMAND_NOT_FOUND,
-    suggested_action: "correct the command's name, or declare it",
-};
-const RESOURCE: Sort = Sort {
-    word: "resource",
-    code: codes::RESOURCE_NOT_FOUND,
-    suggested_action: "correct the resource's name, or declare it",
-};
+impl Sort {
+    /// What is said of a name that is not known.
+    #[must_use]
+    pub fn not_known(self, name: &str) -> String {
+        format!("there is no {} {name:?}", self.word())
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Command => "command",
+            Self::Resource => "resource",
+        }
+    }
+
+    /// The code of an unknown one.
+    const fn code(self) -> Code {
+        match self {
+            Self::Agent => codes::AGENT_NOT_FOUND,
+            Self::Command => codes::COMMAND_NOT_FOUND,
+            Self::Resource => codes::RESOURCE_NOT_FOUND,
+        }
+    }
+
+    const fn suggested_action(self) -> &'static str {
+        match self {
+            Self::Agent => "correct the agent's name, declare it, or connect a worker that serves it",
+            Self::Command => "correct the command's name, or declare it",
+            Self::Resource => "correct the resource's name, or declare it",
+        }
+    }
+}
 
 /// A name that was checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -155,7 +172,7 @@ impl Batch {
     /// Counts a name that was `found`, an agent with its category.
     fn count(
         &mut self,
-        sort: &Sort,
+        sort: Sort,
         name: String,
         found: Option<Option<String>>,
         nearest: impl Fn(&str) -> Vec<String>,
@@ -170,7 +187,7 @@ impl Batch {
             self.invalid += 1;
         }
         let valid = found.is_some();
-        self.checks.push(Check { sort: sort.word, name, category: found.flatten(), valid });
+        self.checks.push(Check { sort: sort.word(), name, category: found.flatten(), valid });
     }
 
     /// The batch as the contract's message, with every name.
@@ -217,12 +234,12 @@ impl Batch {
     }
 }
 
-fn not_found(sort: &Sort, name: &str, suggestions: Vec<String>) -> v1::Error {
+fn not_found(sort: Sort, name: &str, suggestions: Vec<String>) -> v1::Error {
     v1::Error {
         options: owned(&["abort"]),
         suggestions,
-        suggested_action: Some(sort.suggested_action.to_owned()),
-        ..codes::error(sort.code, format!("there is no {} {name:?}", sort.word))
+        suggested_action: Some(sort.suggested_action().to_owned()),
+        ..codes::error(sort.code(), sort.not_known(name))
     }
 }
 

@@ -52,7 +52,7 @@ pub(super) fn table(agents: &[v1::AgentStatus], paint: Paint) -> String {
     if table.is_empty() { words().agents.none.to_owned() } else { table.render(paint) }
 }
 
-fn row(status: &v1::AgentStatus, now_ms: i64) -> [(String, Tone); 8] {
+fn row(status: &v1::AgentStatus, now_ms: i64) -> [(String, Tone); 9] {
     let texts = &words().agents;
     let agent = status.agent.clone().unwrap_or_default();
     let kind = match agent.kind() {
@@ -74,6 +74,8 @@ fn row(status: &v1::AgentStatus, now_ms: i64) -> [(String, Tone); 8] {
     };
     // Queued or declared work for an agent that no worker serves deserves attention.
     let absent = status.workers == 0 && status.source() != v1::AgentSource::Process;
+    // How many tasks each of its workers takes, a worker says.
+    let at_once = if absent { String::new() } else { agent.max_concurrency.max(1).to_string() };
     let (waiting, queued) = match status.held_for_ms {
         Some(held) => (fill(texts.held, &[&status.queued.to_string(), &format::took(held)]), Tone::Warning),
         None if absent && status.queued > 0 => (status.queued.to_string(), Tone::Warning),
@@ -85,6 +87,7 @@ fn row(status: &v1::AgentStatus, now_ms: i64) -> [(String, Tone); 8] {
         (kind.to_owned(), Tone::Plain),
         (source.to_owned(), Tone::Plain),
         (status.workers.to_string(), Tone::Plain),
+        (at_once, Tone::Plain),
         (status.running.to_string(), Tone::Plain),
         (waiting, queued),
         (last_seen, Tone::Faint),

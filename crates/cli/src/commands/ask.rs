@@ -7,7 +7,7 @@ use capataz_client::ClientError;
 use capataz_contracts::{duration, json, v1};
 use serde_json::{Value, json};
 
-use super::{Daemon, Outcome, chat, fetch, local};
+use super::{Daemon, Outcome, chat, fetch, local, report};
 use crate::args::{AskArgs, Global};
 use crate::exit::Exit;
 use crate::failure::{Failure, in_short};
@@ -145,6 +145,35 @@ pub async fn again(daemon: &Daemon, run: &str, out: &mut Output) -> Outcome {
         show(&asked, &result, out);
     }
     Ok(exit_of(&asked))
+}
+
+/// Prints what `runs show` tells of an ask: its text, the routing, and the answer that it had then.
+pub async fn tell(daemon: &Daemon, run: &v1::Run, at: Option<u64>, out: &mut Output) -> Result<(), Failure> {
+    let mut asked = display::Asked::default();
+    // Both tell of the same moment.
+    report::for_each_event(daemon, &run.run_id, at.unwrap_or(run.seq), |event| asked.apply(event)).await?;
+    let with_outputs = fetch::run_at(daemon, &run.run_id, at, true).await?;
+    let given =
+        with_outputs.waves.iter().rev().flat_map(|wave| &wave.tasks).find_map(|task| task.output.clone());
+    let mut response = given;
+    let mut missing = None;
+    if let Some(v1::payload::Data::Blob(blob)) = response.as_ref().and_then(|given| given.data.clone()) {
+        match daemon.client.get_blob(&blob.blake3).await {
+            Ok(content) => {
+                let data = Some(v1::payload::Data::Inline(content));
+                response = response.map(|given| v1::Payload { data, ..given });
+            }
+            Err(error) => missing = Some(Missing { blob, error }),
+        }
+    }
+    let result = response.map(|response| v1::AskResult { response: Some(response), ..Default::default() });
+    let result = result.filter(|result| missing.is_none() || display::response(result).is_some());
+    out.line("");
+    out.line(&display::page(&asked, result.as_ref(), run.error.as_ref(), out.paint));
+    if let Some(Missing { blob, error }) = &missing {
+        out.line(&display::not_fetched(&run.run_id, blob.size, &in_short(error), out.paint));
+    }
+    Ok(())
 }
 
 async fn once(daemon: &Daemon, args: &AskArgs, text: String, out: &mut Output) -> Outcome {

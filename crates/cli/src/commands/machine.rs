@@ -1,16 +1,17 @@
 //! `capataz doctor`: looks for what would keep a daemon from working here, or what it could not guarantee. It changes
 //! nothing, and needs no daemon.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use capataz_client::{Client, RetryOptions};
 use capataz_contracts::v1;
 use capataz_daemon::machine::{Folder, Machine, Permission};
-use capataz_daemon::{Config, ConfigError, Overrides};
+use capataz_daemon::{Config, ConfigError, Lack, Need, Overrides};
 use capataz_executor::browsers;
 use serde_json::{Value, json};
 
-use super::Outcome;
+use super::{Outcome, needs};
 use crate::args::{Global, MachineArgs};
 use crate::exit::Exit;
 use crate::failure::chain;
@@ -87,6 +88,12 @@ pub async fn doctor(args: MachineArgs, global: &Global, out: &mut Output) -> Out
             findings.push(data_folder(&folder.access, &place, texts));
             findings.push(free_space(&folder, texts));
             findings.push(clock(SystemTime::now(), folder.written, texts));
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "the daemon looks for programs along the same path"
+            )]
+            let needs = config.needs(|name| std::env::var_os(name));
+            findings.extend(needed(&config, &needs, texts));
             findings.push(browser(&config, texts).await);
         }
         Err(error) => {
@@ -135,6 +142,47 @@ fn data_folder(permission: &Permission, place: &str, texts: &Doctor) -> Finding 
         }
     };
     Finding::new("data_folder", texts.data_folder, verdict, found).next(&fill(next, &[place]))
+}
+
+/// What the configuration names and a daemon does not find. The data folder has a check of its own.
+fn needed(config: &Config, needs: &[Need], texts: &Doctor) -> [Finding; 4] {
+    let finding = |check: &'static str, title: &'static str, good: &str| {
+        let lacking = || needs.iter().filter(|need| check_of(need) == check);
+        if lacking().next().is_none() {
+            return Finding::new(check, title, Verdict::Ok, good.to_owned());
+        }
+        let lines = lacking().map(|need| format!("{}: {}", need.key, needs::said(&need.lack).message));
+        let found: Vec<String> = lines.collect();
+        let mut remedies: Vec<String> = lacking().map(|need| needs::said(&need.lack).remedy).collect();
+        // The same act may help several of them.
+        let mut told = BTreeSet::new();
+        remedies.retain(|remedy| told.insert(remedy.clone()));
+        let found = Finding::new(check, title, Verdict::Failure, found.join("\n"));
+        found.next(&remedies.join("\n"))
+    };
+    let agents = config.agents.len() + config.models.len();
+    let agents = fill(texts.agents_good, &[&agents.to_string()]);
+    let specs = if config.specs_dir.is_some() { texts.specs_good } else { texts.specs_none };
+    [
+        finding("secrets", texts.secrets, texts.secrets_good),
+        finding("agents", texts.agents, &agents),
+        finding("specs", texts.specs, specs),
+        finding("uploads", texts.uploads, texts.uploads_good),
+    ]
+}
+
+/// The check that tells of a need.
+fn check_of(need: &Need) -> &'static str {
+    match &need.lack {
+        Lack::NoSecret(_) | Lack::UnreadSecret(..) => "secrets",
+        _ => match need.key.split(['.', '[']).next() {
+            Some("secrets_dir") => "secrets",
+            Some("specs_dir") => "specs",
+            Some("data_dir") => "data_folder",
+            Some("browser") => "uploads",
+            _ => "agents",
+        },
+    }
 }
 
 fn free_space(folder: &Folder, texts: &Doctor) -> Finding {
@@ -259,6 +307,8 @@ fn to_json(finding: &Finding) -> Value {
 
 /// Columns of the widest title, in either language.
 const TITLE: usize = 17;
+/// Columns in front of what was found: the verdict, the title, and a space behind each.
+const INDENT: usize = 8 + 1 + TITLE + 1;
 
 fn tell(finding: &Finding, texts: &Doctor, out: &mut Output) {
     let (word, tone) = match finding.verdict {
@@ -267,10 +317,12 @@ fn tell(finding: &Finding, texts: &Doctor, out: &mut Output) {
         Verdict::Failure => (texts.failure, Tone::Bad),
     };
     let (word, title) = (format!("{word:<8}"), format!("{:<TITLE$}", finding.title));
-    out.line(&format!("{} {title} {}", out.paint.text(tone, &word), visible_block(&finding.found)));
+    // Further lines stand below the first one.
+    let block = |text: &str| visible_block(text).replace('\n', &format!("\n{:INDENT$}", ""));
+    out.line(&format!("{} {title} {}", out.paint.text(tone, &word), block(&finding.found)));
     if let Some(next) = &finding.next {
-        let next = fill(texts.next, &[&visible_block(next)]);
-        out.line(&out.paint.text(Tone::Faint, &format!("{:27}{next}", "")));
+        let next = fill(texts.next, &[&block(next)]);
+        out.line(&out.paint.text(Tone::Faint, &format!("{:INDENT$}{next}", "")));
     }
 }
 
@@ -297,6 +349,10 @@ mod tests {
                 texts.data_folder,
                 texts.free_space,
                 texts.clock,
+                texts.secrets,
+                texts.agents,
+                texts.specs,
+                texts.uploads,
                 texts.browser,
                 texts.descriptors,
                 texts.supervision,

@@ -10,10 +10,10 @@ use capataz_display::words::messages::placed_refusal;
 use capataz_display::words::{counted, fill, words};
 
 /// A need in words.
-struct Said {
+pub struct Said {
     code: &'static str,
-    message: String,
-    remedy: String,
+    pub message: String,
+    pub remedy: String,
 }
 
 /// The needs as JSON: a path, a code, and both texts.
@@ -37,7 +37,7 @@ pub fn tell(needs: &[Need], out: &Output) {
     }
 }
 
-fn said(lack: &Lack) -> Said {
+pub fn said(lack: &Lack) -> Said {
     let texts = &words().needs;
     let with = |code, message: &str, remedy: &str, values: &[&str]| Said {
         code,

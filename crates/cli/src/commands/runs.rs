@@ -129,6 +129,12 @@ async fn show(
         return show_script(daemon, &run, at, now, out).await;
     }
     out.line(&display::show(&run, now, out.paint));
+    if run.kind() == v1::RunKind::Ask {
+        super::ask::tell(daemon, &run, at, out).await?;
+        if !outputs {
+            return Ok(Exit::Ok);
+        }
+    }
     let tasks = run.waves.iter().flat_map(|wave| &wave.tasks);
     for (task, output) in tasks.filter_map(|task| Some((task, task.output.as_ref()?))) {
         let title = fill(words().watch.output_of, &[&visible(&task.name)]);
@@ -174,7 +180,10 @@ async fn watch(daemon: &Daemon, args: WatchArgs, out: &mut Output) -> Outcome {
     let options = Options { style, timeout, exit_on_question, progress: args.progress };
     let (model, end) =
         follow::follow(&daemon.client, &run_id, options, out).await.map_err(|error| daemon.failure(error))?;
-    if end != End::Finished || !model.is_finished() {
+    // A reader that has gone has read what it wanted, whatever becomes of the run.
+    if out.is_closed() {
+        Ok(Exit::Ok)
+    } else if end != End::Finished || !model.is_finished() {
         Ok(ending::unfinished(&run_id, &model, end, options.timeout, out))
     } else if out.json {
         Ok(Exit::of_outcome(model.outcome))

@@ -140,7 +140,17 @@ fn a_text_is_routed_and_answered() {
     let listed = daemon.check(&["runs", "list", "--label", "env=test", "--json"], 0).json();
     assert_eq!(listed["runs"][0]["run_id"], answer["run_id"], "{listed}");
     let run = answer["run_id"].as_str().unwrap_or_default();
-    daemon.check(&["runs", "show", run], 0).shows(&[WHISPERS]);
+    let said = answer["response"]["response"]["text"].as_str().and_then(|text| text.lines().next());
+    daemon.check(&["runs", "show", run], 0).shows(&[
+        WHISPERS,
+        "Text\nMe siento perdido\n",
+        "How the spec was chosen\n",
+        WHISPERS,
+        " | intent emotional_support | confidence ",
+        "\nrouted: ",
+        "Answer\n",
+        said.unwrap_or_default(),
+    ]);
     daemon.check(&["runs", "export", run], 0).shows(&["ask_routed", "run_finished"]);
 
     let explained = daemon.check(&["ask", "Necesito decidir", "--explain"], 0);

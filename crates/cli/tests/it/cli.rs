@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// An address where no daemon listens: the discard port of this machine.
@@ -75,7 +75,8 @@ fn the_example_crew_has_every_agent_of_the_examples() {
         .and_then(|setting| setting["value"].as_str())
         .unwrap_or_default()
         .split(", ")
-        .map(str::to_owned)
+        // The name, and how many tasks it has at a time.
+        .filter_map(|agent| Some(agent.split_once(" (")?.0.to_owned()))
         .collect();
     for file in plan_files() {
         let text = fs::read_to_string(&file).expect("the plan is text");
@@ -551,10 +552,18 @@ fn what_the_daemon_refuses_is_told() {
     daemon.run(plan, &[], 1, "", "|  ERROR: AGENT_NOT_FOUND");
     daemon.run(plan, &[], 1, "", "|  - echo ");
     let output = daemon.run(plan, &["--json"], 1, "", "");
-    assert_eq!(json(&output)["error"]["code"], "AGENT_NOT_FOUND");
+    let error = &json(&output)["error"];
+    assert_eq!(error["code"], "AGENT_NOT_FOUND");
+    let violation = json!({
+        "path": "plan.waves[0].tasks[0].agent",
+        "code": "AGENT_NOT_FOUND",
+        "message": "there is no agent \"ecco\"; similar: echo",
+    });
+    assert_eq!(error["violations"], json!([violation]));
     daemon.check(&["agents", "check", "echo"], 0, "1 of 1 names are known", "");
     daemon.check(&["agents", "check", "echo", "--lang", "es"], 0, "[OK] agente echo (utility)", "");
     daemon.check(&["agents", "check", "ecco", "--json"], 1, "\"can_proceed\":false", "");
+    daemon.check(&["agents", "list"], 0, "  SERVED BY  WORKERS  AT ONCE  RUNNING  ", "");
     daemon.check(&["agents", "list"], 0, "echo                            utility", "");
     daemon.check(&["runs", "show", "ffffffff-ffff-7fff-bfff-ffffffffffff"], 1, "", "RUN_NOT_FOUND");
     daemon.check(&["runs", "show", "zzz"], 1, "", "begins or ends with \"zzz\"");

@@ -49,6 +49,10 @@ fn a_machine_is_looked_at_without_a_daemon_and_nothing_is_made() {
         "data_folder",
         "free_space",
         "clock",
+        "secrets",
+        "agents",
+        "specs",
+        "uploads",
         "browser",
         "descriptors",
         "supervision",
@@ -86,6 +90,39 @@ fn what_keeps_a_daemon_from_starting_is_a_failure_with_what_to_do() {
     let said = doctor(folder.path(), ":", JSON);
     assert_eq!(verdict(&said, "configuration"), "failure");
     assert_eq!(verdict(&said, "supervision"), "ok", "the machine is looked at all the same");
+}
+
+#[test]
+fn what_the_configuration_names_and_is_not_there_is_a_failure_with_its_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("specs")).unwrap();
+    fs::write(folder.path().join("specs/s.toml"), "id =\n").unwrap();
+    let config = "specs_dir = \"specs\"\n\
+        [[agents]]\nname = \"a\"\ncommand = [\"no-such-program\"]\nenv = { KEY = \"${secret:NO_SUCH}\" }\n\
+        [[agents]]\nname = \"b\"\ncommand = [\"sh\"]\ncwd = \"/no/such/folder\"\nenv = { KEY = \"${secret:NO_SUCH}\" }\n\
+        [browser]\nupload_folders = [\"/no/such/folder\"]\n";
+    fs::write(folder.path().join("capataz.toml"), config).unwrap();
+    let said = doctor(folder.path(), ":", JSON);
+    let document: Value = serde_json::from_slice(&said.stdout).unwrap();
+    let told = |name: &str| {
+        assert_eq!(verdict(&said, name), "failure", "{name}");
+        let check =
+            document["checks"].as_array().unwrap().iter().find(|check| check["check"] == name).unwrap();
+        let lines = |key: &str| check[key].as_str().unwrap().lines().map(str::to_owned).collect::<Vec<_>>();
+        (lines("found"), lines("next"))
+    };
+    let starts = |lines: &[String], expected: &[&str]| {
+        assert_eq!(lines.len(), expected.len(), "{lines:?}");
+        assert!(lines.iter().zip(expected).all(|(line, expected)| line.starts_with(expected)), "{lines:?}");
+    };
+    let (found, next) = told("secrets");
+    starts(&found, &["agents[0].env.KEY: ", "agents[1].env.KEY: "]);
+    assert_eq!(next.len(), 1, "one act gives both what they need: {next:?}");
+    let (found, next) = told("agents");
+    starts(&found, &["agents[0].command[0]: ", "agents[1].cwd: "]);
+    assert_eq!(next.len(), 2, "{next:?}");
+    starts(&told("specs").0, &["specs_dir: "]);
+    starts(&told("uploads").0, &["browser.upload_folders[0]: "]);
 }
 
 #[tokio::test]

@@ -23,7 +23,7 @@ struct Work {
 
 impl Work {
     /// A daemon whose agent `quick` succeeds at once, whose agent `broken` fails at once, and whose agents `gated` and `slow`
-    /// wait until their gate is opened.
+    /// wait until their gate is opened; so does the one with a name of 128 wide characters.
     fn with(plan: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let gate = |name: &str| {
@@ -42,6 +42,7 @@ impl Work {
             agent("broken", "exit 3"),
             agent("gated", &gate("gated")),
             agent("slow", &gate("slow")),
+            agent(&"界".repeat(128), &gate("wide")),
         ];
         let path = folder.path().join("plan.toml");
         std::fs::write(&path, plan).unwrap();
@@ -59,7 +60,7 @@ impl Work {
     }
 }
 
-fn plan(tasks: impl IntoIterator<Item = (String, &'static str)>) -> String {
+fn plan<'a>(tasks: impl IntoIterator<Item = (String, &'a str)>) -> String {
     let mut plan = "name = \"nightly\"\n[policy]\nkind = \"continue_all\"\n".to_owned();
     for (name, agent) in tasks {
         write!(plan, "[[tasks]]\nname = \"{name}\"\nagent = \"{agent}\"\nretry = {{ max_attempts = 1 }}\n")
@@ -223,15 +224,19 @@ fn twenty_columns_have_the_counts_and_the_tasks() {
     terminal.sees("no rows", |rows| !has(rows, "29/31") && has(rows, "out you."));
 }
 
+/// Names of tasks have no wide characters, and all others may: those of the plan, of its waves and of agents.
 #[test]
 fn five_thousand_tasks_with_names_of_128_characters_have_ten_rows() {
     let name = |number: usize| format!("{}{number:04}", "x".repeat(124));
-    let plan = plan((0..5_000).map(|number| (name(number), "gated")));
-    let work = Work::with(&plan.replace("nightly", &"界".repeat(128)));
+    let wide = "界".repeat(128);
+    let plan = plan((0..5_000).map(|number| (name(number), &*wide)));
+    let plan = plan.replacen("[[tasks]]", &format!("[[waves]]\nname = \"{wide}\"\n[[tasks]]"), 1);
+    let plan = plan.replace("[[tasks]]", "[[waves.tasks]]");
+    let work = Work::with(&plan.replace("nightly", &wide));
     let terminal = Terminal::of(24, 80);
     let mut running = work.runs_at(&terminal, &[]);
     let seen =
-        terminal.sees("twelve at work", |rows| has(rows, "… and 3 more") && count(rows, "x…  gated") == 9);
+        terminal.sees("twelve at work", |rows| has(rows, "… and 3 more") && count(rows, "x…  界界") == 9);
     assert!(has(&seen, "0 of 5000 done, 0 failed") && has(&seen, "4988 queued"), "{seen:#?}");
     assert_eq!(count(&seen, "界…: 0 of 5000"), 1, "{seen:#?}");
     assert!(seen.iter().all(|row| width(row) < 80), "{seen:#?}");

@@ -59,6 +59,8 @@ fn a_log_is_followed_while_the_command_runs_to_its_last_line_and_nothing_is_show
     // Whoever only looks sees them, too; the mark of the task is there where none is named.
     assert_eq!(text(&capataz(&served, &["logs", run])), "build | first\nbuild | second red\n");
     assert_eq!(text(&capataz(&served, &["logs", run, "-n", "1"])), "build | second red\n");
+    let shown = text(&capataz(&served, &["runs", "show", run]));
+    assert!(shown.contains("last said: second red"), "{shown}");
     // What comes after the first look is shown whole, however few lines of before were asked for.
     let mut late =
         program(&served, &["logs", run, "build", "-f", "-n", "1"]).stdout(Stdio::piped()).spawn().unwrap();

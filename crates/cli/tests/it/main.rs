@@ -11,6 +11,7 @@ mod act;
 mod ask;
 mod backup;
 mod cli;
+mod closed_pipes;
 mod conversation;
 mod data_folder;
 mod descriptors;

@@ -343,9 +343,10 @@ fn a_daemon_does_not_start_with_rules_or_tools_that_are_wrong_and_names_all_of_i
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{told}");
     for problem in [
-        "rules.toml: rules[0].steps: from 1 to 50 steps",
-        "rules.toml: rules[0].query: ",
-        "gone.toml: ",
+        "rules.toml:3:1: rules[0].steps: from 1 to 50 steps",
+        "rules.toml:2:1: rules[0].query: ",
+        "planners[1].rules: ",
+        "gone.toml: No such file",
         "\"files.list\" is there twice",
         "agents[3].undoable",
         "agents[3].input_schema: ",

@@ -90,7 +90,7 @@ fn a_new_folder_is_valid_and_its_plan_runs_without_a_daemon() {
     check(folder, &["contract", "check", "plan.toml"], 0);
     let settings = document(&check(folder, &["serve", "--check", "--json"], 0));
     let agents = settings["settings"].as_array().unwrap().iter().find(|setting| setting["key"] == "agents");
-    assert_eq!(agents.unwrap()["value"], "counter, reporter");
+    assert_eq!(agents.unwrap()["value"], "counter (2), reporter (1)");
 
     let answer = document(&check(folder, &["run", "plan.toml", "--local", "--json"], 0));
     assert_eq!(answer["result"]["outcome"], "succeeded");

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use prost::Message as _;
 
-use super::{NAME_MAX, defaulted_enum, name};
+use super::{NAME_MAX, defaulted_enum, wrong_agent_name};
 use crate::path::{Path, shown};
 use crate::violation::{Violation, Violations};
 use crate::{v1, version};
@@ -12,7 +12,7 @@ use crate::{v1, version};
 /// The version of the worker protocol that this crate describes.
 pub const PROTOCOL: u32 = 1;
 
-const AGENTS_MAX: usize = 1_000;
+pub const AGENTS_MAX: usize = 1_000;
 /// Bytes of all agents of a worker, encoded, with their descriptions.
 pub const AGENTS_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes of what an agent says that it does.
@@ -79,7 +79,9 @@ fn agents(agents: &[v1::Agent], path: &Path<'_>, violations: &mut Violations) {
     let mut names = BTreeSet::new();
     for (index, agent) in agents.iter().enumerate() {
         let path = &path.index(index);
-        name(&agent.name, "the agent's name", &path.key("name"), violations);
+        if let Some((rule, message)) = wrong_agent_name(&agent.name) {
+            violations.push(&path.key("name"), rule, message);
+        }
         if !names.insert(agent.name.as_str()) {
             let message = format!("there is another agent named `{}`", shown(&agent.name));
             violations.push(&path.key("name"), "duplicate", message);

@@ -21,7 +21,7 @@ mod worker_frame;
 pub use ask::{CONTEXT_MAX, TEXT_MAX, entry_bytes};
 pub use browser::{open_browser, propose, storage_state};
 pub use executor_error::executor_error;
-pub use hello::{AGENTS_BYTES_MAX, DESCRIPTION_MAX, PROTOCOL, SLOTS_MAX, hello};
+pub use hello::{AGENTS_BYTES_MAX, AGENTS_MAX, DESCRIPTION_MAX, PROTOCOL, SLOTS_MAX, hello};
 pub use mode::{ALL_AGENTS, MODE_STEPS_MAX, TOOLS_MAX, WORKSPACE_MAX, mode, query};
 pub use payload::{INLINE_MAX, payload};
 pub use pipeline::{
@@ -49,14 +49,28 @@ pub const NAME_MAX: usize = 128;
 
 /// 1 to 128 characters, none of them a control character.
 fn name(name: &str, what: &str, path: &Path<'_>, violations: &mut Violations) {
+    if let Some((rule, message)) = wrong_name(name, what) {
+        violations.push(path, rule, message);
+    }
+}
+
+fn wrong_name(name: &str, what: &str) -> Option<(&'static str, String)> {
     // Characters are counted only up to the limit: a name can be as long as a message.
     if name.is_empty() {
-        violations.push(path, "required", format!("{what} is missing"));
+        Some(("required", format!("{what} is missing")))
     } else if name.chars().nth(NAME_MAX).is_some() {
-        violations.push(path, "length", format!("{what} is longer than {NAME_MAX} characters"));
+        Some(("length", format!("{what} is longer than {NAME_MAX} characters")))
     } else if name.chars().any(char::is_control) {
-        violations.push(path, "characters", format!("{what} has control characters"));
+        Some(("characters", format!("{what} has control characters")))
+    } else {
+        None
     }
+}
+
+/// Why no worker can serve an agent of this name: the rule and a message; `None` where one can.
+#[must_use]
+pub fn wrong_agent_name(name: &str) -> Option<(&'static str, String)> {
+    wrong_name(name, "the agent's name")
 }
 
 /// An optional enum that is set must be a known value, and not the unspecified one.

@@ -25,6 +25,16 @@ pub(super) struct Document<'t> {
     table: Spanned<DeTable<'t>>,
 }
 
+/// What can be read of a document.
+#[derive(Debug)]
+pub(super) struct InPart<T> {
+    pub value: Option<T>,
+    /// Every item of its arrays is where it is in the document.
+    pub keeps_places: bool,
+    /// All that is wrong with the document, in the order of its lines.
+    pub problems: Vec<String>,
+}
+
 /// A way into the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
@@ -57,12 +67,12 @@ impl<'t> Document<'t> {
     /// # Errors
     /// All that is wrong with it, in the order of its lines.
     pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, Vec<String>> {
-        let (value, problems) = self.read_what_can_be();
+        let InPart { value, problems, .. } = self.read_what_can_be();
         value.filter(|_| problems.is_empty()).ok_or(problems)
     }
 
-    /// All that is wrong with it, and what can be read of the rest, where every item of its arrays keeps its place.
-    pub(super) fn read_what_can_be<T: DeserializeOwned>(&self) -> (Option<T>, Vec<String>) {
+    /// All that is wrong with it, and what can be read of the rest.
+    pub(super) fn read_what_can_be<T: DeserializeOwned>(&self) -> InPart<T> {
         let mut rest = self.table.clone();
         let mut problems: Vec<(usize, String)> = Vec::new();
         let mut removed: Vec<Vec<Step>> = Vec::new();
@@ -105,7 +115,7 @@ impl<'t> Document<'t> {
         }
         problems.sort();
         let keeps_places = !removed.iter().any(|path| matches!(path.last(), Some(Step::Item(_))));
-        (value.filter(|_| keeps_places), problems.into_iter().map(|(_, problem)| problem).collect())
+        InPart { value, keeps_places, problems: problems.into_iter().map(|(_, problem)| problem).collect() }
     }
 
     /// What it was read from, without a mark at its beginning.

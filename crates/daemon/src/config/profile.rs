@@ -22,17 +22,18 @@ struct Profile {
     resources: Vec<String>,
 }
 
-/// Adds what the profiles declare, and returns what is wrong with them. What the configuration says of an agent itself
+/// Adds what the profiles declare, and returns what is wrong with them; `named` gives a problem of a path of the configuration
+/// its place there. What the configuration says of an agent itself
 /// stands; an agent with a command and without a category has that of its profile.
-pub(super) fn add(config: &mut Config, files: &[PathBuf]) -> Vec<String> {
+pub(super) fn add(config: &mut Config, files: &[PathBuf], named: impl Fn(String) -> String) -> Vec<String> {
     let mut problems = Vec::new();
     let mut declared: Vec<(DeclaredAgent, &Path)> = Vec::new();
-    for file in files {
+    for (index, file) in files.iter().enumerate() {
         let name = file.display().to_string();
         let text = match text::read(file, PROFILE_BYTES) {
             Ok(text) => text,
             Err(error) => {
-                problems.push(format!("{name}: {error}"));
+                problems.push(named(format!("profiles[{index}]: {name}: {error}")));
                 continue;
             }
         };
@@ -46,34 +47,35 @@ pub(super) fn add(config: &mut Config, files: &[PathBuf]) -> Vec<String> {
             }
         };
         let names = profile.agents.iter().map(|agent| &agent.name);
-        let found = wrong(&profile.agents, config);
-        problems.extend(told(found, |problem| document.placed(&problem)));
-        problems.extend(twice("agents", names, file));
-        problems.extend(twice("commands", &profile.commands, file));
-        problems.extend(twice("resources", &profile.resources, file));
-        for agent in profile.agents {
+        let mut found = wrong(&profile.agents, config);
+        found.extend(
+            twice(names).map(|(index, name)| format!("agents[{index}].name: {name:?} is there twice")),
+        );
+        for (key, names) in [("commands", &profile.commands), ("resources", &profile.resources)] {
+            found
+                .extend(twice(names).map(|(index, name)| format!("{key}[{index}]: {name:?} is there twice")));
+        }
+        for (index, agent) in profile.agents.into_iter().enumerate() {
             match declared.iter().find(|(other, _)| other.name == agent.name) {
                 Some((other, before)) if other.contract_version != agent.contract_version => {
-                    problems.push(format!(
-                        "{}: agents: {:?} speaks contract {:?}, and {:?} in {}",
-                        file.display(),
+                    found.push(format!(
+                        "agents[{index}].contract_version: {:?} speaks contract {:?}, and {:?} in {}",
                         agent.name,
                         agent.contract_version,
                         other.contract_version,
                         before.display(),
                     ));
                 }
-                Some((other, before)) if other.category != agent.category => problems.push(format!(
-                    "{}: agents: {:?} has the category {:?}, and {:?} in {}",
-                    file.display(),
+                Some((other, before)) if other.category != agent.category => found.push(format!(
+                    "agents[{index}].category: {:?} has the category {:?}, and {:?} in {}",
                     agent.name,
                     agent.category,
                     other.category,
                     before.display(),
                 )),
-                Some((other, before)) if *other != agent => problems.push(format!(
-                    "{}: agents: {:?} is another agent than in {}",
-                    file.display(),
+                // Of one file it is told that the name is there twice.
+                Some((other, before)) if *other != agent && *before != file => found.push(format!(
+                    "agents[{index}]: {:?} is another agent than in {}",
                     agent.name,
                     before.display(),
                 )),
@@ -81,6 +83,7 @@ pub(super) fn add(config: &mut Config, files: &[PathBuf]) -> Vec<String> {
                 None => declared.push((agent, file)),
             }
         }
+        problems.extend(told(found, |problem| document.placed(&problem)));
         config.commands.extend(profile.commands);
         config.resources.extend(profile.resources);
     }
@@ -113,11 +116,10 @@ fn wrong(agents: &[DeclaredAgent], config: &Config) -> Vec<String> {
     wrong.collect()
 }
 
-/// The names that a file declares more than once.
-fn twice<'n>(key: &str, names: impl IntoIterator<Item = &'n String>, file: &Path) -> Vec<String> {
+/// The names that a file declares once more, each with its place.
+fn twice<'n>(names: impl IntoIterator<Item = &'n String>) -> impl Iterator<Item = (usize, &'n String)> {
     let mut seen = BTreeSet::new();
-    let again: BTreeSet<&String> = names.into_iter().filter(|name| !seen.insert(*name)).collect();
-    again.into_iter().map(|name| format!("{}: {key}: {name:?} is there twice", file.display())).collect()
+    names.into_iter().enumerate().filter(move |(_, name)| !seen.insert(*name))
 }
 
 #[cfg(test)]
@@ -187,10 +189,10 @@ mod tests {
         let problems = load(config, &twice, other).unwrap_err();
         let lines: Vec<&str> = problems.lines().collect();
         let expected = [
-            "crew.toml: agents: \"b\" is there twice",
-            "other.toml: commands: \"x\" is there twice",
-            "other.toml: agents: \"a\" has the category \"two\", and \"one\" in crew.toml",
-            "absent.toml: No such file or directory (os error 2)",
+            "crew.toml:8:1: agents[2].name: \"b\" is there twice",
+            "other.toml:1:18: commands[1]: \"x\" is there twice",
+            "other.toml:4:1: agents[0].category: \"a\" has the category \"two\", and \"one\" in crew.toml",
+            "capataz.toml:2:40: profiles[2]: absent.toml: No such file or directory (os error 2)",
         ];
         assert!(lines[0].starts_with("capataz.toml:1:1: listen: "), "{problems}");
         assert_eq!(lines[1..], expected);
@@ -200,7 +202,7 @@ mod tests {
     fn an_agent_of_two_profiles_is_one_agent_in_both() {
         let described = "[[agents]]\nname = \"a\"\ncategory = \"one\"\ndescription = \"another\"\n";
         let problems = load("profiles = [\"crew.toml\", \"other.toml\"]\n", CREW, described).unwrap_err();
-        assert_eq!(problems.trim(), "other.toml: agents: \"a\" is another agent than in crew.toml");
+        assert_eq!(problems.trim(), "other.toml:1:1: agents[0]: \"a\" is another agent than in crew.toml");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Configurations that are wrong: each problem has its line, its key, and the key that was meant.
 
 use std::fs;
+use std::path::Path;
 
 use super::{Config, Overrides};
 
@@ -11,6 +12,123 @@ fn problems(text: &str) -> Vec<String> {
     fs::write(&file, text).unwrap();
     let error = Config::load(Some(&file), Overrides::default()).unwrap_err().to_string();
     error.lines().map(|line| line.replace(&format!("{}/", folder.path().display()), "")).collect()
+}
+
+/// The sample of the repository, with every setting in use but that of this key.
+fn sample(without: &str) -> String {
+    let text = include_str!("../../../../capataz.toml");
+    let lines = text.lines().filter(|line| !line.starts_with(&format!("#{without} =")));
+    let setting = |line: &str| match line.strip_prefix('#') {
+        Some(setting) if !setting.is_empty() && !setting.starts_with(' ') => setting.to_owned(),
+        _ => line.to_owned(),
+    };
+    lines.map(setting).collect::<Vec<_>>().join("\n")
+}
+
+/// Loads it from this folder, beside the files that the sample names.
+fn load_beside_files(folder: &Path, text: &str) -> Config {
+    for (name, content) in [
+        ("profiles/elsabro.toml", include_str!("../../../../profiles/elsabro.toml")),
+        ("examples/modes/rules.toml", include_str!("../../../../examples/modes/rules.toml")),
+    ] {
+        let file = folder.join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, content).unwrap();
+    }
+    let file = folder.join("c.toml");
+    fs::write(&file, text).unwrap();
+    Config::load(Some(&file), Overrides::default()).unwrap()
+}
+
+/// The keys of a table, as they are told to somebody who has written another one.
+fn known_keys(table: &str) -> Vec<String> {
+    let told = problems(&format!("{table}\nzzzzzzzzzzzzzzzz = 1\n"));
+    let known = told.iter().find_map(|line| line.split_once("unknown key; known are ")).unwrap().1;
+    known.split(", ").map(str::to_owned).collect()
+}
+
+/// Tables of the configuration, and their keys that have no default, of which the sample has examples.
+const TABLES: &[(&str, &[&str])] = &[
+    ("", &["data_dir", "specs_dir", "profiles", "commands", "resources", "secrets_dir"]),
+    (
+        "[[agents]]",
+        &["name", "category", "description", "input_schema", "command", "cwd", "env", "retryable_exit_codes"],
+    ),
+    ("[[declared_agents]]", &["name", "category", "description", "input_schema"]),
+    ("[[planners]]", &["name", "rules"]),
+    (
+        "[[models]]",
+        &[
+            "name",
+            "category",
+            "description",
+            "protocol",
+            "base_url",
+            "model",
+            "key",
+            "system",
+            "max_tokens",
+            "temperature",
+            "price",
+        ],
+    ),
+    ("[retention]", &["max_log_bytes"]),
+    ("[health_checks]", &[]),
+    ("[browser]", &["program", "attach", "upload_folders", "storage_key"]),
+    ("[telemetry]", &["otlp_endpoint", "headers", "resource"]),
+];
+
+#[test]
+fn the_sample_has_every_key() {
+    let all = sample("-");
+    let sections: Vec<(&str, Vec<&str>)> = all.lines().fold(vec![("", Vec::new())], |mut sections, line| {
+        if line.starts_with('[') {
+            sections.push((line, Vec::new()));
+        } else if let Some((key, _)) = line.split_once(" = ").filter(|_| !line.starts_with('#')) {
+            sections.last_mut().unwrap().1.push(key);
+        }
+        sections
+    });
+    let tables: Vec<&str> = TABLES.iter().map(|(table, _)| *table).collect();
+    for (table, found) in &sections {
+        assert!(tables.contains(table), "{table}");
+        let is_table = |key: &&String| tables.iter().any(|table| table.trim_matches(['[', ']']) == **key);
+        let known = known_keys(table);
+        let mut known: Vec<&str> = known.iter().filter(|key| !is_table(key)).map(String::as_str).collect();
+        let mut found = found.clone();
+        known.sort_unstable();
+        found.sort_unstable();
+        assert_eq!(found, known, "{table}");
+    }
+    assert_eq!(sections.len(), tables.len());
+}
+
+#[test]
+fn every_setting_of_the_sample_can_be_used_and_what_it_says_of_defaults_is_so() {
+    let folder = tempfile::tempdir().unwrap();
+    // A browser is either started or attached to.
+    for without in ["program", "attach"] {
+        let all = sample(without);
+        let mut table = "";
+        let of_examples: Vec<&str> = all
+            .lines()
+            .filter(|line| {
+                let key = line.split_once(" = ").map(|(key, _)| key);
+                if line.starts_with('[') {
+                    table = line;
+                }
+                let (_, examples) = TABLES.iter().find(|(known, _)| *known == table).unwrap();
+                key.is_none_or(|key| examples.contains(&key))
+            })
+            .collect();
+        let told = |text: &str| {
+            let config = Config { origins: Vec::new(), ..load_beside_files(folder.path(), text) };
+            format!("{config:#?}")
+        };
+        let (all, with_defaults) = (told(&all), told(&of_examples.join("\n")));
+        let differing = all.lines().zip(with_defaults.lines()).find(|(one, other)| one != other);
+        assert_eq!((differing, all.len()), (None, with_defaults.len()));
+    }
 }
 
 /// Each of these lines is wrong by itself.
@@ -29,7 +147,7 @@ const WRONG: &[(&str, &str)] = &[
     ("drain_timeout = \"soon\"", "c.toml:1:17: drain_timeout: "),
     ("drain_timeout = 30", "c.toml:1:17: drain_timeout: here is a number; expected is a string"),
     ("drain_timeout = \"5 parsecs\"", "c.toml:1:17: drain_timeout: there is no such unit"),
-    ("profiles = [\"none.toml\"]", "none.toml: No such file or directory"),
+    ("profiles = [\"none.toml\"]", "c.toml:1:13: profiles[0]: none.toml: No such file or directory"),
     ("listen = ", "c.toml:1:10: not TOML: "),
     ("listen = \"a\"\nlisten = \"b\"", "c.toml:2:1: not TOML: "),
     ("[[agents]]\nname = \"a\"", "c.toml:1:1: agents[0]: the key `command` is missing"),
@@ -78,7 +196,19 @@ const WRONG: &[(&str, &str)] = &[
         "[[models]]\nname = \"m\"\nprotocol = \"openia\"",
         "c.toml:3:12: models[0].protocol: unknown value; did you mean `openai`?",
     ),
-    ("[[planners]]\nname = \"p\"\nrules = \"none.toml\"", "none.toml: No such file or directory"),
+    (
+        "[[planners]]\nname = \"p\"\nrules = \"none.toml\"",
+        "c.toml:3:1: planners[0].rules: none.toml: No such file or directory",
+    ),
+    (
+        "[[planners]]\nname = \"\"\nrules = \"r.toml\"",
+        "c.toml:2:1: planners[0].name: the agent's name is missing",
+    ),
+    (
+        "[[agents]]\nname = \"a\\u0007\"\ncommand = [\"x\"]",
+        "c.toml:2:1: agents[0].name: the agent's name has control characters",
+    ),
+    ("[[declared_agents]]\nname = \"\"", "c.toml:2:1: declared_agents[0].name: the agent's name is missing"),
     ("[health_checks]\ninterval = \"1ms\"", "c.toml:2:1: health_checks.interval: from 500ms to 1m"),
     ("[health_checks]\nmised = 3", "c.toml:2:1: health_checks.mised: unknown key; did you mean `missed`?"),
     ("[browser]\nmax_open = 0", "c.toml:2:1: browser.max_open: from 1 to "),
@@ -110,6 +240,60 @@ fn what_rules_say_of_values_is_told_beside_what_cannot_be_read() {
     for (line, beginning) in told.iter().zip(beginnings) {
         assert!(line.starts_with(beginning), "{line}");
     }
+}
+
+#[test]
+fn a_name_that_no_worker_could_serve_is_told_with_its_place() {
+    let long = "界".repeat(129);
+    for (key, more) in [
+        ("agents", "command = [\"x\"]"),
+        ("declared_agents", ""),
+        ("planners", "rules = \"r.toml\""),
+        ("models", "protocol = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:1\""),
+    ] {
+        let told = problems(&format!("[[{key}]]\nname = \"{long}\"\n{more}\n"));
+        let expected = format!("c.toml:2:1: {key}[0].name: the agent's name is longer than 128 characters");
+        assert!(told.iter().any(|line| line.starts_with(&expected)), "{told:#?}");
+    }
+}
+
+#[test]
+fn more_agents_than_one_worker_may_serve_are_told_at_the_first_of_them() {
+    let agents = |count: usize| -> String {
+        (0..count).map(|number| format!("[[agents]]\nname = \"a{number}\"\ncommand = [\"x\"]\n")).collect()
+    };
+    assert_eq!(
+        problems(&agents(1_001)),
+        ["c.toml:3001:1: agents[1000]: 1001 agents; at most 1000 are allowed"]
+    );
+    // A key that there is not keeps the others from being told.
+    assert_eq!(problems(&format!("{}x = 1\n", agents(1_000))).len(), 1);
+    let described =
+        format!("[[agents]]\nname = \"NAME\"\ncommand = [\"x\"]\ndescription = \"{}\"\n", "x".repeat(1_990));
+    let described: String = (0..600).map(|number| described.replace("NAME", &format!("a{number}"))).collect();
+    let told = problems(&described);
+    assert!(told[0].starts_with("c.toml:1:3: agents: 12"), "{told:#?}");
+    assert!(
+        told[0].ends_with(" bytes with their descriptions and schemas; at most 1048576 are allowed"),
+        "{told:#?}"
+    );
+}
+
+#[test]
+fn problems_of_profiles_and_rules_are_told_beside_those_of_the_file() {
+    let text =
+        "profiles = [\"none.toml\"]\ndemo_pag = true\n[[planners]]\nname = \"p\"\nrules = \"gone.toml\"\n";
+    let beginnings = [
+        "c.toml:2:1: demo_pag: ",
+        "c.toml:1:13: profiles[0]: none.toml: ",
+        "c.toml:5:1: planners[0].rules: gone.toml: ",
+    ];
+    let told = problems(text);
+    assert_eq!(told.len(), beginnings.len(), "{told:#?}");
+    assert!(told.iter().zip(beginnings).all(|(line, beginning)| line.starts_with(beginning)), "{told:#?}");
+    // Also where an item of the file cannot be read at all.
+    let told = problems("profiles = [\"none.toml\"]\ncommands = [1, 2]\n");
+    assert!(told.iter().any(|line| line.contains("none.toml: ")), "{told:#?}");
 }
 
 #[test]

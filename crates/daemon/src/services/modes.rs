@@ -17,7 +17,7 @@ use tonic::{Code, Request, Response, Status};
 use super::analytics::analytics;
 use super::reports::language_of;
 use super::runs::Runs;
-use super::starts::refuse;
+use super::starts::{Places, refuse};
 use crate::status;
 
 /// Agents that are asked for at a time.
@@ -78,7 +78,8 @@ pub(super) async fn prepare(runtime: &Runtime, run: &mut v1::ModeRun) -> Result<
         }
         let checked = runtime.check_agents(named, Vec::new(), Vec::new()).await;
         if let Some(error) = checked.map_err(|declined| status::declined(&declined))?.error() {
-            return Err(status::contract(Code::NotFound, &error));
+            let places = Places::of_mode(run);
+            return Err(status::contract(Code::NotFound, &error, |error| places.find(error)));
         }
         // It has come meanwhile: what it declares counts, such as that each call of it is approved.
     }

@@ -65,8 +65,8 @@ fn importable(session: &str, state: &str, repairs: &[String]) -> Result<String, 
     if !violations.is_empty() {
         return Err(status::invalid(&violations));
     }
-    let state =
-        policy::parse(state.as_bytes()).map_err(|error| status::contract(Code::InvalidArgument, &error))?;
+    let state = policy::parse(state.as_bytes())
+        .map_err(|error| status::contract(Code::InvalidArgument, &error, |_| Some("state".to_owned())))?;
     let violations: Vec<Violation> = policy::violations(&state)
         .into_iter()
         .map(|violation| Violation { path: format!("state.{}", violation.path), ..violation })

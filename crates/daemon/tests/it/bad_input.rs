@@ -7,6 +7,8 @@ use capataz_contracts::v1::event_service_client::EventServiceClient;
 use capataz_contracts::v1::run_service_client::RunServiceClient;
 use capataz_daemon::{Daemon, DaemonError, DeclaredAgent, OutputFormat, ProcessAgent};
 
+use tonic_types::StatusExt;
+
 use crate::support::{Harness, code_of, data_dir, json, one_wave, paths_of, shim};
 
 /// What a plan file came to: the code and the paths of its refusal, as the client's own check or the daemon says them.
@@ -163,25 +165,25 @@ async fn bad_plans_are_refused_whole_with_their_paths_and_nothing_is_stored() {
             "unknown agent",
             toml("name=\"p\"\n[[tasks]]\nname=\"t\"\nagent=\"knwon\""),
             "AGENT_NOT_FOUND",
-            "AGENT_NOT_FOUND",
+            "plan.waves[0].tasks[0].agent",
         ),
         (
             "unknown agents",
             toml("name=\"p\"\n[[tasks]]\nname=\"t\"\nagent=\"x1\"\n[[tasks]]\nname=\"u\"\nagent=\"x2\""),
             "AGENTS_VALIDATION_FAILED",
-            "AGENT_NOT_FOUND",
+            "plan.waves[0].tasks[0].agent",
         ),
         (
             "unknown command",
             toml("name=\"p\"\ncommands=[\"exceute\"]\n[[tasks]]\nname=\"t\"\nagent=\"known\""),
             "COMMAND_NOT_FOUND",
-            "COMMAND_NOT_FOUND",
+            "plan.commands[0]",
         ),
         (
             "unknown resource",
             toml("name=\"p\"\nresources=[\"stagnig\"]\n[[tasks]]\nname=\"t\"\nagent=\"known\""),
             "RESOURCE_NOT_FOUND",
-            "RESOURCE_NOT_FOUND",
+            "plan.resources[0]",
         ),
         ("invalid UTF-8", (vec![b'n', 0xff, 0xfe], Format::Toml), "VALIDATION_ERROR", ""),
         ("no TOML", toml("name = = 3"), "VALIDATION_ERROR", ""),
@@ -208,6 +210,32 @@ async fn bad_plans_are_refused_whole_with_their_paths_and_nothing_is_stored() {
     assert_eq!(harness.run_count().await, 0, "nothing was stored");
     let refusal = harness.try_start(one_wave(&["knwon"])).await.unwrap_err();
     assert!(format!("{refusal:?}").contains("known"), "the nearest name is suggested");
+}
+
+#[tokio::test]
+async fn each_unknown_name_is_told_with_its_place_and_its_code() {
+    let harness = Harness::start().await;
+    let _worker = harness.worker("w1", &["known"]).await;
+    let told = async |agents: &[&str], commands: &[&str]| {
+        let names = commands.iter().map(|name| (*name).to_owned()).collect();
+        let plan = v1::Plan { commands: names, ..one_wave(agents) };
+        let refusal = harness.try_start(plan).await.unwrap_err();
+        let details = refusal.get_error_details();
+        let bad = details.bad_request().expect("there is a place");
+        bad.field_violations.iter().map(|one| (one.field.clone(), one.reason.clone())).collect::<Vec<_>>()
+    };
+    let check = |told: Vec<(String, String)>, expected: &[(&str, &str)]| {
+        let told: Vec<_> = told.iter().map(|(path, code)| (path.as_str(), code.as_str())).collect();
+        assert_eq!(told, expected);
+    };
+    let second = ("plan.waves[0].tasks[1].agent", "AGENT_NOT_FOUND");
+    let command = ("plan.commands[0]", "COMMAND_NOT_FOUND");
+    check(told(&["known", "x"], &[]).await, &[second]);
+    check(told(&["known", "x"], &["z"]).await, &[second, command]);
+    check(
+        told(&["y", "x"], &["z"]).await,
+        &[second, ("plan.waves[0].tasks[0].agent", "AGENT_NOT_FOUND"), command],
+    );
 }
 
 #[tokio::test]
@@ -247,7 +275,8 @@ async fn requests_about_what_is_not_there_say_so() {
         request_id: "r".to_owned(),
         if_seq: None,
     };
-    assert_eq!(code_of(&runs.retry_task(retry).await.unwrap_err()), "TASK_NOT_FOUND");
+    let refused = runs.retry_task(retry).await.unwrap_err();
+    assert_eq!((code_of(&refused).as_str(), paths_of(&refused)), ("TASK_NOT_FOUND", vec!["task".to_owned()]));
     let resolve = v1::ResolveRequest {
         run_id: run.clone(),
         question_id: "q9".to_owned(),

@@ -1,4 +1,5 @@
 use super::*;
+use crate::frame::{width, within};
 
 fn failed(name: &str, code: &str) -> v1::TaskView {
     v1::TaskView {
@@ -108,6 +109,57 @@ fn a_task_at_work_has_its_health_checks() {
     ] {
         assert!(shown.contains(expected), "{expected} in\n{shown}");
     }
+}
+
+#[test]
+fn a_task_at_work_has_what_it_said_last_in_one_line_of_limited_width() {
+    let shown = |message: &str| {
+        let health = v1::HealthChecks {
+            count: 7,
+            last_at_ms: Some(8_000),
+            message: Some(message.to_owned()),
+            ..Default::default()
+        };
+        let task = v1::TaskView {
+            state: v1::TaskState::Active as i32,
+            health_checks: Some(health),
+            error: None,
+            ..failed("a", "")
+        };
+        show(&run(vec![task]), 10_000, Paint::OFF)
+    };
+    let told = "0 % of its time; health checks 7, heard 2s ago";
+    let check = |message: &str, expected: &str| {
+        let shown = shown(message);
+        let row = shown.lines().find(|row| row.contains(told)).expect("the task has a row");
+        assert!(row.ends_with(&format!("{told}{expected}")), "{row}");
+    };
+    check("compiling \u{1b}[31m214\u{1b}[0m\nfiles\u{7}", "; last said: compiling 214 files");
+    check(" \n", "");
+    check(&"界".repeat(100), &format!("; last said: {}…", "界".repeat(35)));
+}
+
+#[test]
+fn lines_of_results_are_as_wide_as_the_terminal_and_keep_what_is_copied() {
+    let mut named = run(Vec::new());
+    named.name = "界".repeat(128);
+    let line = || outcome_line(&named, 10_000, Paint::OFF);
+    let whole = line();
+    let cut = within(40, line);
+    let (_, end) = whole.split_once(": ").unwrap();
+    assert!(cut.ends_with(&format!("…: {end}")) && (39..=40).contains(&width(&cut)), "{cut}");
+    // Four errors are a list: three of them have boxes.
+    let error = |number: usize| {
+        let mut task = failed(&format!("t{number}"), "BROKEN");
+        task.error.as_mut().unwrap().message = "界 ".repeat(100);
+        task
+    };
+    let failed = run((0..=MOST_BOXES).map(error).collect());
+    let told = within(60, || failures(&failed, None, false, Paint::OFF));
+    let row = told.lines().find(|row| row.starts_with("  t3: ")).unwrap_or_else(|| panic!("{told}"));
+    assert!(row.ends_with('…') && (58..=60).contains(&width(row)), "{row}");
+    let whole = failures(&failed, None, false, Paint::OFF);
+    assert!(whole.lines().any(|row| row.starts_with("  t3: ") && width(row) > 200), "{whole}");
 }
 
 #[test]

@@ -59,6 +59,19 @@ texts! {
         groups_next: "start the daemon by `systemd-run --user --scope capataz serve`, or with Delegate=yes in its service"
             / "inicie el daemon con `systemd-run --user --scope capataz serve`, o con Delegate=yes en su servicio",
 
+        secrets: "secrets" / "secretos",
+        secrets_good: "each that the configuration names is there"
+            / "cada uno que nombra la configuración está",
+        agents: "agents" / "agentes",
+        agents_good: "{0} in the configuration, with their programs and folders"
+            / "{0} en la configuración, con sus programas y carpetas",
+        specs: "specs" / "specs",
+        specs_good: "each file of the folder is valid" / "cada archivo de la carpeta es válido",
+        specs_none: "no folder of them is named" / "no se nombra ninguna carpeta de ellos",
+        uploads: "uploads" / "subidas",
+        uploads_good: "each folder that scripts may upload from can be read"
+            / "cada carpeta desde la que los scripts pueden subir archivos se puede leer",
+
         browser: "browser" / "navegador",
         browser_found: "{0}, version {1}; `capataz browser doctor` starts it"
             / "{0}, versión {1}; `capataz browser doctor` lo arranca",

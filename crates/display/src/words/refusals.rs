@@ -87,6 +87,7 @@ pub(super) const NAMES: &[(&str, &str)] = &[
         "${var:NAME}, ${output:NAME} o ${secret:NAME}, o $${ para los caracteres mismos",
     ),
     ("a secret", "un secreto"),
+    ("the agent's name", "el nombre del agente"),
     ("the task's input", "la entrada de la tarea"),
     ("its path has white space, quotes, `{` or `$`", "su ruta tiene espacios, comillas, `{` o `$`"),
     ("a part of its path is empty", "una parte de su ruta está vacía"),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use capataz_contracts::validate::DESCRIPTION_MAX;
+use capataz_contracts::validate::{DESCRIPTION_MAX, wrong_agent_name};
 use capataz_contracts::version::ContractVersion;
 use capataz_contracts::{Violation, v1};
 use serde::Deserialize;
@@ -180,8 +180,8 @@ impl ProcessAgent {
         let mut refuse = |path: String, rule, message: &str| {
             violations.push(Violation::new(path, rule, message));
         };
-        if self.name.is_empty() {
-            refuse("name".into(), "required", "an agent needs a name");
+        if let Some((rule, message)) = wrong_agent_name(&self.name) {
+            refuse("name".into(), rule, &message);
         }
         if let Err(violation) = self.contract_version.parse::<ContractVersion>() {
             refuse("contract_version".into(), violation.rule, &violation.message);
@@ -304,6 +304,9 @@ mod tests {
     #[test]
     fn each_rule_names_its_field() {
         check(|agent| agent.name.clear(), &[("name", "required")]);
+        check(|agent| agent.name = "界".repeat(128), &[]);
+        check(|agent| agent.name = "界".repeat(129), &[("name", "length")]);
+        check(|agent| agent.name = "a\u{7}".into(), &[("name", "characters")]);
         check(|agent| agent.contract_version = "2".into(), &[("contract_version", "semver")]);
         check(|agent| agent.contract_version = "2.1.0-rc.1".into(), &[]);
         check(|agent| agent.command.clear(), &[("command", "required")]);

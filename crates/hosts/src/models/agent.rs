@@ -1,6 +1,6 @@
 //! What an agent with a model behind it is, as `capataz.toml` declares it.
 
-use capataz_contracts::validate::DESCRIPTION_MAX;
+use capataz_contracts::validate::{DESCRIPTION_MAX, wrong_agent_name};
 use capataz_contracts::{Violation, v1};
 use capataz_model::{Endpoint, Protocol, Usage};
 use serde::Deserialize;
@@ -117,8 +117,8 @@ impl ModelAgent {
         let mut violations = Vec::new();
         let mut wrong =
             |path: &str, rule, message: String| violations.push(Violation::new(path, rule, message));
-        if self.name.is_empty() || self.name.chars().count() > capataz_contracts::validate::NAME_MAX {
-            wrong("name", "length", format!("1 to {} characters", capataz_contracts::validate::NAME_MAX));
+        if let Some((rule, message)) = wrong_agent_name(&self.name) {
+            wrong("name", rule, message);
         }
         if self.description.len() > DESCRIPTION_MAX {
             wrong("description", "length", format!("at most {DESCRIPTION_MAX} bytes"));

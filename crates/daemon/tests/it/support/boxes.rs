@@ -57,12 +57,16 @@ pub fn refused(refusal: &Status, language: Language, about: Option<(&str, &str)>
     let details = refusal.get_error_details();
     let info = details.error_info().expect("a refusal has a code");
     let metadata = info.metadata.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
-    let violations: Vec<(String, String)> = details
+    let violations: Vec<refusal::Violation> = details
         .bad_request()
         .map(|bad| bad.field_violations.clone())
         .unwrap_or_default()
         .into_iter()
-        .map(|violation| (violation.field, violation.description))
+        .map(|violation| refusal::Violation {
+            path: violation.field,
+            message: violation.description,
+            code: violation.reason,
+        })
         .collect();
     let error = refusal::refusal(&info.reason, refusal.message(), &metadata, &violations);
     let (run, task) = about.unzip();
