@@ -198,7 +198,7 @@ impl Shard {
             }
             Said::Failed(failed) => {
                 let report = Report::Failed(failed.error.unwrap_or_default());
-                self.report(connection, worker, lease, report, failed.log, None);
+                self.report(connection, worker, lease, report, failed.log, failed.usage);
             }
             Said::Cancelled(cancelled) => {
                 let report = Report::Cancelled(cancelled.partial_output);

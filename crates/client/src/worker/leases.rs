@@ -315,7 +315,9 @@ impl Leases {
                 Outcome::Completed(output, usage) => {
                     Frame::Completed(v1::Completed { lease, output: Some(output), log, usage })
                 }
-                Outcome::Failed(error) => Frame::Failed(v1::Failed { lease, error: Some(*error), log }),
+                Outcome::Failed(error, usage) => {
+                    Frame::Failed(v1::Failed { lease, error: Some(*error), log, usage })
+                }
                 Outcome::Cancelled(output) => {
                     let partial_output = output.or_else(|| running.progress.partial_output.take());
                     Frame::Cancelled(v1::Cancelled { lease, partial_output, log })

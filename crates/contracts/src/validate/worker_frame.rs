@@ -31,7 +31,10 @@ pub fn worker_frame(frame: Frame, inline_max: usize) -> Frame {
         Frame::Completed(v1::Completed { lease, output, log, usage }) => {
             let log = end(log, LOG_MAX);
             match output.as_ref().and_then(|output| broken(output, inline_max)) {
-                Some(error) => Frame::Failed(v1::Failed { lease, error: Some(error), log }),
+                // What it took was taken all the same.
+                Some(error) => {
+                    Frame::Failed(v1::Failed { lease, error: Some(error), log, usage: usage.map(counted) })
+                }
                 None => Frame::Completed(v1::Completed { lease, output, log, usage: usage.map(counted) }),
             }
         }
@@ -48,9 +51,9 @@ pub fn worker_frame(frame: Frame, inline_max: usize) -> Frame {
             progress.log = progress.log.map(v1::LogTail::checked);
             Frame::Progress(progress)
         }
-        Frame::Failed(v1::Failed { lease, error, log }) => {
+        Frame::Failed(v1::Failed { lease, error, log, usage }) => {
             let error = Some(reported(error.unwrap_or_default()));
-            Frame::Failed(v1::Failed { lease, error, log: end(log, LOG_MAX) })
+            Frame::Failed(v1::Failed { lease, error, log: end(log, LOG_MAX), usage: usage.map(counted) })
         }
         frame @ (Frame::Hello(_)
         | Frame::Ack(_)

@@ -263,6 +263,7 @@ fn try_again(
         duration_ms,
         delay_ms,
         retry_at_ms: turn.wall_in(delay_ms),
+    let usage = turn.usage.take();
         log,
         output,
     }));
@@ -273,6 +274,7 @@ fn try_again(
 pub(super) fn revoke_unanswered(turn: &mut Turn<'_>, task: TaskRef, answered: Option<u64>) {
     if answered.is_none()
         && let Some((lease, _)) = turn.state.lease_of(task)
+        usage,
     {
         turn.effect(Effect::Revoke { task, lease });
     }
@@ -294,7 +296,10 @@ fn records(activity: &Activity, attempt: u32, error: &v1::Error, duration_ms: i6
 pub(super) fn stopped(
     turn: &mut Turn<'_>,
     task: TaskRef,
+        usage: None,
     reason: v1::CancelReason,
+    // An error says what the seed has of attempts, and no more.
+    attempts.iter_mut().for_each(|record| record.usage = None);
     observed: Observed,
     lease: Option<u64>,
 ) -> Result<(), Refusal> {

@@ -520,6 +520,7 @@ impl RunState {
                 error: event.error.map(|error| error.code),
                 duration_ms: event.duration_ms,
                 waited_ms: std::mem::take(&mut activity.waited_ms),
+                usage: event.usage,
             });
             activity.waits_since = Some(at.clock);
             activity.step = Step::Backoff { retry_at: at.clock.plus(event.delay_ms) };
