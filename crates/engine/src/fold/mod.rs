@@ -212,6 +212,7 @@ impl RunState {
             Body::QuestionAsked(event) => {
                 let task = event.wave.zip(event.task).map(|(wave, index)| task(wave, index));
                 let question = event.question?;
+                self.machine.asked(&question)?;
                 let place = u32::try_from(self.questions.len()).ok()?;
                 if let Some(task) = task {
                     self.change(task, |activity| match question.purpose() {

@@ -409,6 +409,14 @@ impl Machine {
         }
     }
 
+    /// A person is asked something.
+    pub(crate) fn asked(&mut self, question: &v1::Question) -> Option<()> {
+        match self {
+            Self::Plan(_) | Self::Ask(_) | Self::Script(_) | Self::Pipeline(_) => Some(()),
+            Self::Mode(mode) => mode.asked(question),
+        }
+    }
+
     /// The run is a fork of another one, and belongs to no session.
     pub(crate) fn forked(&mut self, of: &str, own: &str, input: Option<v1::Payload>, at: Moment) {
         match self {

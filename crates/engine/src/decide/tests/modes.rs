@@ -524,6 +524,24 @@ fn only_an_approved_revision_is_worked_on_and_an_edit_is_the_next_one_with_a_que
     assert_ne!(questions[1].question_id, question.question_id);
     assert!(questions[1].text.starts_with("Revision 2 of the plan has 2 steps."));
     // The first question is answered, and cannot be again.
+// S004-AN-01
+#[test]
+fn an_escalation_counts_once_whatever_a_person_makes_of_it() {
+    let decides = |decision: &str| value!({ "decision": decision, "planAdherence": 1, "reasoning": "", "confidence": 1 });
+    let counted = |bench: &Bench| {
+        let execution = bench.execution();
+        (execution.escalations, execution.metrics.unwrap().escalations)
+    };
+    let bench = approved().asks();
+    assert_eq!(counted(&bench), (0, 0), "the approval of a plan is none");
+    let bench = bench.says(&decides("complete"));
+    assert_eq!(counted(&bench), (1, 1));
+    for answer in ["continue", "complete", "abort"] {
+        assert_eq!(counted(&bench.clone_run().answer(answer)), (1, 1), "{answer}");
+    }
+    assert_eq!(counted(&bench.cancel()), (1, 1));
+}
+
     let late = bench.clone_run().input(resolve(&question.question_id, "approve", "late"));
     assert!(matches!(late.last, Err(Refusal::QuestionAnswered { .. })));
     let bench = bench.decides("approve", None);
