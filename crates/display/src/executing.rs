@@ -91,7 +91,8 @@ impl Execution {
             Body::ToolCalled(called) => self.stands(called.step_index, StepStatus::InProgress),
             Body::ToolObserved(seen) => {
                 self.actions = seen.step;
-                let status = if seen.error.is_some() { StepStatus::Failed } else { StepStatus::Succeeded };
+                let has_failed = seen.error.is_some() && !seen.as_expected;
+                let status = if has_failed { StepStatus::Failed } else { StepStatus::Succeeded };
                 self.stands(seen.step_index, status);
             }
             Body::ModeCheckpointed(made) => {
@@ -243,7 +244,6 @@ mod tests {
         Body::TaskSettled(Box::new(v1::TaskSettled { usage: Some(usage), ..v1::TaskSettled::default() }))
     }
 
-    fn fold(bodies: &[Body]) -> Execution {
     fn took_in_vain(input: u64, output: u64, nanos: u64) -> Body {
         let Body::TaskSettled(settled) = took(input, output, nanos) else { panic!() };
         Body::TaskAttemptFailed(v1::TaskAttemptFailed {
@@ -252,6 +252,7 @@ mod tests {
         })
     }
 
+    fn fold(bodies: &[Body]) -> Execution {
         let mut execution = Execution::default();
         bodies.iter().for_each(|body| execution.apply(body));
         execution
@@ -327,7 +328,6 @@ mod tests {
         assert_eq!(execution.spent.told(), "300 tokens in, 30 out; 0.0015 USD");
     }
 
-
     #[test]
     fn what_attempts_took_that_came_to_nothing_was_taken_all_the_same() {
         let execution = fold(&[took_in_vain(100, 10, 1_000_000), took(20, 2, 500_000)]);
@@ -347,6 +347,7 @@ mod tests {
         let run = v1::Run { waves: vec![wave], ..v1::Run::default() };
         assert_eq!(spent_of(&run).told(), "140 tokens in, 14 out; 0.0020 USD");
     }
+
     #[test]
     fn the_heading_says_what_is_known_in_both_languages() {
         let recalled = Some(v1::Recalled { tokens: 42, ..v1::Recalled::default() });

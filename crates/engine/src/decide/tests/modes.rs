@@ -452,6 +452,30 @@ fn a_failed_step_invalidates_those_that_need_it_and_three_errors_are_a_reason_by
     assert_eq!(asked.reasons().collect::<Vec<_>>(), [Errors]);
 }
 
+#[test]
+fn a_step_that_was_to_fail_and_has_is_done_and_counts_as_no_error() {
+    let mut to_fail = step("a", "read", &[]);
+    to_fail["expected"] = value!({ "success": false });
+    let steps = [to_fail, step("b", "read", &["a"])];
+    let fails = |bench: Bench, as_expected| {
+        let task = bench.newest();
+        bench.lease(&task, "w").fails(&task, "FILE_NOT_FOUND").seen(as_expected)
+    };
+    let bench = fails(begin(Planner).asks().says(&plans(&steps, 0, "read")), true);
+    let told = bench.execution();
+    assert_eq!((told.error_count, told.deviation, told.progress), (0, 0.0, 0.5));
+    assert_eq!(bench.prompt()["lastResult"]["error"]["code"], "FILE_NOT_FOUND", "the planner is told");
+    assert!(bench.prompt().get("deviationAnalysis").is_none());
+    let Body::ToolObserved(seen) = bench.newest_event("tool_observed") else { panic!() };
+    assert_eq!(seen.remembered.unwrap().r#type, "success");
+    let bench = bench.asks().says(&next(1, "read"));
+    fails(bench.clone_run(), false).asks().expect_status(v1::RunStatus::Running);
+    bench.tool_gives("1", true).expect_outcome(v1::RunOutcome::Succeeded);
+    // Where it succeeds against all expectation, it has missed what was expected, and is done all the same.
+    let bench = begin(Planner).asks().says(&plans(&steps, 0, "read")).tool_gives("1", false);
+    assert_eq!((bench.execution().deviation, bench.execution().progress), (1.0, 0.5));
+}
+
 // S004-PL-08
 #[test]
 fn a_plan_that_names_a_tool_which_is_not_there_is_made_anew_before_it_is_called() {
@@ -500,6 +524,24 @@ fn the_eleventh_new_plan_waits_for_a_person_before_anything_is_done() {
     assert_eq!(bench.execution().escalations, 1);
 }
 
+// S004-AN-01
+#[test]
+fn an_escalation_counts_once_whatever_a_person_makes_of_it() {
+    let decides = |decision: &str| value!({ "decision": decision, "planAdherence": 1, "reasoning": "", "confidence": 1 });
+    let counted = |bench: &Bench| {
+        let execution = bench.execution();
+        (execution.escalations, execution.metrics.unwrap().escalations)
+    };
+    let bench = approved().asks();
+    assert_eq!(counted(&bench), (0, 0), "the approval of a plan is none");
+    let bench = bench.says(&decides("complete"));
+    assert_eq!(counted(&bench), (1, 1));
+    for answer in ["continue", "complete", "abort"] {
+        assert_eq!(counted(&bench.clone_run().answer(answer)), (1, 1), "{answer}");
+    }
+    assert_eq!(counted(&bench.cancel()), (1, 1));
+}
+
 /// A plan of two steps that a person has approved.
 pub(super) fn approved() -> Bench {
     let steps = [step("a", "read", &[]), step("b", "read", &["a"])];
@@ -524,24 +566,6 @@ fn only_an_approved_revision_is_worked_on_and_an_edit_is_the_next_one_with_a_que
     assert_ne!(questions[1].question_id, question.question_id);
     assert!(questions[1].text.starts_with("Revision 2 of the plan has 2 steps."));
     // The first question is answered, and cannot be again.
-// S004-AN-01
-#[test]
-fn an_escalation_counts_once_whatever_a_person_makes_of_it() {
-    let decides = |decision: &str| value!({ "decision": decision, "planAdherence": 1, "reasoning": "", "confidence": 1 });
-    let counted = |bench: &Bench| {
-        let execution = bench.execution();
-        (execution.escalations, execution.metrics.unwrap().escalations)
-    };
-    let bench = approved().asks();
-    assert_eq!(counted(&bench), (0, 0), "the approval of a plan is none");
-    let bench = bench.says(&decides("complete"));
-    assert_eq!(counted(&bench), (1, 1));
-    for answer in ["continue", "complete", "abort"] {
-        assert_eq!(counted(&bench.clone_run().answer(answer)), (1, 1), "{answer}");
-    }
-    assert_eq!(counted(&bench.cancel()), (1, 1));
-}
-
     let late = bench.clone_run().input(resolve(&question.question_id, "approve", "late"));
     assert!(matches!(late.last, Err(Refusal::QuestionAnswered { .. })));
     let bench = bench.decides("approve", None);

@@ -298,7 +298,7 @@ impl ModeState {
         let activity = run.waves.get(wave as usize)?.tasks.first()?;
         let begun = activity.started.map_or(0, |started| started.wall.0);
         let ended = activity.end.as_ref()?.at.0;
-        let failed = observation.error.is_some();
+        let failed = observation.error.is_some() && !seen.as_expected;
         let kind = memory::kind_of_result(self, failed, seen.as_expected);
         let useful = match (failed, &self.recalled) {
             (false, Some(recalled)) => recalled.entries.clone(),

@@ -496,7 +496,8 @@ impl ModeState {
         };
         let is_simple = self.mode() == v1::ExecutionMode::Simple;
         let execution = &mut self.execution;
-        let failed = event.error.is_some();
+        // What was to fail, and has, went as planned.
+        let failed = event.error.is_some() && !event.as_expected;
         execution.step = event.step;
         execution.errors = if failed { execution.errors.checked_add(1)? } else { 0 };
         if let Some(place) = event.step_index {
