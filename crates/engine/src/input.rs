@@ -309,6 +309,8 @@ pub enum Report {
     /// As `Completed`, with what was found of the output, where it had to be judged.
     Judged(v1::Payload, Box<Verdict>),
     Failed(v1::Error),
+    /// As `Failed`, where nobody could read the output, with what the next attempt is given.
+    Unread(v1::Error, Box<Verdict>),
     /// The answer to a cancel.
     Cancelled(Option<v1::Payload>),
 }

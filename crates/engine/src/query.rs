@@ -172,6 +172,10 @@ pub struct Judgement {
     pub rule: Option<Rule>,
     #[serde(with = "crate::snapshot::as_bytes::one")]
     pub value: v1::Payload,
+    /// What the run's kind has found wrong with the value, which has passed everything else or could not be read: nothing is
+    /// judged any more, and only what the next attempt is given is wanted.
+    #[serde(with = "crate::snapshot::as_bytes::list")]
+    pub found: Vec<v1::SchemaViolation>,
 }
 
 /// What is wanted of an output beside schemas.
