@@ -197,10 +197,14 @@ mod tests {
             ..v1::Error::default()
         };
         let log = format!("{}end", "ñ".repeat(LOG_MAX));
-        let frame = Frame::Failed(v1::Failed { lease: None, error: Some(error), log });
+        let cost = Some(v1::Cost { nanos: 1, currency: "nothing".to_owned() });
+        let usage = Some(v1::Usage { input_tokens: Some(7), cost, ..v1::Usage::default() });
+        let frame = Frame::Failed(v1::Failed { lease: None, error: Some(error), log, usage });
         let Frame::Failed(failed) = worker_frame(frame, INLINE_MAX) else {
             unreachable!("a failure stays one")
         };
+        let counted = v1::Usage { input_tokens: Some(7), ..v1::Usage::default() };
+        assert_eq!(failed.usage, Some(counted), "without a cost that nobody could add up");
         assert!(failed.log.len() <= LOG_MAX && failed.log.ends_with("ñend"));
         let error = failed.error.unwrap_or_default();
         assert_eq!((error.code.as_str(), error.message.len()), ("UNKNOWN_ERROR", MESSAGE_MAX));
