@@ -4946,7 +4946,7 @@ pub struct ModeRun {
     /// How far results may depart from an approved plan without a person being asked: 0 to 1, default 0.3. Of `supervised` only.
     #[prost(double, optional, tag = "8")]
     pub autonomy_level: ::core::option::Option<f64>,
-    /// Actions after which the run fails: 1 to 200, default 50.
+    /// Actions after which the run fails: 1 to 1,000, default 50.
     #[prost(uint32, optional, tag = "9")]
     pub max_steps: ::core::option::Option<u32>,
     /// Limits of time of every call of the planner.

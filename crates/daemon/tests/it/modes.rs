@@ -422,7 +422,7 @@ async fn bad_starts_are_refused_with_all_that_is_wrong() {
         tools: vec![tool("read"), tool("read"), v1::ModeTool { undoable: true, ..tool("x y") }],
         workspace: vec![String::new()],
         autonomy_level: Some(f64::NAN),
-        max_steps: Some(201),
+        max_steps: Some(1_001),
         run_id: "mine".to_owned(),
         ..v1::ModeRun::default()
     };
