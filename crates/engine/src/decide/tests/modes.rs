@@ -524,7 +524,7 @@ fn the_eleventh_new_plan_waits_for_a_person_before_anything_is_done() {
     assert_eq!(bench.execution().escalations, 1);
 }
 
-// S004-AN-01
+// CONTRACTS §5, "Analytics".
 #[test]
 fn an_escalation_counts_once_whatever_a_person_makes_of_it() {
     let decides = |decision: &str| value!({ "decision": decision, "planAdherence": 1, "reasoning": "", "confidence": 1 });
@@ -719,6 +719,58 @@ fn a_tool_that_needs_it_is_called_only_once_a_person_has_approved_that_very_call
     let rejected = bench.answer("reject");
     assert_eq!(rejected.prompt()["lastResult"]["error"]["code"], "TOOL_REJECTED");
     assert_eq!(rejected.execution().error_count, 1);
+}
+
+// CONTRACTS §5, "Memory": relevance.
+#[test]
+fn what_a_person_says_of_a_call_is_feedback_on_what_was_recalled_for_it() {
+    let plan = plans(&[step("a", "ask", &[]), step("b", "read", &[])], 0, "ask");
+    let bench = begin(Planner).asks().says(&plan);
+    let made = bench.ledger.events.iter().find(|event| kind(event) == "planner_answered").unwrap().seq;
+    // The plan, and the entry of the prompt.
+    let related = [format!("run-{made}-0"), "m1".to_owned()];
+    let Body::ToolApproved(approved) = bench.clone_run().answer("approve").newest_event("tool_approved")
+    else {
+        panic!()
+    };
+    let approved = approved.remembered.unwrap();
+    assert_eq!((approved.positive, &approved.related_to[..]), (Some(true), &related[..]));
+    let Body::ToolObserved(rejected) = bench.answer("reject").newest_event("tool_observed") else { panic!() };
+    let rejected = rejected.remembered.unwrap();
+    assert_eq!((rejected.positive, &rejected.related_to[..]), (Some(false), &related[..]));
+}
+
+// CONTRACTS §5, "Memory": never a cut prefix.
+#[test]
+fn digests_have_whole_parts_and_leave_out_what_has_no_room() {
+    let digest = |remembered: Option<v1::Remembered>| remembered.unwrap().digest;
+    let long = "a.tool.with.a.name.that.has.no.room.in.any.digest";
+    let with_long = |run: &mut v1::ModeRun| run.tools.push(tool(long));
+    let steps =
+        [step("a", "read", &[]), step("b", long, &[]), step("c", "read", &[]), step("d", "send", &[])];
+    let bench = begin_with(Planner, with_long).asks().says(&plans(&steps, 0, "read"));
+    let Body::PlannerAnswered(planned) = bench.newest_event("planner_answered") else { panic!() };
+    assert_eq!(digest(planned.remembered), "plan proposed: 4 steps, revision 1");
+    let mut bench = bench.tool_gives("1", true);
+    for (place, tool) in [(1, long), (2, "read"), (3, "send")] {
+        bench = bench.asks().says(&next(place, tool)).tool_gives("1", true);
+    }
+    let Body::ModeCompleted(completed) = bench.newest_event("mode_completed") else { panic!() };
+    assert_eq!(digest(completed.remembered), "pattern: read > read > send");
+    // An answer comes before the reason of the question, which is long.
+    let escalates = value!({
+        "decision": "escalate",
+        "escalation": {
+            "reason": "there are two files, and nobody knows which of them is the newer one",
+            "userQuestion": "Which one?", "suggestedOptions": ["left"],
+        },
+        "planAdherence": 1, "reasoning": "", "confidence": 1,
+    });
+    let bench = approved().asks().says(&escalates).answer("left");
+    let Body::EscalationAnswered(answered) = bench.newest_event("escalation_answered") else { panic!() };
+    assert_eq!(digest(answered.remembered), "feedback: left");
+    let Body::PlanApproved(approved) = bench.newest_event("plan_approved") else { panic!() };
+    assert_eq!(digest(approved.remembered), "feedback: plan; approved");
 }
 
 #[test]
