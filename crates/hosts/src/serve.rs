@@ -73,10 +73,7 @@ pub enum Answer {
         usage: Option<v1::Usage>,
     },
     /// Ended because a cancel asked for it.
-    Cancelled {
-        partial_output: Option<v1::Payload>,
-        log: String,
-    },
+    Cancelled { partial_output: Option<v1::Payload>, log: String },
 }
 
 impl Answer {

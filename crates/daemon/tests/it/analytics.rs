@@ -1,6 +1,5 @@
 //! How executions went, counted over a real socket and held against their events (seed 004, Analytics).
 
-
 use capataz_contracts::v1::{self, ExecutionMode, event::Body};
 use serde_json::{Value, json as of};
 

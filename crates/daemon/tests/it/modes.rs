@@ -259,6 +259,13 @@ async fn a_session_keeps_its_mode_over_runs_and_restarts_until_the_user_chooses_
     modes(&harness).choose_mode(choose(ExecutionMode::Simple)).await.unwrap();
     modes(&harness).choose_mode(choose(ExecutionMode::Planner)).await.unwrap();
     gives(&mut worker, "read", of!(1)).await;
+    // Nor does one that names the run, which is none.
+    let of_run = v1::ChooseModeRequest { session: first.clone(), mode: ExecutionMode::Simple.into() };
+    let refused = modes(&harness).choose_mode(of_run).await.unwrap_err();
+    assert_eq!(
+        (code_of(&refused).as_str(), &*paths_of(&refused)),
+        ("VALIDATION_ERROR", &["session".to_owned()][..])
+    );
     assert_eq!(harness.wait(&first).await.outcome(), v1::RunOutcome::Succeeded);
     assert_eq!(stands(&harness, &first).await.mode(), ExecutionMode::Planner);
     drop(worker);

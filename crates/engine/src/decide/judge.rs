@@ -74,13 +74,7 @@ fn to_correct(state: &RunState, task: TaskRef, judged: Judgement) -> Option<Judg
 }
 
 /// The judgement by which the next attempt is told that nobody could read the output of this one.
-fn unread(
-    state: &RunState,
-    task: TaskRef,
-    lease: u64,
-    worker: &str,
-    error: &v1::Error,
-) -> Option<Judgement> {
+fn unread(state: &RunState, task: TaskRef, lease: u64, worker: &str, error: &v1::Error) -> Option<Judgement> {
     let value = v1::Payload::default();
     let judged = state.output_to_judge(task, lease, worker, &value)?;
     let found = state.rules().found_unread(task, error);

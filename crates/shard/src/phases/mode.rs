@@ -154,8 +154,7 @@ pub(super) fn observe(seen: &Observation, contents: &dyn Contents) -> Result<Obs
             },
         },
     };
-    let as_expected =
-        is_expected(seen.expected.as_deref(), seen.error.is_none(), output.as_ref(), contents)?;
+    let as_expected = is_expected(seen.expected.as_deref(), seen.error.is_none(), output.as_ref(), contents)?;
     Ok(Observing {
         as_expected,
         content: content(seen, output.as_ref()),

@@ -10,6 +10,7 @@ use super::{
     Asked, Browsed, By, End, Finished, Happened, MOST_MOMENTS, MOST_STEPS, Moment, Part, Settled, Story, Try,
     Wave, What,
 };
+use crate::watch::lines::is_withdrawn;
 
 impl Story {
     /// Applies the next event of the run.
@@ -247,6 +248,7 @@ impl Story {
                     asked.answered = Some(Answered {
                         at_ms,
                         answer: answered.answer.clone(),
+                        is_withdrawn: is_withdrawn(answered),
                         value: answered.value.clone(),
                     });
                 }

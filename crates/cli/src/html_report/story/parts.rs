@@ -130,6 +130,8 @@ pub struct Asked {
 pub struct Answered {
     pub at_ms: i64,
     pub answer: String,
+    /// Nobody has to answer any more.
+    pub is_withdrawn: bool,
     pub value: Option<v1::Payload>,
 }
 

@@ -423,8 +423,7 @@ fn parents_children_and_costs_are_told() {
     let cost = Some(v1::Cost { nanos: 3_100_000, currency: "USD".to_owned() });
     let usage =
         v1::Usage { input_tokens: Some(1_234), output_tokens: Some(56), cost, ..v1::Usage::default() };
-    let settled =
-        v1::TaskSettled { usage: Some(usage.clone()), ..settled(0, 0, v1::ResultStatus::Success) };
+    let settled = v1::TaskSettled { usage: Some(usage.clone()), ..settled(0, 0, v1::ResultStatus::Success) };
     let failed = v1::TaskAttemptFailed { usage: Some(usage), ..v1::TaskAttemptFailed::default() };
     let events = at([
         (0, plan()),

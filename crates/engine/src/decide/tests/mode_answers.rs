@@ -134,7 +134,10 @@ fn what_is_wrong_with_an_answer_to_a_prompt_that_is_not_in_the_log_is_told_all_t
         let judged = to_judge(&report).expect("what the next attempt is given has to be made");
         assert_eq!(judged.rule.as_ref().unwrap().input, Some(blob(40_000)));
         assert_eq!(judged.found.iter().map(|found| found.rule.as_str()).next(), Some(rule));
-        let of_another = Verdict { judged: Judgement { found: Vec::new(), ..judged.clone() }, ..Verdict::on(judged.clone(), Vec::new()) };
+        let of_another = Verdict {
+            judged: Judgement { found: Vec::new(), ..judged.clone() },
+            ..Verdict::on(judged.clone(), Vec::new())
+        };
         let corrected = Verdict { corrected: Some(blob(40_100)), ..Verdict::on(judged, Vec::new()) };
         let with = |verdict: Verdict| match &report {
             Report::Judged(output, _) => Report::Judged(output.clone(), Box::new(verdict)),

@@ -391,9 +391,13 @@ fn what_a_failed_attempt_used_is_kept_with_it() {
     };
     let failed = || Report::Failed(failure("NETWORK_ERROR"));
     let bench = says(Bench::plan("a").lease("a", "w1"), failed(), took(100)).after(SECOND).lease("a", "w1");
-    let Some(Body::TaskAttemptFailed(attempt)) = bench.ledger.events.iter().rev().find_map(|event| {
-        event.body.clone().filter(|body| matches!(body, Body::TaskAttemptFailed(_)))
-    }) else {
+    let Some(Body::TaskAttemptFailed(attempt)) = bench
+        .ledger
+        .events
+        .iter()
+        .rev()
+        .find_map(|event| event.body.clone().filter(|body| matches!(body, Body::TaskAttemptFailed(_))))
+    else {
         panic!()
     };
     assert_eq!(attempt.usage, took(100));

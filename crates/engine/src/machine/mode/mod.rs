@@ -491,12 +491,7 @@ impl Kind for ModeState {
         }
     }
 
-    fn found_beside(
-        &self,
-        _: &RunState,
-        task: TaskRef,
-        output: &v1::Payload,
-    ) -> Vec<v1::SchemaViolation> {
+    fn found_beside(&self, _: &RunState, task: TaskRef, output: &v1::Payload) -> Vec<v1::SchemaViolation> {
         match self.is_planner(task) {
             true => self.read(task.wave, output).err().unwrap_or_default(),
             false => Vec::new(),
