@@ -303,7 +303,6 @@ pub struct Observed {
 
 /// How an assignment ended, in the words of its worker.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "a report lives for one call")]
 pub enum Report {
     Completed(v1::Payload),
     /// As `Completed`, with what was found of the output, where it had to be judged.
