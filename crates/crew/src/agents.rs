@@ -23,7 +23,7 @@ pub struct KnownAgent {
     pub last_seen: Option<Millis>,
 }
 
-/// What plans may name, and workers may not.
+/// What the configuration names: what plans may name, and what workers may not.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Known {
     pub agents: Vec<KnownAgent>,
@@ -52,6 +52,14 @@ pub struct AgentSnapshot {
     pub held_for_ms: Option<i64>,
 }
 
+/// Agents that the configuration has named, and names no more.
+#[derive(Debug, Default)]
+pub(crate) struct Unnamed {
+    /// Workers from outside serve them.
+    pub(crate) known: Vec<KnownAgent>,
+    pub(crate) forgotten: Vec<String>,
+}
+
 #[derive(Default)]
 struct Entry {
     known: Option<KnownAgent>,
@@ -67,6 +75,8 @@ struct Entry {
 #[derive(Default)]
 pub(crate) struct Agents {
     entries: BTreeMap<Arc<str>, Entry>,
+    /// What the configuration says of the agents that it names, whatever their workers have said since.
+    configured: BTreeMap<Arc<str>, KnownAgent>,
     registry: Registry,
     /// Agents that are known from workers alone, and the bytes of their descriptions.
     remembered: (usize, usize),
@@ -108,6 +118,67 @@ impl Agents {
             *bytes = bytes.saturating_add(after);
         }
         news
+    }
+
+    /// What the configuration names from now on, in place of what it named before. What it says of an agent as before changes
+    /// nothing about it, and what a worker from outside has said of an agent goes on counting.
+    ///
+    /// An agent that it names no more is known from such a worker alone. Where there is none, no plan may name it any more, and
+    /// it is there for what still waits for it; the daemon's own hosts are about to say that they do not serve it.
+    pub(crate) fn configure(
+        &mut self,
+        agents: Vec<KnownAgent>,
+        commands: BTreeSet<String>,
+        resources: BTreeSet<String>,
+        hosts: &BTreeSet<ConnectionId>,
+        now: Millis,
+    ) -> Unnamed {
+        let agents: BTreeMap<Arc<str>, KnownAgent> =
+            agents.into_iter().map(|known| (Arc::from(known.agent.name.as_str()), known)).collect();
+        let before = std::mem::replace(&mut self.configured, agents.clone());
+        let mut unnamed = Unnamed::default();
+        for name in before.keys().filter(|name| !agents.contains_key(*name)) {
+            let Some(known) = self.take_source(name, v1::AgentSource::Worker) else { continue };
+            known.last_seen = Some(now);
+            let known = known.clone();
+            if self.is_from_outside(name, hosts) {
+                unnamed.known.push(known);
+            } else {
+                self.registry.agents.remove(&**name);
+                unnamed.forgotten.push(name.to_string());
+            }
+        }
+        for (name, said) in agents {
+            if before.get(&name) == Some(&said) {
+                continue;
+            }
+            self.take_source(&name, said.source);
+            if !self.is_from_outside(&name, hosts) {
+                self.learn(said);
+            }
+        }
+        self.registry.commands = commands;
+        self.registry.resources = resources;
+        unnamed
+    }
+
+    /// Whether a worker serves the agent that is none of these.
+    fn is_from_outside(&self, name: &str, hosts: &BTreeSet<ConnectionId>) -> bool {
+        self.entries.get(name).is_some_and(|entry| !entry.workers.is_subset(hosts))
+    }
+
+    /// It is known from there from now on; nothing where it is not known.
+    fn take_source(&mut self, name: &str, source: v1::AgentSource) -> Option<&mut KnownAgent> {
+        let known = self.entries.get_mut(name)?.known.as_mut()?;
+        let (was_remembered, bytes) = (known.is_remembered(), bytes_of(&known.agent));
+        known.source = source;
+        let (count, all) = &mut self.remembered;
+        match (was_remembered, known.is_remembered()) {
+            (false, true) => (*count, *all) = (count.saturating_add(1), all.saturating_add(bytes)),
+            (true, false) => (*count, *all) = (count.saturating_sub(1), all.saturating_sub(bytes)),
+            _ => {}
+        }
+        Some(known)
     }
 
     /// Whether so many agents and so many bytes of their descriptions are room for these as well.
@@ -169,17 +240,20 @@ impl Agents {
         }
     }
 
-    pub(crate) fn learn_names(&mut self, commands: BTreeSet<String>, resources: BTreeSet<String>) {
-        self.registry.commands.extend(commands);
-        self.registry.resources.extend(resources);
-    }
-
     pub(crate) fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// What is known of an agent.
+    /// Whether plans may name the agent.
+    pub(crate) fn may_be_named(&self, name: &str) -> bool {
+        self.registry.agents.contains_key(name)
+    }
+
+    /// What is known of an agent that plans may name.
     pub(crate) fn known(&self, name: &str) -> Option<&v1::Agent> {
+        if !self.may_be_named(name) {
+            return None;
+        }
         self.entries.get(name)?.known.as_ref().map(|known| &known.agent)
     }
 

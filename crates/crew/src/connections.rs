@@ -32,6 +32,7 @@ pub(crate) struct Connection {
 
 struct Offer {
     in_use: u32,
+    /// 0: it serves the agent no more.
     max_concurrency: u32,
     /// JSON Schema of the agent's outputs, as the worker has declared it.
     output_schema: Option<Arc<str>>,
@@ -59,12 +60,23 @@ impl Connection {
     pub(crate) fn serves(&mut self, name: Arc<str>, agent: &v1::Agent) {
         let schema = Some(agent.output_schema.as_str()).filter(|schema| !schema.is_empty());
         let offer = Offer {
-            in_use: 0,
+            in_use: self.offers.get(&name).map_or(0, |before| before.in_use),
             max_concurrency: agent.max_concurrency.max(1),
             output_schema: schema.map(Arc::from),
             cancel_is_final: agent.cancel_is_final,
         };
         self.offers.insert(name, offer);
+    }
+
+    /// What it has at work of the agent goes on, and is counted where it serves the agent again.
+    pub(crate) fn serves_no_more(&mut self, agent: &str) {
+        if let Some(offer) = self.offers.get_mut(agent) {
+            offer.max_concurrency = 0;
+        }
+    }
+
+    pub(crate) fn has_slots(&mut self, slots: usize) {
+        self.slots = slots;
     }
 
     /// What the worker has declared of the agent's outputs.

@@ -22,7 +22,7 @@ use crate::protocol::{ConnectionId, Departure, Lease, OfferId, ToCrew, ToShard, 
 use crate::queues::Queues;
 use crate::slots::Slots;
 use crate::standing::Standings;
-use crate::{AgentSnapshot, Known};
+use crate::{AgentSnapshot, Known, KnownAgent};
 
 /// Times. Milliseconds.
 #[derive(Clone, Debug)]
@@ -67,8 +67,10 @@ pub enum Input {
         shard: ShardId,
         packet: Packet<ToCrew>,
     },
-    /// What the configuration names, or the store remembers; beside what is known already.
-    Learn(Known),
+    /// What the configuration names, in place of what it named before.
+    Configure(Known),
+    /// Agents that the store remembers, beside those that are known already.
+    Remembered(Vec<KnownAgent>),
     /// The time of [`Crew::next_wake`] has come.
     Wake,
     /// Nothing new is begun from now on, and workers are told.
@@ -214,7 +216,8 @@ impl Crew {
                 self.close(connection, CloseReason::Unread);
             }
             Input::Packet { shard, packet } => self.packet(shard, packet),
-            Input::Learn(known) => self.learn(known),
+            Input::Configure(known) => self.configure(known),
+            Input::Remembered(agents) => self.remembered(agents),
             Input::Wake => {}
             Input::Drain => self.drain(),
         }
@@ -247,6 +250,10 @@ impl Crew {
         let mut page = Vec::new();
         let mut bytes = 0_usize;
         for (name, known, workers) in self.agents.after(after) {
+            // One that nobody may name any more is there for what still waits for it.
+            if !self.agents.may_be_named(name) && self.queues.waiting(name) == 0 {
+                continue;
+            }
             bytes = bytes.saturating_add(known.agent.encoded_len());
             if page.len() >= most || (bytes > most_bytes && !page.is_empty()) {
                 return (page, true);
@@ -267,7 +274,7 @@ impl Crew {
     fn snapshot(
         &self,
         name: &Arc<str>,
-        known: &crate::KnownAgent,
+        known: &KnownAgent,
         workers: usize,
         running: &BTreeMap<Arc<str>, u32>,
     ) -> AgentSnapshot {
@@ -341,12 +348,38 @@ impl Crew {
         self.slots.iter().map(|(offer, slot)| (offer, slot.connection, slot.place.shard, slot.is_taken))
     }
 
-    fn learn(&mut self, known: Known) {
-        for agent in known.agents {
+    /// What waits for an agent that is named no more goes on waiting, and what is at work of it goes on to its end.
+    fn configure(&mut self, Known { agents, commands, resources, reserved }: Known) {
+        let unnamed = self.agents.configure(agents, commands, resources, &self.hosts, self.now.wall);
+        if !unnamed.forgotten.is_empty() {
+            self.outputs.push(Output::ForgetAgents(unnamed.forgotten));
+        }
+        if !unnamed.known.is_empty() {
+            let row = |known: KnownAgent| AgentRow {
+                name: known.agent.name.clone(),
+                agent: known.agent.encode_to_vec().into(),
+                last_seen: self.now.wall,
+            };
+            self.outputs.push(Output::PutAgents(unnamed.known.into_iter().map(row).collect()));
+        }
+        self.reserved = reserved;
+        // Who serves what the daemon serves itself by now keeps what it has at work, and gets no more of it.
+        for id in self.connections.ids() {
+            if self.hosts.contains(&id) {
+                continue;
+            }
+            let Some(connection) = self.connections.get(id) else { continue };
+            let taken = connection.agents().filter(|agent| self.reserved.agents.contains(&***agent));
+            for agent in taken.cloned().collect::<Vec<_>>() {
+                self.serves_no_more(id, &agent);
+            }
+        }
+    }
+
+    fn remembered(&mut self, agents: Vec<KnownAgent>) {
+        for agent in agents {
             self.agents.learn(agent);
         }
-        self.agents.learn_names(known.commands, known.resources);
-        self.reserved.learn(known.reserved);
         // What was stored before there was a limit.
         self.make_room(&[]);
     }

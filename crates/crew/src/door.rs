@@ -24,11 +24,6 @@ pub const REMEMBERED_AGENTS: usize = 10_000;
 pub const REMEMBERED_BYTES: usize = 32 * 1024 * 1024;
 
 impl Reserved {
-    pub(crate) fn learn(&mut self, more: Self) {
-        self.workers.extend(more.workers);
-        self.agents.extend(more.agents);
-    }
-
     /// All names of a hello that are not the worker's to use.
     fn violations(&self, hello: &v1::Hello) -> Vec<Violation> {
         let mut violations = Vec::new();

@@ -30,6 +30,7 @@ impl Crew {
         }
         let frame = match (self.connections.get_mut(id), frame) {
             (None, Heard::Hello(hello)) => return self.hello(id, hello),
+            (Some(_), Heard::Hello(hello)) if self.hosts.contains(&id) => return self.serves_now(id, hello),
             (None, _) | (Some(_), Heard::Hello(_)) => {
                 self.leave(id, Departure::Gone);
                 return self.close(id, CloseReason::Protocol);
@@ -133,24 +134,10 @@ impl Crew {
             self.close(before, CloseReason::Replaced);
         }
         let mut connection = Connection::new(Arc::from(hello.worker_id), hello.slots as usize, self.now.mono);
-        let mut news = Vec::new();
-        for agent in hello.agents {
-            let name: Arc<str> = Arc::from(agent.name.as_str());
-            connection.serves(Arc::clone(&name), &agent);
-            self.agents.add_worker(&name, id);
-            let row = AgentRow {
-                name: agent.name.clone(),
-                agent: agent.encode_to_vec().into(),
-                last_seen: self.now.wall,
-            };
-            let source = v1::AgentSource::Worker;
-            if self.agents.learn(KnownAgent { agent, source, last_seen: Some(self.now.wall) }) {
-                news.push(row);
-            }
+        for agent in &hello.agents {
+            connection.serves(Arc::from(agent.name.as_str()), agent);
         }
-        if !news.is_empty() {
-            self.outputs.push(Output::PutAgents(news));
-        }
+        self.meet(id, hello.agents);
         connection.awaits = by_shard.keys().copied().collect();
         self.connections.add(id, connection);
         let mut browsers: BTreeMap<ShardId, BTreeSet<RunId>> = BTreeMap::new();
@@ -167,6 +154,60 @@ impl Crew {
         self.welcome_if_known(id);
         let at = self.after(self.config.heartbeat_ms);
         self.timers.insert((at, Timer::Connection(id)));
+    }
+
+    /// The connection's worker serves these agents.
+    fn meet(&mut self, id: ConnectionId, agents: Vec<v1::Agent>) {
+        let mut news = Vec::new();
+        for agent in agents {
+            self.agents.add_worker(&Arc::from(agent.name.as_str()), id);
+            let row = AgentRow {
+                name: agent.name.clone(),
+                agent: agent.encode_to_vec().into(),
+                last_seen: self.now.wall,
+            };
+            let source = v1::AgentSource::Worker;
+            if self.agents.learn(KnownAgent { agent, source, last_seen: Some(self.now.wall) }) {
+                news.push(row);
+            }
+        }
+        if !news.is_empty() {
+            self.outputs.push(Output::PutAgents(news));
+        }
+    }
+
+    /// One of the daemon's own hosts says anew what it serves, on the connection that it has: its leases are as they were. What
+    /// was given to it before it has said so may still be of an agent that it serves no more.
+    fn serves_now(&mut self, id: ConnectionId, hello: v1::Hello) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        connection.last_frame = self.now.mono;
+        connection.has_slots(hello.slots as usize);
+        let now: BTreeSet<&str> = hello.agents.iter().map(|agent| agent.name.as_str()).collect();
+        let gone: Vec<Arc<str>> =
+            connection.agents().filter(|agent| !now.contains(&***agent)).cloned().collect();
+        for agent in &hello.agents {
+            connection.serves(Arc::from(agent.name.as_str()), agent);
+        }
+        let forgotten: Vec<OfferId> = match planted::is(Fault::HelloAgainForgetsWork) {
+            true => connection.in_use().collect(),
+            false => Vec::new(),
+        };
+        for offer in forgotten {
+            self.vacate(offer);
+        }
+        for agent in gone {
+            self.serves_no_more(id, &agent);
+        }
+        self.meet(id, hello.agents);
+        self.refresh_readiness(id);
+    }
+
+    /// The connection gets no more tasks of the agent. What it has at work goes on.
+    pub(crate) fn serves_no_more(&mut self, id: ConnectionId, agent: &Arc<str>) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.serves_no_more(agent);
+        }
+        self.agents.remove_worker(agent, id);
     }
 
     /// Tells a shard of a worker, with the leases and the browsers that it still has.

@@ -11,7 +11,7 @@ fn refused(version: &str) -> Option<(String, String)> {
         v1::Agent { name: "tides".to_owned(), contract_version: version.to_owned(), ..v1::Agent::default() };
     let known = KnownAgent { agent, source: v1::AgentSource::Declared, last_seen: None };
     let known = Known { agents: vec![known], ..Known::default() };
-    crew.handle(Now::alike(1), Input::Learn(known), &mut Vec::new());
+    crew.handle(Now::alike(1), Input::Configure(known), &mut Vec::new());
     crew.unavailable(Mono(2), "coast", "tides").map(|error| (error.code, error.message))
 }
 

@@ -118,6 +118,19 @@ pub struct Config {
     /// Where each value came from.
     #[serde(skip)]
     origins: Vec<(String, String, String)>,
+    /// How it was read.
+    #[serde(skip)]
+    read: Read,
+}
+
+/// How a configuration was read, so that it can be read again.
+#[derive(Clone, Debug, Default)]
+struct Read {
+    /// The file that was named, or was there.
+    file: Option<PathBuf>,
+    overrides: Overrides,
+    /// Every file whose content counts.
+    files: Vec<PathBuf>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -396,6 +409,9 @@ impl Config {
             }
         }
         config.origins = origins(&figment, &config, &flags, file);
+        let rules = config.planners.iter().map(|planner| folder.join(&planner.rules));
+        let files = [file.to_owned()].into_iter().chain(profiles).chain(rules).collect();
+        config.read = Read { file: file.is_file().then(|| file.to_owned()), overrides: flags, files };
         if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
     }
 
@@ -426,7 +442,32 @@ impl Config {
             clock: Clock::default(),
             trace: None,
             origins: Vec::new(),
+            read: Read::default(),
         }
+    }
+
+    /// Reads it again, as it was read; blocks. A file that was there has to be there.
+    pub(crate) fn again(&self) -> impl FnOnce() -> Result<Self, ConfigError> + Send + 'static {
+        let Read { file, overrides, .. } = self.read.clone();
+        move || Self::load(file.as_deref(), overrides)
+    }
+
+    /// The files whose content counts. One that is not there may come.
+    pub(crate) fn files(&self) -> &[PathBuf] {
+        &self.read.files
+    }
+
+    /// Takes over what the other one says of agents, commands and resources.
+    pub(crate) fn take_names(&mut self, from: Self) {
+        self.profiles = from.profiles;
+        self.agents = from.agents;
+        self.declared_agents = from.declared_agents;
+        self.planners = from.planners;
+        self.rules = from.rules;
+        self.models = from.models;
+        self.commands = from.commands;
+        self.resources = from.resources;
+        self.read = from.read;
     }
 
     /// Effective values: key, value, origin.

@@ -25,7 +25,7 @@ impl Daemon {
         drop(self.reloading);
         self.health.drains().await;
         self.runtime.drain().await;
-        wait(&self.runtime, self.drain_timeout).await;
+        wait(&self.runtime, self.config.drain_timeout).await;
         leave(&self.runtime, &self.hosts);
         // What they do is ended and lost now, in the log, and not when somebody starts the next daemon.
         if tokio::time::timeout(LAST_WORDS, self.hosts.end()).await.is_err() {

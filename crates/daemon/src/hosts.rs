@@ -11,7 +11,7 @@ use capataz_hosts::commands::{ProcessAgents, ProcessContext};
 use capataz_hosts::models::Models;
 use capataz_hosts::port::{Clock, Connect, SecretResolver, Speak};
 use capataz_hosts::rules::Planners;
-use capataz_hosts::{Host, HostNumber};
+use capataz_hosts::{Host, HostNumber, Renewal, Serve};
 use capataz_runtime::{Runtime, WorkerSender};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
@@ -27,6 +27,17 @@ pub(crate) struct Hosts {
     runtime: Runtime,
     running: Vec<Host>,
     tidying: AbortHandle,
+    context: ProcessContext,
+    commands: Option<Renewal<ProcessAgents>>,
+    planners: Option<Renewal<Planners>>,
+    models: Option<Renewal<Models>>,
+}
+
+/// What the configuration has the daemon serve.
+pub(crate) struct Configured {
+    commands: Arc<ProcessAgents>,
+    planners: Arc<Planners>,
+    models: Arc<Models>,
 }
 
 impl Drop for Hosts {
@@ -57,27 +68,54 @@ impl Hosts {
         // No script ends unseen between the first browser and the one who closes it.
         let scripts_over = runtime.scripts_over();
         let tidying = tokio::spawn(Arc::clone(&browsers).tidy(scripts_over)).abort_handle();
-        let mut hosts = Self { number, runtime: runtime.clone(), running: Vec::new(), tidying };
+        let mut hosts = Self {
+            number,
+            runtime: runtime.clone(),
+            running: Vec::new(),
+            tidying,
+            context: ProcessContext { shim, shims_folder, secrets },
+            commands: None,
+            planners: None,
+            models: None,
+        };
         hosts.add(Arc::clone(&browsers))?;
         hosts.add(Analysts::new(Arc::clone(runtime.store()), Arc::clone(&clock)))?;
-        if !config.rules.is_empty() {
-            let (store, clock) = (Arc::clone(runtime.store()), Arc::clone(&clock));
-            hosts.add(Planners::new(config.rules.clone(), store, clock))?;
-        }
-        if !config.models.is_empty() {
-            let (store, clock) = (Arc::clone(runtime.store()), Arc::clone(&clock));
-            let models = Models::new(config.models.clone(), Arc::clone(&secrets), store, clock);
-            hosts.add(models.map_err(|(name, problems)| {
+        let configured = hosts.configured(config)?;
+        hosts.serve(configured)?;
+        Ok((hosts, browsers))
+    }
+
+    /// What this configuration has the daemon serve.
+    ///
+    /// # Errors
+    /// A part of it cannot be served; then nothing of it is.
+    pub(crate) fn configured(&self, config: &Config) -> Result<Configured, DaemonError> {
+        let store = || Arc::clone(self.runtime.store());
+        let clock = || clock(&self.runtime);
+        let secrets = Arc::clone(&self.context.secrets);
+        let models = Models::new(config.models.clone(), secrets, store(), clock());
+        let configured = Configured {
+            commands: ProcessAgents::new(config.agents.clone(), self.context.clone(), store(), clock()),
+            planners: Planners::new(config.rules.clone(), store(), clock()),
+            models: models.map_err(|(name, problems)| {
                 let told = problems.iter().map(|problem| format!("{}: {}", problem.field, problem.message));
                 DaemonError::Model { name, problems: told.collect::<Vec<_>>().join("; ") }
-            })?)?;
-        }
-        if !config.agents.is_empty() {
-            let context = ProcessContext { shim, shims_folder, secrets };
-            let store = Arc::clone(runtime.store());
-            hosts.add(ProcessAgents::new(config.agents.clone(), context, store, clock))?;
-        }
-        Ok((hosts, browsers))
+            })?,
+        };
+        let Configured { commands, planners, models } = &configured;
+        check(&**commands, self.number)?;
+        check(&**planners, self.number)?;
+        check(&**models, self.number)?;
+        Ok(configured)
+    }
+
+    /// Serves this from now on, and nothing that the configuration named before. What is at work goes on as it began.
+    pub(crate) fn serve(&mut self, configured: Configured) -> Result<(), DaemonError> {
+        let Configured { commands, planners, models } = configured;
+        let (number, runtime, running) = (self.number, &self.runtime, &mut self.running);
+        renew(&mut self.commands, commands, number, runtime, running)?;
+        renew(&mut self.planners, planners, number, runtime, running)?;
+        renew(&mut self.models, models, number, runtime, running)
     }
 
     /// Serves the built-in agent, if there can be specs.
@@ -86,6 +124,10 @@ impl Hosts {
             Some(templates) => self.add(templates),
             None => Ok(()),
         }
+    }
+
+    pub(crate) fn number(&self) -> HostNumber {
+        self.number
     }
 
     /// Whether this is one of the daemon's own workers.
@@ -101,10 +143,37 @@ impl Hosts {
         }
     }
 
-    fn add<W: capataz_hosts::Serve>(&mut self, work: Arc<W>) -> Result<(), DaemonError> {
+    fn add<W: Serve>(&mut self, work: Arc<W>) -> Result<(), DaemonError> {
         self.running.push(Host::start(work, self.number, Port(self.runtime.clone()))?);
         Ok(())
     }
+}
+
+fn check<W: Serve>(work: &W, number: HostNumber) -> Result<(), DaemonError> {
+    if work.agents().is_empty() {
+        return Ok(());
+    }
+    Ok(Host::check(work, number)?)
+}
+
+/// Replaces what the host serves. One that has never had anything to serve begins with the first.
+fn renew<W: Serve>(
+    renewal: &mut Option<Renewal<W>>,
+    work: Arc<W>,
+    number: HostNumber,
+    runtime: &Runtime,
+    running: &mut Vec<Host>,
+) -> Result<(), DaemonError> {
+    match renewal {
+        Some(renewal) => renewal.serve(work),
+        None if work.agents().is_empty() => {}
+        None => {
+            let (host, started) = Host::start_renewable(work, number, Port(runtime.clone()))?;
+            running.push(host);
+            *renewal = Some(started);
+        }
+    }
+    Ok(())
 }
 
 /// The shard's time, as hosts ask for it.

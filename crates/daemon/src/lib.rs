@@ -17,6 +17,7 @@ mod lock;
 pub mod machine;
 mod metrics;
 mod rebuild;
+mod reload;
 mod secrets;
 mod services;
 mod specs;
@@ -24,6 +25,7 @@ mod status;
 mod sweeper;
 mod traces;
 mod unread;
+mod watching;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -126,16 +128,18 @@ pub type Starting = Pin<Box<dyn Future<Output = Result<Daemon, DaemonError>> + S
 #[derive(Debug)]
 pub struct Daemon {
     address: SocketAddr,
-    data_dir: PathBuf,
+    /// As it was read last.
+    config: Config,
     runtime: Runtime,
     hosts: Hosts,
+    specs: specs::Specs,
     reloading: Option<specs::Reloading>,
+    following: Option<reload::Following>,
     stop: watch::Sender<bool>,
     server: JoinHandle<Result<(), tonic::transport::Error>>,
     sweeper: JoinHandle<()>,
     traces: Option<traces::Traces>,
     health: services::Health,
-    drain_timeout: Duration,
     _lock: lock::DataLock,
 }
 
@@ -201,7 +205,7 @@ impl Daemon {
         let (address, health, server) = services::serve(
             address,
             runtime.clone(),
-            specs,
+            specs.clone(),
             Arc::clone(&browsers),
             services::Extras {
                 demo: config.demo_page,
@@ -223,16 +227,17 @@ impl Daemon {
         tracing::info!(%address, data_dir = %config.data_dir.display(), "the daemon is ready");
         Ok(Self {
             address,
-            data_dir: config.data_dir,
+            config,
             runtime,
             hosts,
+            specs,
             reloading,
+            following: None,
             stop,
             server,
             sweeper,
             traces,
             health,
-            drain_timeout: config.drain_timeout,
             _lock: lock,
         })
     }
@@ -245,19 +250,30 @@ impl Daemon {
 
     #[must_use]
     pub fn data_dir(&self) -> &Path {
-        &self.data_dir
+        &self.config.data_dir
     }
 
     /// Serves until `shutdown` ends, another daemon takes the data over, or the server fails; then drains.
     pub async fn wait(mut self, shutdown: impl Future<Output = ()>) {
-        tokio::select! {
-            () = shutdown => {}
-            () = self.runtime.fenced() => {}
-            () = self.runtime.over() => tracing::error!("the shards have ended; the daemon stops"),
-            ended = &mut self.server => {
-                if let Ok(Err(error)) = ended {
-                    tracing::error!(%error, "the server failed");
+        let mut shutdown = std::pin::pin!(shutdown);
+        loop {
+            tokio::select! {
+                () = &mut shutdown => break,
+                () = self.runtime.fenced() => break,
+                () = self.runtime.over() => {
+                    tracing::error!("the shards have ended; the daemon stops");
+                    break;
                 }
+                ended = &mut self.server => {
+                    if let Ok(Err(error)) = ended {
+                        tracing::error!(%error, "the server failed");
+                    }
+                    break;
+                }
+                why = reload::Following::next(&mut self.following) => tokio::select! {
+                    () = &mut shutdown => break,
+                    () = self.reload(why) => {}
+                },
             }
         }
         self.shutdown().await;

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use capataz_contracts::{json, spec, v1};
 use capataz_hosts::{Computed, port};
@@ -11,9 +10,10 @@ use capataz_router::explain::TermKind;
 use capataz_router::{Catalogue, Decision, Message, Query, Role, Router, Spec, SpecFileError, template};
 use capataz_runtime::Runtime;
 use capataz_shard::{Chosen, Route};
-use notify::{RecursiveMode, Watcher};
-use tokio::sync::{Mutex, mpsc, watch};
+use tokio::sync::{Mutex, watch};
 use tokio::task::AbortHandle;
+
+use crate::watching::Changes;
 
 /// The agent that answers from a spec's own templates.
 pub(crate) const TEMPLATE_AGENT: &str = "template";
@@ -21,8 +21,6 @@ pub(crate) const TEMPLATE_AGENT: &str = "template";
 pub(crate) const TEMPLATE_WORKER: &str = "capataz-template-host";
 /// Answers that the template agent computes at once.
 const TEMPLATE_SLOTS: u32 = 256;
-/// The time without a change after which the files are read again, because editors write in several steps.
-const SETTLED: Duration = Duration::from_millis(150);
 /// Files in one folder.
 const MOST_FILES: usize = 10_000;
 
@@ -67,20 +65,12 @@ struct Inner {
 }
 
 /// Reloads while it lives.
-pub(crate) struct Reloading {
-    task: AbortHandle,
-    _watcher: notify::RecommendedWatcher,
-}
-
-impl std::fmt::Debug for Reloading {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Reloading")
-    }
-}
+#[derive(Debug)]
+pub(crate) struct Reloading(AbortHandle);
 
 impl Drop for Reloading {
     fn drop(&mut self) {
-        self.task.abort();
+        self.0.abort();
     }
 }
 
@@ -160,22 +150,19 @@ impl Specs {
         Ok(count)
     }
 
+    /// The same, and says in the log how it went.
+    pub(crate) async fn reload_and_tell(&self) {
+        match self.reload().await {
+            Ok(count) => tracing::info!(specs = count, "the specs were read again"),
+            Err(error) => tracing::error!(%error, "the specs stay unchanged: a file is invalid"),
+        }
+    }
+
     /// Reloads the specs whenever a file of the folder changes; `None` if the specs do not come from a folder.
     pub(crate) fn watch(&self) -> Option<Reloading> {
         let Source::Folder(folder) = &self.inner.source else { return None };
-        // Further signals would cause no further reload.
-        let (changed, mut changes) = mpsc::channel(1);
-        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            if event.is_ok_and(|event| !event.kind.is_access()) {
-                let _ = changed.try_send(());
-            }
-        });
-        let watched = watcher.and_then(|mut watcher| {
-            watcher.watch(folder, RecursiveMode::NonRecursive)?;
-            Ok(watcher)
-        });
-        let watcher = match watched {
-            Ok(watcher) => watcher,
+        let mut changes = match Changes::of([folder.clone()], |_| true) {
+            Ok(changes) => changes,
             Err(error) => {
                 tracing::warn!(folder = %folder.display(), %error, "the specs are not watched; call ReloadSpecs after a change");
                 return None;
@@ -183,19 +170,11 @@ impl Specs {
         };
         let specs = self.clone();
         let task = tokio::spawn(async move {
-            while changes.recv().await.is_some() {
-                while tokio::time::timeout(SETTLED, changes.recv()).await.is_ok_and(|change| change.is_some())
-                {
-                }
-                match specs.reload().await {
-                    Ok(count) => tracing::info!(specs = count, "the specs were read again"),
-                    Err(error) => {
-                        tracing::error!(%error, "the specs stay unchanged: a file is invalid")
-                    }
-                }
+            while changes.settled().await {
+                specs.reload_and_tell().await;
             }
         });
-        Some(Reloading { task: task.abort_handle(), _watcher: watcher })
+        Some(Reloading(task.abort_handle()))
     }
 
     /// The host of the built-in agent; `None` if there can be no specs.

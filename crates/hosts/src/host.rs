@@ -1,12 +1,13 @@
 //! Drives the protocol of one worker: its connection, its tasks, its heartbeat. It decides nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use capataz_contracts::validate::SLOTS_MAX;
 use capataz_contracts::{Violation, v1};
 use capataz_policy::codes;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinError, JoinHandle, JoinSet};
 use tokio::time::{Interval, MissedTickBehavior};
 
@@ -56,12 +57,25 @@ impl Host {
         number: HostNumber,
         shard: impl Connect,
     ) -> Result<Self, InvalidHost> {
-        let name = work.name();
-        let protocol = Protocol::new(number.worker_id(name), work.agents(), work.inline_max());
-        let protocol = protocol.map_err(|violations| InvalidHost { name, violations })?;
+        Self::start_renewable(work, number, shard).map(|(host, _)| host)
+    }
+
+    /// The same for work that may be replaced.
+    ///
+    /// # Errors
+    /// As [`Host::start`].
+    pub fn start_renewable<W: Serve>(
+        work: Arc<W>,
+        number: HostNumber,
+        shard: impl Connect,
+    ) -> Result<(Self, Renewal<W>), InvalidHost> {
+        let protocol = greeting(&*work, number)?;
         let (end, told_to_end) = oneshot::channel();
+        let (newest, renewed) = watch::channel(Arc::clone(&work));
         let driver = Driver {
             work,
+            renewed,
+            before: None,
             shard,
             told_to_end,
             protocol,
@@ -70,7 +84,15 @@ impl Host {
             news: Arc::default(),
             beat: every(HEARTBEAT),
         };
-        Ok(Self { task: tokio::spawn(driver.run()), end: Some(end) })
+        Ok((Self { task: tokio::spawn(driver.run()), end: Some(end) }, Renewal { newest }))
+    }
+
+    /// Whether a shard would take this work.
+    ///
+    /// # Errors
+    /// As [`Host::start`].
+    pub fn check<W: Serve>(work: &W, number: HostNumber) -> Result<(), InvalidHost> {
+        greeting(work, number).map(drop)
     }
 
     /// Ends all that it does, and tells the shard so: as a worker that is back without its leases. So what is lost is in
@@ -81,8 +103,31 @@ impl Host {
     }
 }
 
+/// Replaces the work of a host while it serves.
+#[derive(Debug)]
+pub struct Renewal<W> {
+    newest: watch::Sender<Arc<W>>,
+}
+
+impl<W: Serve> Renewal<W> {
+    /// From now on the host serves this, and what it has begun goes on as it began. It has passed [`Host::check`], or serves no
+    /// agent.
+    pub fn serve(&self, work: Arc<W>) {
+        self.newest.send_replace(work);
+    }
+}
+
+fn greeting<W: Serve>(work: &W, number: HostNumber) -> Result<Protocol, InvalidHost> {
+    let name = work.name();
+    let protocol = Protocol::new(number.worker_id(name), work.agents(), work.inline_max());
+    protocol.map_err(|violations| InvalidHost { name, violations })
+}
+
 struct Driver<W, C> {
     work: Arc<W>,
+    renewed: watch::Receiver<Arc<W>>,
+    /// The work that was replaced last, with the agents that are served no more: assignments of them may be on their way.
+    before: Option<(Arc<W>, BTreeSet<String>)>,
     shard: C,
     /// Closed when the host is to end.
     told_to_end: oneshot::Receiver<()>,
@@ -107,7 +152,8 @@ enum Over {
 
 impl<W: Serve, C: Connect> Driver<W, C> {
     async fn run(mut self) {
-        let slots = usize::try_from(self.protocol.slots()).unwrap_or(usize::MAX);
+        // As many as it may ever come to have, because its work may be replaced.
+        let slots = usize::try_from(SLOTS_MAX).unwrap_or(usize::MAX);
         loop {
             let (mut frames, speaker) = self.shard.connect(slots).await;
             let ended = self.converse(&mut frames, &speaker).await;
@@ -131,10 +177,10 @@ impl<W: Serve, C: Connect> Driver<W, C> {
         frames: &mut mpsc::Receiver<v1::connect_response::Frame>,
         speaker: &S,
     ) -> Result<(), Over> {
-        let work = Arc::clone(&self.work);
-        self.turn(Input::Browsers(work.browsers()), speaker).await?;
+        self.turn(Input::Browsers(self.work.browsers()), speaker).await?;
         self.turn(Input::Connected, speaker).await?;
         loop {
+            let work = Arc::clone(&self.work);
             // What frees slots goes before what is only nice to know.
             tokio::select! {
                 biased;
@@ -149,6 +195,10 @@ impl<W: Serve, C: Connect> Driver<W, C> {
                     self.turn(Input::Progress(lease, report), speaker).await?;
                 },
                 run = work.browser_ended() => self.turn(Input::BrowserEnded(run), speaker).await?,
+                Ok(()) = self.renewed.changed() => {
+                    let agents = self.renew();
+                    self.turn(Input::Serves(agents), speaker).await?;
+                },
                 _ = self.beat.tick() => self.turn(Input::Beat, speaker).await?,
                 _ = &mut self.told_to_end => return Err(Over::ToldToEnd),
             }
@@ -205,10 +255,25 @@ impl<W: Serve, C: Connect> Driver<W, C> {
         Ok(())
     }
 
+    /// Takes the newest work. What it serves.
+    fn renew(&mut self) -> Vec<v1::Agent> {
+        let newest = Arc::clone(&self.renewed.borrow_and_update());
+        let before = std::mem::replace(&mut self.work, newest);
+        let agents = self.work.agents();
+        let mut gone: BTreeSet<String> = before.agents().into_iter().map(|agent| agent.name).collect();
+        for agent in &agents {
+            gone.remove(&agent.name);
+        }
+        self.before = Some((before, gone));
+        agents
+    }
+
     fn begin(&mut self, lease: Lease, assignment: v1::Assignment) {
         let (orders, receiver) = mpsc::channel(ORDERS);
         let reporter = Reporter::new(lease.clone(), Arc::clone(&self.news));
-        let work = Arc::clone(&self.work).perform(assignment, receiver, reporter);
+        let before = self.before.as_ref().filter(|(_, gone)| gone.contains(&assignment.agent));
+        let work = before.map_or(&self.work, |(work, _)| work);
+        let work = Arc::clone(work).perform(assignment, receiver, reporter);
         let answered = lease.clone();
         let task = self.tasks.spawn(async move { (answered, work.await) });
         self.running.insert(lease, Running { orders, task });

@@ -26,6 +26,6 @@ pub mod rules;
 mod serve;
 
 pub use computed::Computed;
-pub use host::{Host, InvalidHost};
+pub use host::{Host, InvalidHost, Renewal};
 pub use number::{HostNumber, HostNumberError};
 pub use serve::{Answer, Order, Report, Reporter, Serve};

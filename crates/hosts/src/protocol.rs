@@ -40,6 +40,8 @@ pub(crate) enum Input {
     Browsers(Vec<String>),
     /// The browser of this run has ended by itself.
     BrowserEnded(String),
+    /// What the worker serves from now on.
+    Serves(Vec<v1::Agent>),
     /// A connection is there, on which nothing was said.
     Connected,
     Heard(Hear),
@@ -75,6 +77,8 @@ pub(crate) struct Protocol {
     held: BTreeMap<Lease, Held>,
     /// Browsers that have ended since the hello, which said that they are there.
     unsaid_ends: Vec<String>,
+    /// The hello was said on this connection.
+    has_said_hello: bool,
     /// The shard has answered the hello.
     is_welcome: bool,
     is_draining: bool,
@@ -96,8 +100,7 @@ impl Protocol {
         agents: Vec<v1::Agent>,
         inline_max: usize,
     ) -> Result<Self, Vec<Violation>> {
-        let slots = agents.iter().fold(0_u32, |sum, agent| sum.saturating_add(agent.max_concurrency.max(1)));
-        let slots = slots.clamp(1, SLOTS_MAX);
+        let slots = slots(&agents);
         let hello = v1::Hello { worker_id, agents, slots, protocol: PROTOCOL, ..v1::Hello::default() };
         let violations = validate::hello(&hello);
         if !violations.is_empty() {
@@ -108,13 +111,10 @@ impl Protocol {
             inline_max,
             held: BTreeMap::new(),
             unsaid_ends: Vec::new(),
+            has_said_hello: false,
             is_welcome: false,
             is_draining: false,
         })
-    }
-
-    pub(crate) fn slots(&self) -> u32 {
-        self.hello.slots
     }
 
     /// Returns whether there is no reason for another connection: the shard gives nothing new, and nothing is held.
@@ -134,8 +134,17 @@ impl Protocol {
                 self.unsaid_ends.push(run_id);
                 Vec::new()
             }
+            Input::Serves(agents) => {
+                self.hello.slots = slots(&agents);
+                self.hello.agents = agents;
+                // What is held is known on this connection.
+                let again =
+                    || Output::Say(Say::Hello(v1::Hello { browsers: Vec::new(), ..self.hello.clone() }));
+                self.has_said_hello.then(again).into_iter().collect()
+            }
             Input::Connected => {
                 self.is_draining = false;
+                self.has_said_hello = true;
                 let held = self.held.keys().cloned().map(v1::LeaseRef::from).collect();
                 vec![Output::Say(Say::Hello(v1::Hello { held, ..self.hello.clone() }))]
             }
@@ -149,6 +158,7 @@ impl Protocol {
                 Vec::new()
             }
             Input::Disconnected => {
+                self.has_said_hello = false;
                 self.is_welcome = false;
                 Vec::new()
             }
@@ -258,6 +268,12 @@ impl Protocol {
             Some(Held::Answered(_)) | None => Vec::new(),
         }
     }
+}
+
+/// As many assignments at once as all agents allow, and one at least.
+fn slots(agents: &[v1::Agent]) -> u32 {
+    let sum = agents.iter().fold(0_u32, |sum, agent| sum.saturating_add(agent.max_concurrency.max(1)));
+    sum.clamp(1, SLOTS_MAX)
 }
 
 fn gone(run_id: String) -> Output {

@@ -117,10 +117,12 @@ pub enum Fault {
     MemoryRowWithoutItsEvent,
     /// What was resolved outside for a task is not what it is given.
     InputReadOutsideIsLost,
+    /// What a host has at work is not counted once it has said anew what it serves.
+    HelloAgainForgetsWork,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 80] = [
+    pub const ALL: [Fault; 81] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -201,6 +203,7 @@ impl Fault {
         Fault::CallBeforeItsApprovalIsDurable,
         Fault::MemoryRowWithoutItsEvent,
         Fault::InputReadOutsideIsLost,
+        Fault::HelloAgainForgetsWork,
     ];
 }
 

@@ -236,14 +236,14 @@ impl Runtime {
             threads: Mutex::new([writing, turning].into_iter().chain(recording).collect()),
         };
         let handle = Self { inner: Arc::new(inner) };
-        handle.learn(known).await;
+        handle.configure(known).await;
         ready.await.map_err(|_| StartError::Gone)?.map_err(StartError::Store)?;
         Ok(handle)
     }
 
-    /// Makes known what the configuration names.
-    pub async fn learn(&self, known: Known) {
-        let _ = self.inner.inbox.send(Message::Input(Input::Learn(known))).await;
+    /// Makes known what the configuration names, in place of what it named before.
+    pub async fn configure(&self, known: Known) {
+        let _ = self.inner.inbox.send(Message::Input(Input::Configure(known))).await;
     }
 
     /// Makes the specs known that asks are routed to from now on.

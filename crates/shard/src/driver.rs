@@ -128,8 +128,8 @@ pub enum Input {
         query: QueryId,
         computed: Computed,
     },
-    /// What the configuration names; beside what is known already.
-    Learn(Known),
+    /// What the configuration names, in place of what it named before.
+    Configure(Known),
     /// The time of [`Driver::next_wake`] has come.
     Wake,
     /// No new runs from now on, and workers are told.
@@ -433,7 +433,7 @@ impl Turn<'_> {
             Input::CommitFailed { shard } => self.shard(shard, shard::Input::CommitFailed),
             Input::Recovered { shard, mut recovered } => {
                 let agents = std::mem::take(&mut recovered.agents);
-                self.crew(crew::Input::Learn(Known { agents, ..Known::default() }));
+                self.crew(crew::Input::Remembered(agents));
                 self.shard(shard, shard::Input::Recovered(recovered));
             }
             Input::SessionLoaded { stream, load, state } => {
@@ -471,7 +471,7 @@ impl Turn<'_> {
                 let answer = QueryAnswer::Computed(computed);
                 self.shard_of(run, shard::Input::Answered { run, query, answer });
             }
-            Input::Learn(known) => self.crew(crew::Input::Learn(known)),
+            Input::Configure(known) => self.crew(crew::Input::Configure(known)),
             Input::Carried(carried) => self.arrive(*carried),
             Input::Wake => {
                 for shard in self.driver.ids.clone() {

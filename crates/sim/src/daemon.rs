@@ -109,7 +109,7 @@ impl World {
         self.unwatched_jumps.push((self.now, std::mem::take(&mut self.set_unwatched)));
         self.daemon.core = Some(Driver::new(&self.scenario.core, self.scenario.shards()));
         self.daemon.held.clear();
-        self.handle(self.clocks(), Input::Learn(self.scenario.known()))?;
+        self.handle(self.clocks(), Input::Configure(self.scenario.known(self.unnamed)))?;
         for shard in self.scenario.shards() {
             self.give(Work::Claim { shard, touched: None });
         }
@@ -635,7 +635,7 @@ fn fact_of(input: &Input) -> (Fact, u64) {
         Input::Answered { run, .. } => (Fact::Answered, run.0.as_u64_pair().1),
         Input::Judged { run, .. } => (Fact::Judged, run.0.as_u64_pair().1),
         Input::Computed { run, .. } => (Fact::Computed, run.0.as_u64_pair().1),
-        Input::Learn(_) => (Fact::Learn, 0),
+        Input::Configure(_) => (Fact::Configure, 0),
         Input::Wake => (Fact::Wake, 0),
         Input::Drain => (Fact::Drain, 0),
     }

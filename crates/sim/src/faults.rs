@@ -8,6 +8,7 @@ use capataz_store::{Millis, Retention, RunId, ShardId};
 
 use crate::daemon::Daemon;
 use crate::invariant::Violation;
+use crate::scenario::RECONFIGURED;
 use crate::schedule::Action;
 use crate::world::World;
 
@@ -87,6 +88,37 @@ impl World {
         if by > DAY_MS && self.rng.percent(70) {
             return self.retain();
         }
+        Ok(())
+    }
+
+    /// An agent is taken out of the configuration, or comes back to it. Then its hosts say anew what they serve.
+    pub(crate) fn configure(&mut self) -> Result<(), Violation> {
+        if self.is_calm() {
+            return Ok(());
+        }
+        let next = self.rng.between(2_000, 40_000);
+        self.after(next, Action::Configure);
+        let unnamed = if self.unnamed.is_none() { Some(RECONFIGURED) } else { None };
+        self.name_but(unnamed)
+    }
+
+    /// Everything is in the configuration again.
+    pub(crate) fn name_again(&mut self) -> Result<(), Violation> {
+        if self.unnamed.is_none() {
+            return Ok(());
+        }
+        self.name_but(None)
+    }
+
+    /// Without a daemon the next one reads it.
+    fn name_but(&mut self, unnamed: Option<&'static str>) -> Result<(), Violation> {
+        self.unnamed = unnamed;
+        self.line(|| format!("-- the configuration is without {unnamed:?}"));
+        if self.daemon.core.is_none() || self.stands_still() {
+            return Ok(());
+        }
+        self.deliver(Input::Configure(self.scenario.known(unnamed)))?;
+        self.hosts_say_hello_again();
         Ok(())
     }
 

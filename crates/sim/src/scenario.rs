@@ -66,6 +66,8 @@ pub struct Scenario {
     pub network_worst: i64,
     pub disk_usual: i64,
     pub disk_worst: i64,
+    /// Whether an agent is taken out of the daemon's configuration now and then, and comes back. It has a host then.
+    pub reconfigures: bool,
     /// How long the shards' thread is usually busy with other things when the writer has news.
     pub news_usual: i64,
     /// Mean time between two acts of the clients.
@@ -105,6 +107,15 @@ impl Scenario {
                 is_host: true,
             });
         }
+        let reconfigures = rng.percent(20);
+        if reconfigures {
+            workers.push(WorkerShape {
+                agents: vec![RECONFIGURED.to_owned(), agent_name(1)],
+                slots: 1 + u32::try_from(rng.below(3)).unwrap_or(0),
+                max_concurrency: 1 + u32::try_from(rng.below(3)).unwrap_or(0),
+                is_host: true,
+            });
+        }
         let (plans, asks) = [(100, 0), (40, 35), (10, 75), (15, 15), (20, 20)][rng.below(5)];
         let slow_network = rng.percent(15);
         let slow_disk = rng.percent(15);
@@ -138,6 +149,7 @@ impl Scenario {
             network_worst: 9_000,
             disk_usual: if slow_disk { 300 } else { 15 },
             disk_worst: 2_500,
+            reconfigures,
             news_usual: if rng.percent(20) { 250 } else { 4 },
             client_pause: 200 + rng.between(0, 2_500),
         }
@@ -148,12 +160,13 @@ impl Scenario {
         (0..self.shards).filter_map(|shard| u32::try_from(shard).ok()).map(ShardId).collect()
     }
 
-    /// What the configuration names: every agent of the world is declared.
+    /// What the configuration names: every agent of the world is declared, but for those that are `unnamed`.
     #[must_use]
-    pub fn known(&self) -> Known {
+    pub fn known(&self, unnamed: Option<&str>) -> Known {
         let declared = |agent| KnownAgent { agent, source: v1::AgentSource::Declared, last_seen: None };
         let names = (0..self.agents).map(agent_name).chain((0..=SERVED_SPECS).map(spec_agent));
-        let names = names.chain([BROWSER_AGENT.to_owned()]).map(|name| agent(&name, 1));
+        let names = names.chain([BROWSER_AGENT.to_owned()]).filter(|name| Some(&**name) != unnamed);
+        let names = names.map(|name| agent(&name, 1));
         let foreign =
             v1::Agent { contract_version: "2.0.0".to_owned(), ..agent(&spec_agent(FOREIGN_SPEC), 1) };
         Known { agents: names.chain([foreign]).map(declared).collect(), ..Known::default() }
@@ -187,6 +200,9 @@ fn idle_sessions(rng: &mut Rng) -> IdleSessions {
         IdleSessions { sessions: 1_024, bytes: 4_000 }
     }
 }
+
+/// The agent that is taken out of the configuration where there is one.
+pub const RECONFIGURED: &str = "agent-0";
 
 #[must_use]
 pub fn agent_name(index: usize) -> String {

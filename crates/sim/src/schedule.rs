@@ -136,6 +136,8 @@ pub enum Action {
     Operate,
     /// The clock of the daemon's machine is set.
     SetClock,
+    /// The configuration of the daemon is changed, and read again.
+    Configure,
     /// The daemon's process stands still for a while.
     Stall,
     /// A subscriber reads on. Stale where its stream has another number by now.

@@ -35,7 +35,7 @@ pub enum Fact {
     Answered,
     Judged,
     Computed,
-    Learn,
+    Configure,
     SessionLoaded,
     Sweep,
     Swept,

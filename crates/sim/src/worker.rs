@@ -71,6 +71,12 @@ pub struct Worker {
 }
 
 impl Worker {
+    /// What it says it serves: a host goes by the configuration.
+    fn serves(&self, unnamed: Option<&str>) -> Vec<v1::Agent> {
+        let named = self.shape.agents.iter().filter(|name| !self.shape.is_host || Some(&***name) != unnamed);
+        named.map(|name| agent(name, self.shape.max_concurrency)).collect()
+    }
+
     pub fn new(index: usize, shape: WorkerShape) -> Self {
         Self {
             id: format!("worker-{index}"),
@@ -234,12 +240,7 @@ impl World {
         worker.link = Some(id);
         let hello = v1::Hello {
             worker_id: worker.id.clone(),
-            agents: worker
-                .shape
-                .agents
-                .iter()
-                .map(|name| agent(name, worker.shape.max_concurrency))
-                .collect(),
+            agents: worker.serves(self.unnamed),
             slots: worker.shape.slots,
             held: worker.holdings.keys().filter_map(|key| reference(*key)).collect(),
             protocol: 1,
@@ -248,6 +249,23 @@ impl World {
         let pause = worker.heartbeat_ms;
         self.say(index, Said::Hello(hello));
         self.job(index, pause, Job::Heartbeat(id));
+    }
+
+    /// On the streams that they have, with what they hold.
+    pub(crate) fn hosts_say_hello_again(&mut self) {
+        for index in 0..self.workers.len() {
+            let Some(worker) = self.workers.get(index).filter(|worker| worker.shape.is_host) else {
+                continue;
+            };
+            let hello = v1::Hello {
+                worker_id: worker.id.clone(),
+                agents: worker.serves(self.unnamed),
+                slots: worker.shape.slots,
+                protocol: 1,
+                ..v1::Hello::default()
+            };
+            self.say(index, Said::Hello(hello));
+        }
     }
 
     /// The worker's stream is over: it comes back with what it holds.

@@ -105,6 +105,8 @@ pub(crate) struct World {
     /// By how much the clock on the wall was set while no daemon looked at it: since the last one died, and before, with the
     /// true times at which the next ones began.
     pub(crate) set_unwatched: i64,
+    /// The agent that the configuration is without.
+    pub(crate) unnamed: Option<&'static str>,
     pub(crate) unwatched_jumps: Vec<(i64, i64)>,
     /// The newest answer that each ask has got to what it wanted to know.
     pub(crate) answered: BTreeMap<RunId, (QueryId, Found)>,
@@ -163,10 +165,12 @@ impl World {
             written: BTreeMap::new(),
             sweep_ages: BTreeMap::new(),
             set_unwatched: 0,
+            unnamed: None,
             unwatched_jumps: Vec::new(),
             answered: BTreeMap::new(),
             clocks: BTreeMap::new(),
         };
+        world.model.reconfigures = world.scenario.reconfigures;
         world.after(0, Action::Boot);
         for worker in 0..world.workers.len() {
             let delay = world.rng.between(10, 1_500);
@@ -180,6 +184,10 @@ impl World {
         if world.scenario.has_clock_jumps {
             let delay = world.rng.between(1_000, 60_000);
             world.after(delay, Action::SetClock);
+        }
+        if world.scenario.reconfigures {
+            let delay = world.rng.between(1_000, 30_000);
+            world.after(delay, Action::Configure);
         }
         if world.scenario.stalls {
             let delay = world.rng.between(1_000, 60_000);
@@ -270,6 +278,7 @@ impl World {
             | Action::FindKeys { .. }
             | Action::KeysFound { .. } => Ok(()),
             Action::SetClock => self.set_clock(),
+            Action::Configure => self.configure(),
             Action::Stall => {
                 self.stall();
                 Ok(())
@@ -387,6 +396,7 @@ impl World {
         self.workers_calm_down();
         self.change_specs();
         self.restore_bytes();
+        self.name_again()?;
         if self.daemon.draining || self.scenario.damages {
             self.line(|| "the daemon is replaced".to_owned());
             self.crash();

@@ -66,12 +66,59 @@ impl Own {
     }
 }
 
-/// Makes a span part of the trace of whoever has sent this `traceparent`. One that cannot be read is none.
+/// Makes a span part of the trace of whoever has sent this `traceparent`, and has log lines within it tell the trace, where the
+/// span has a field `trace_id`. One that cannot be read is none.
 pub fn belongs_to(span: &tracing::Span, traceparent: &str) {
     let Some(TraceContext { trace_id, span_id, sampled }) = TraceContext::parse(traceparent) else { return };
     let flags = if sampled { TraceFlags::SAMPLED } else { TraceFlags::NOT_SAMPLED };
     let (trace_id, span_id) = (TraceId::from_bytes(trace_id), SpanId::from_bytes(span_id));
+    span.record("trace_id", tracing::field::display(trace_id));
     let caller = SpanContext::new(trace_id, span_id, flags, true, TraceState::NONE);
     // Where nobody sends spans it has no place in any trace.
     let _ = span.set_parent(Context::new().with_remote_span_context(caller));
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_of_the_log_tells_the_trace_of_the_caller() {
+        let lines = Lines::default();
+        let log = tracing_subscriber::fmt::layer().json().with_writer({
+            let lines = lines.clone();
+            move || lines.clone()
+        });
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(log), || {
+            for traceparent in ["00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "none"] {
+                let span = tracing::info_span!("call", trace_id = tracing::field::Empty);
+                belongs_to(&span, traceparent);
+                span.in_scope(|| tracing::info!("done"));
+            }
+        });
+        let lines = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let [of_caller, of_nobody] = lines.lines().collect::<Vec<_>>()[..] else { panic!("{lines}") };
+        assert!(of_caller.contains("\"trace_id\":\"4bf92f3577b34da6a3ce929d0e0e4736\""), "{of_caller}");
+        assert!(!of_nobody.contains("trace_id"), "{of_nobody}");
+    }
 }

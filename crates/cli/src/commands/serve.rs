@@ -2,8 +2,8 @@
 
 use capataz_daemon::{Config, Daemon, Given, Overrides, Own, ShimCommand, Trace, own_spans};
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::oneshot;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{mpsc, oneshot};
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -38,9 +38,11 @@ pub async fn serve(args: ServeArgs, out: &mut Output) -> Outcome {
     let agents = config.agents.len();
     let specs_dir = config.specs_dir.clone();
     let specs = specs_dir.as_ref().map(|folder| folder.display().to_string());
-    let stop = asked_to_stop()?;
-    let daemon =
+    let stop = asked_to_stop_by(HangUp::IsHeardElsewhere)?;
+    let hang_ups = hang_ups()?;
+    let mut daemon =
         Daemon::start(config).await.map_err(|error| Failure::of_start(&error, specs_dir.as_deref()))?;
+    daemon.follow_config(hang_ups);
     let texts = &words().serve;
     if out.json {
         let address = daemon.address().to_string();
@@ -97,7 +99,11 @@ fn check(config: &Config, out: &mut Output) -> Exit {
 fn start_log(args: &ServeArgs, own: Option<&Own>, paint: Paint) -> Result<(), Failure> {
     let filter = filter(&args.log)
         .map_err(|error| Failure::invalid(fill(words().serve.bad_filter, &[&chain(&error)])))?;
-    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(paint.is_on());
+    // A terminal that is gone takes no lines; the daemon goes on without.
+    let layer = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(paint.is_on())
+        .log_internal_errors(false);
     // Only the first subscriber of a process counts, and this is the only place that sets one.
     let _ = match args.log_format {
         LogFormat::Text => {
@@ -121,25 +127,61 @@ fn filter(text: &str) -> Result<Targets, ParseError> {
     directives.join(",").parse()
 }
 
-/// What ends at the first SIGINT or SIGTERM, and at a SIGHUP that a live view has got. The second SIGINT ends the process at
-/// once: a person has pressed Ctrl-C again. A repeated SIGTERM does not: two programs may ask for the same end.
+/// What SIGHUP means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HangUp {
+    /// The end: the terminal is gone.
+    Ends,
+    /// Something that somebody else hears.
+    IsHeardElsewhere,
+}
+
+fn heard(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(|error| Failure::failed(fill(words().serve.no_signals, &[&error.to_string()])))
+}
+
+/// Something comes for each SIGHUP, from this call on. Those that come faster than they are heeded are one.
+fn hang_ups() -> Result<mpsc::Receiver<()>, Failure> {
+    let mut hang_up = heard(SignalKind::hangup())?;
+    let (sender, hang_ups) = mpsc::channel(1);
+    tokio::spawn(async move {
+        while hang_up.recv().await.is_some() {
+            let _ = sender.try_send(());
+        }
+    });
+    Ok(hang_ups)
+}
+
+/// What ends at the first SIGINT, SIGTERM or SIGHUP. The second SIGINT ends the process at once: a person has pressed Ctrl-C
+/// again. A repeated SIGTERM does not: two programs may ask for the same end.
 ///
 /// The signals are heard from this call on, whoever awaits the end: a daemon that listens before it hears them is killed by
 /// one where it should drain. A signal that comes while the daemon starts makes it stop as soon as it has started.
 pub fn asked_to_stop() -> Result<impl Future<Output = ()>, Failure> {
-    let heard = |kind| {
-        signal(kind).map_err(|error| Failure::failed(fill(words().serve.no_signals, &[&error.to_string()])))
-    };
+    asked_to_stop_by(HangUp::Ends)
+}
+
+fn asked_to_stop_by(hang_up: HangUp) -> Result<impl Future<Output = ()>, Failure> {
     let (mut interrupt, mut terminate) = (heard(SignalKind::interrupt())?, heard(SignalKind::terminate())?);
+    let mut hung_up = match hang_up {
+        HangUp::Ends => Some(heard(SignalKind::hangup())?),
+        HangUp::IsHeardElsewhere => None,
+    };
     keys::leave_the_end();
     let (asked, stop) = oneshot::channel();
     tokio::spawn(async move {
         let (mut asked, mut was_interrupted) = (Some(asked), false);
         loop {
+            let hang_up = async {
+                match &mut hung_up {
+                    Some(hung_up) => hung_up.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
             let is_interrupt = tokio::select! {
                 _ = interrupt.recv() => true,
                 _ = terminate.recv() => false,
-                () = keys::hung_up() => false,
+                _ = hang_up => false,
             };
             if is_interrupt && std::mem::replace(&mut was_interrupted, true) {
                 keys::give_back();

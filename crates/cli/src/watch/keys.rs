@@ -34,8 +34,6 @@ static TERMINAL: Mutex<Option<Mode<Stdin>>> = Mutex::new(None);
 static IS_LEFT: AtomicBool = AtomicBool::new(false);
 /// Tells the one view of this process that it ends.
 static VIEW_ENDS: Notify = Notify::const_new();
-/// Tells whoever ends the process that its terminal is gone.
-static HUNG_UP: Notify = Notify::const_new();
 
 /// The keys that are pressed while a view lives. They are looked for with every frame, so that nothing waits for them.
 #[derive(Debug, Default)]
@@ -294,15 +292,9 @@ fn end_pastes() {
     }
 }
 
-/// From now on SIGHUP and SIGTERM take the view away, and somebody else ends the process, who hears SIGTERM, and asks
-/// [`hung_up`].
+/// From now on SIGHUP and SIGTERM take the view away, and somebody else, who hears them too, ends the process.
 pub fn leave_the_end() {
     IS_LEFT.store(true, Ordering::Release);
-}
-
-/// Waits until a view has got SIGHUP in a process whose end is left to somebody else.
-pub async fn hung_up() {
-    HUNG_UP.notified().await;
 }
 
 /// Waits until a signal ends the view, and not the process.
@@ -322,9 +314,6 @@ fn end_or_leave(signal: Signal) {
     }
     give_back();
     VIEW_ENDS.notify_one();
-    if signal == Signal::HUP {
-        HUNG_UP.notify_one();
-    }
 }
 
 /// Ends the process with the code that a shell reports of one which the signal has ended.

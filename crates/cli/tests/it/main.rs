@@ -37,6 +37,7 @@ mod pictures;
 mod pipelines;
 mod rebuild;
 mod references;
+mod reload;
 mod reported;
 mod reports;
 mod served;

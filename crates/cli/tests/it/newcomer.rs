@@ -266,6 +266,15 @@ fn what_a_daemon_inside_the_command_cannot_do_is_refused_with_the_reason() {
 
 #[test]
 fn ctrl_c_drains_the_daemon_inside_the_command_and_the_next_one_goes_on() {
+    the_next_one_goes_on_after("INT");
+}
+
+#[test]
+fn a_terminal_that_is_gone_drains_it_too_with_no_view_to_take_away() {
+    the_next_one_goes_on_after("HUP");
+}
+
+fn the_next_one_goes_on_after(name: &str) {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let config = format!("data_dir = \"data\"\ndrain_timeout = \"0s\"\n{}", waiting_agent(folder));
@@ -274,7 +283,7 @@ fn ctrl_c_drains_the_daemon_inside_the_command_and_the_next_one_goes_on() {
     let mut command = capataz(folder, &["run", "plan.toml", "--local"]);
     let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     eventually("the task has begun", || folder.join("begun").exists());
-    signal(&running, "INT");
+    signal(&running, name);
     let ended = running.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(130), "{}", said(&ended.stderr));
     let told = said(&ended.stderr);

@@ -133,6 +133,8 @@ fn systemd_finds_nothing_wrong_with_the_unit_and_the_daemon_takes_its_options() 
     let options: Vec<&str> = options.iter().map(String::as_str).chain(["--check"]).collect();
     let checked = capataz(&options);
     assert!(checked.status.success(), "{}", said(&checked.stderr));
+    // What its reload sends has the daemon read its files again.
+    assert!(unit.contains("\nExecReload=/bin/kill -s HUP $MAINPID\n"), "{unit}");
 
     let file = folder.path().join("capataz.service");
     fs::write(&file, unit.replace("/usr/local/bin/capataz", env!("CARGO_BIN_EXE_capataz"))).unwrap();

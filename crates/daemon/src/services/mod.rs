@@ -141,6 +141,7 @@ fn call(request: &http::Request<()>) -> tracing::Span {
         otel.name = request.uri().path().trim_start_matches('/'),
         otel.kind = "server",
         rpc.system = "grpc",
+        trace_id = tracing::field::Empty,
     );
     let traceparent = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
     if let Some(traceparent) = traceparent {

@@ -169,7 +169,7 @@ async fn the_trace_of_a_daemon_replays_to_the_same_outputs_and_an_input_less_is_
         "Failed",
         "Hello",
         "Hosted",
-        "Learn",
+        "Configure",
         "Pause",
         "Recovered",
         "Resume",

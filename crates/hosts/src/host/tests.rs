@@ -244,3 +244,49 @@ async fn a_host_that_ends_says_that_it_has_no_lease_any_more() {
     assert_eq!(link.hear().await, answer);
     ending.await.unwrap();
 }
+
+/// Serves one agent, and answers with what it is called.
+struct Named(&'static str, &'static str);
+
+impl Serve for Named {
+    fn name(&self) -> &'static str {
+        "named"
+    }
+
+    fn agents(&self) -> Vec<v1::Agent> {
+        vec![v1::Agent { name: self.0.to_owned(), max_concurrency: 1, ..Default::default() }]
+    }
+
+    async fn perform(self: Arc<Self>, _: v1::Assignment, _: mpsc::Receiver<Order>, _: Reporter) -> Answer {
+        Answer::Cancelled { partial_output: None, log: self.1.to_owned() }
+    }
+}
+
+/// Whose work answers an assignment of the agent.
+async fn answered_by(link: &mut Link, token: u64, agent: &str) -> String {
+    link.assign(token, agent).await;
+    let frame = link.hear().await;
+    let Say::Cancelled(cancelled) = frame else { panic!("{frame:?}") };
+    cancelled.log
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_is_replaced_still_does_what_was_on_its_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let number = HostNumber::of_folder(folder.path()).unwrap();
+    let (links, mut connections) = mpsc::channel(1);
+    let (_host, renewal) =
+        Host::start_renewable(Arc::new(Named("old", "first")), number, Played(links)).unwrap();
+    let mut link = connections.recv().await.unwrap();
+    link.welcome().await;
+    assert_eq!(answered_by(&mut link, 1, "old").await, "first");
+    renewal.serve(Arc::new(Named("new", "second")));
+    let Say::Hello(hello) = link.hear().await else { panic!("no hello") };
+    assert_eq!(hello.agents[0].name, "new");
+    assert_eq!(answered_by(&mut link, 2, "new").await, "second");
+    // It was given before the shard had heard of the change.
+    assert_eq!(answered_by(&mut link, 3, "old").await, "first");
+    renewal.serve(Arc::new(Named("new", "third")));
+    link.hear().await;
+    assert_eq!(answered_by(&mut link, 4, "new").await, "third", "an agent that has changed is the new one");
+}

@@ -286,5 +286,22 @@ fn what_a_shard_would_refuse_of_a_hello_is_said_before_there_is_one() {
     assert_eq!(refused("not an id", vec![agent("a", 1)])[0].path, "worker_id");
     // As many slots as the agents together, within what a worker may have.
     let many = Protocol::new("w".to_owned(), vec![agent("a", 0), agent("b", u32::MAX)], INLINE_MAX);
-    assert_eq!(many.unwrap().slots(), 10_000);
+    assert_eq!(many.unwrap().hello.slots, 10_000);
+}
+
+#[test]
+fn what_is_served_anew_is_said_on_the_connection_and_leaves_what_is_held_as_it_is() {
+    let mut worker = Worker::welcome();
+    worker.0.handle(Input::Heard(Hear::Assignment(assignment(1))));
+    let outputs = worker.0.handle(Input::Serves(vec![agent("a", 2), agent("b", 3)]));
+    let [Output::Say(Say::Hello(hello))] = outputs.as_slice() else { panic!("{outputs:?}") };
+    let names: Vec<&str> = hello.agents.iter().map(|agent| agent.name.as_str()).collect();
+    assert_eq!((names, hello.slots, hello.held.len()), (vec!["a", "b"], 5, 0));
+    // It goes on, and the next connection begins with the newest.
+    assert_eq!(worker.0.handle(Input::Ended(lease(1), done())), [completed(1)]);
+    worker.0.handle(Input::Disconnected);
+    assert_eq!(worker.0.handle(Input::Serves(Vec::new())), [], "there is nobody to say it to");
+    let outputs = worker.0.handle(Input::Connected);
+    let [Output::Say(Say::Hello(hello))] = outputs.as_slice() else { panic!("{outputs:?}") };
+    assert_eq!((hello.agents.len(), hello.slots, hello.held.len()), (0, 1, 1));
 }

@@ -75,7 +75,7 @@ impl World {
             workers: BTreeSet::from(["host-7".to_owned()]),
             agents: BTreeSet::from(["own".to_owned()]),
         };
-        world.hears(Input::Learn(Known { agents: vec![known], reserved, ..Known::default() }));
+        world.hears(Input::Configure(Known { agents: vec![known], reserved, ..Known::default() }));
         world.hears(Input::Recovered { shard: SHARD, recovered });
         world
     }
@@ -402,4 +402,101 @@ fn only_so_many_bytes_of_agents_are_remembered() {
     }
     assert!((31..=32).contains(&(bytes / 1024 / 1000)), "{bytes} bytes");
     assert!(pages >= 32, "{pages} pages: each has at most 1 MiB");
+}
+
+fn configured(names: &[(&str, u32)], own: &[&str]) -> Input {
+    let known = |(name, max_concurrency): &(&str, u32)| KnownAgent {
+        agent: v1::Agent { max_concurrency: *max_concurrency, ..agent(name, 0) },
+        source: v1::AgentSource::Process,
+        last_seen: None,
+    };
+    let reserved = Reserved {
+        workers: BTreeSet::from(["host-7".to_owned()]),
+        agents: own.iter().map(|name| (*name).to_owned()).collect(),
+    };
+    Input::Configure(Known { agents: names.iter().map(known).collect(), reserved, ..Known::default() })
+}
+
+fn serving(names: &[(&str, u32)], slots: u32) -> Say {
+    let agents = names
+        .iter()
+        .map(|(name, max_concurrency)| v1::Agent { max_concurrency: *max_concurrency, ..agent(name, 0) });
+    Say::Hello(v1::Hello {
+        worker_id: "host-7".to_owned(),
+        agents: agents.collect(),
+        slots,
+        protocol: 1,
+        ..Default::default()
+    })
+}
+
+#[test]
+fn what_the_configuration_names_no_more_is_not_known_and_what_it_names_anew_is() {
+    let mut world = World::new();
+    world.connects("w", Does::Completes, 1);
+    world.says_hello("other", Does::Completes, 1, vec![agent("served", 0)], false);
+    world.hears(configured(&[("served", 1), ("idle", 1), ("kept", 1)], &[]));
+    assert!(["served", "idle", "kept"].iter().all(|name| world.known(name)));
+    world.hears(configured(&[("kept", 1), ("new", 1)], &[]));
+    assert!(
+        ["served", "kept", "new"].iter().all(|name| world.known(name)),
+        "a worker still serves one of them"
+    );
+    assert!(!world.known("idle"));
+    assert_eq!(world.forgotten, ["idle"], "nor does a later daemon know it");
+    let names = world.core.crew().agents(None, 100, usize::MAX).0;
+    let names: Vec<&str> = names.iter().map(|one| one.known.agent.name.as_str()).collect();
+    assert_eq!(names, ["a", "kept", "new", "served"]);
+    // The worker that served the agent of the tests was never configured away, for it is a worker's by now.
+    let run = world.starts(3);
+    assert_eq!(world.outcome(run), Some(v1::RunOutcome::Succeeded));
+}
+
+#[test]
+fn a_host_that_says_hello_again_keeps_its_leases_and_serves_what_it_says() {
+    let mut world = World::new();
+    world.hears(configured(&[(AGENT, 2)], &[AGENT]));
+    let host = world.says_hello("host-7", Does::Ignores, 2, vec![agent(AGENT, 0)], true);
+    let run = world.starts(3);
+    assert_eq!(world.workers[&host].assigned, 2, "it has two slots");
+    // One slot more, and the two leases are as they were.
+    world.hears(Input::Frame { connection: host, frame: serving(&[(AGENT, 3)], 3) });
+    assert_eq!((world.closed(host), world.workers[&host].assigned), (None, 3));
+    // Nobody serves it now: nothing is lost, and what waits goes on waiting.
+    let later = world.starts(1);
+    world.hears(configured(&[], &[]));
+    world.hears(Input::Frame { connection: host, frame: serving(&[], 1) });
+    assert!(!world.known(AGENT), "no further plan may name it");
+    let [waits] = &world.core.crew().agents(None, 100, usize::MAX).0[..] else { panic!("one agent") };
+    assert_eq!((waits.workers, waits.queued, waits.running), (0, 1, 3), "it is told why a task waits");
+    assert_eq!((world.outcome(run), world.outcome(later)), (None, None));
+    // It comes back, and no more of it is at work than it may have, whatever was begun before.
+    world.workers.get_mut(&host).unwrap().does = Does::Completes;
+    world.hears(configured(&[(AGENT, 3)], &[AGENT]));
+    world.hears(Input::Frame { connection: host, frame: serving(&[(AGENT, 3)], 3) });
+    assert_eq!((world.workers[&host].assigned, world.outcome(later)), (3, None));
+    world.hears(Input::Frame { connection: host, frame: serving(&[(AGENT, 4)], 4) });
+    assert_eq!((world.workers[&host].assigned, world.outcome(later)), (4, Some(v1::RunOutcome::Succeeded)));
+}
+
+#[test]
+fn a_worker_gets_no_more_of_an_agent_that_the_daemon_has_come_to_serve_itself() {
+    let mut world = World::new();
+    let guest = world.connects("guest", Does::Ignores, 1_000);
+    let run = world.starts(1);
+    world.hears(configured(&[(AGENT, 10)], &[AGENT]));
+    let host = world.says_hello("host-7", Does::Completes, 10, vec![agent(AGENT, 0)], true);
+    let later = world.starts(2);
+    assert_eq!(world.outcome(later), Some(v1::RunOutcome::Succeeded));
+    assert_eq!((world.workers[&guest].assigned, world.workers[&host].assigned), (1, 2));
+    // What it has at work is its own, to the end.
+    assert_eq!((world.closed(guest), world.outcome(run)), (None, None));
+}
+
+#[test]
+fn a_worker_from_outside_that_says_hello_twice_is_sent_away() {
+    let mut world = World::new();
+    let guest = world.connects("guest", Does::Ignores, 1);
+    world.hears(Input::Frame { connection: guest, frame: serving(&[(AGENT, 3)], 3) });
+    assert_eq!(world.closed(guest), Some(&CloseReason::Protocol));
 }

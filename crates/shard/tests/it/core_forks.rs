@@ -37,7 +37,7 @@ impl World {
         let mut world = Self { store, writer, core, waiting: Vec::new(), answers: Vec::new(), next: 0 };
         let agent = v1::Agent { name: AGENT.to_owned(), ..v1::Agent::default() };
         let known = KnownAgent { agent, source: v1::AgentSource::Declared, last_seen: None };
-        world.hears(Input::Learn(Known { agents: vec![known], ..Known::default() }));
+        world.hears(Input::Configure(Known { agents: vec![known], ..Known::default() }));
         world.hears(Input::Recovered { shard: SHARD, recovered });
         world
     }

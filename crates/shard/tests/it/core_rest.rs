@@ -61,7 +61,7 @@ impl World {
         let agent = v1::Agent { name: AGENT.to_owned(), ..v1::Agent::default() };
         let known = capataz_crew::KnownAgent { agent, source: v1::AgentSource::Declared, last_seen: None };
         let known = capataz_crew::Known { agents: vec![known], ..Default::default() };
-        world.hears(Input::Learn(known));
+        world.hears(Input::Configure(known));
         world.hears(Input::Recovered { shard: SHARD, recovered });
         world
     }

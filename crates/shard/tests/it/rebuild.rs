@@ -38,7 +38,7 @@ impl World {
         let mut world = Self { store, writer, core, next: 0 };
         let agent = v1::Agent { name: AGENT.to_owned(), ..v1::Agent::default() };
         let known = capataz_crew::KnownAgent { agent, source: v1::AgentSource::Declared, last_seen: None };
-        world.hears(Input::Learn(capataz_crew::Known { agents: vec![known], ..Default::default() }));
+        world.hears(Input::Configure(capataz_crew::Known { agents: vec![known], ..Default::default() }));
         world.hears(Input::Recovered { shard: SHARD, recovered });
         world
     }

@@ -100,7 +100,7 @@ fn commands(input: engine::Input) -> Input {
 
 fn known() -> Input {
     let agent = v1::Agent { name: "a".to_owned(), ..v1::Agent::default() };
-    Input::Learn(Known {
+    Input::Configure(Known {
         agents: vec![KnownAgent { agent, source: v1::AgentSource::Declared, last_seen: Some(Millis(5)) }],
         commands: BTreeSet::from(["commit".to_owned()]),
         resources: BTreeSet::from(["skill".to_owned()]),
@@ -121,7 +121,7 @@ fn recovered(runs: Vec<(RunId, engine::RunState)>) -> Input {
     };
     let session = SessionState::fold([opened]).unwrap();
     let agents = match known() {
-        Input::Learn(known) => known.agents,
+        Input::Configure(known) => known.agents,
         other => panic!("{other:?}"),
     };
     let sessions = vec![(run(50), Some(session)), (run(51), None)];
@@ -336,7 +336,7 @@ const NAMES: [&str; 49] = [
     "import session",
     "judged",
     "keys found",
-    "learn",
+    "configure",
     "list agents",
     "mode",
     "pause",
@@ -431,7 +431,7 @@ fn name(input: &Input) -> Option<&'static str> {
         Input::Answered { .. } => "answered",
         Input::Judged { .. } => "judged",
         Input::Computed { .. } => "computed",
-        Input::Learn(_) => "learn",
+        Input::Configure(_) => "configure",
         // Within a process every message arrives at once.
         Input::Carried(_) => return None,
         Input::Wake => "wake",

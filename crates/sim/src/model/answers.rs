@@ -12,6 +12,7 @@ use super::Model;
 use super::log::RunModel;
 use crate::client::{Asked, Wish};
 use crate::invariant::{Invariant, Violation};
+use crate::scenario::RECONFIGURED;
 use crate::schemas::passes;
 
 impl Model {
@@ -48,7 +49,8 @@ impl Model {
                 told(base.is_none_or(|base| base.removed))
             }
             (Wish::Start { template, .. }, Answer::Start(Ok(StartReply::UnknownAgents(_)))) => {
-                told(template.agents.iter().any(|agent| agent.contains("unknown")))
+                let was_unnamed = |agent: &String| self.reconfigures && agent == RECONFIGURED;
+                told(template.agents.iter().any(|agent| agent.contains("unknown") || was_unnamed(agent)))
             }
             (Wish::Start { .. }, Answer::Start(Ok(StartReply::Finished { run, result })))
             | (Wish::Wait { .. }, Answer::Wait(Ok(WaitReply::Finished { run, result }))) => {
