@@ -189,7 +189,12 @@ fn worker_frames() -> Vec<Seed> {
         ),
         (
             "failed",
-            Frame::Failed(v1::Failed { lease: lease.clone(), error: Some(error), log: String::new() }),
+            Frame::Failed(v1::Failed {
+                lease: lease.clone(),
+                error: Some(error),
+                log: String::new(),
+                usage: None,
+            }),
         ),
         (
             "cancelled",

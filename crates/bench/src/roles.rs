@@ -27,13 +27,18 @@ pub(crate) const TOOL: &str = "bench.tool";
 /// Actions of an execution.
 pub(crate) const ACTIONS: u32 = 10;
 
+/// What a query begins with whose last action goes on until it is told to end.
+pub(crate) const HOLDS: &str = "hold ";
+
 /// What the planner answers to a prompt of the mode `simple`.
 fn next_action(prompt: &serde_json::Value) -> serde_json::Value {
-    let wanted: u64 = prompt["query"].as_str().and_then(|query| query.parse().ok()).unwrap_or_default();
+    let query = prompt["query"].as_str().unwrap_or_default();
+    let wanted: u64 = query.trim_start_matches(HOLDS).parse().unwrap_or_default();
     let step = prompt["step"].as_u64().unwrap_or_default();
+    let is_last = step + 1 >= wanted;
     serde_json::json!({
-        "action": { "tool": TOOL, "parameters": { "n": step } },
-        "reasoning": "the next one", "continue": step + 1 < wanted, "confidence": 1,
+        "action": { "tool": TOOL, "parameters": { "n": step, "holds": is_last && query.starts_with(HOLDS) } },
+        "reasoning": "the next one", "continue": !is_last, "confidence": 1,
     })
 }
 
@@ -69,7 +74,12 @@ pub async fn worker(endpoint: String, slots: u32, hold: bool) -> Outcome<()> {
         }
     };
     let plan = |task: Task| async move { Ok::<_, TaskError>(next_action(&task.input_json()?)) };
-    let act = |task: Task| async move { Ok::<_, TaskError>(TaskOutput::from(task.input().clone())) };
+    let act = |task: Task| async move {
+        if task.input_json::<serde_json::Value>()?["holds"] == true {
+            std::future::pending::<()>().await;
+        }
+        Ok::<_, TaskError>(TaskOutput::from(task.input().clone()))
+    };
     let worker = Worker::new(endpoint).id("bench-worker").slots(slots).agent(AGENT, echo);
     let worker = worker.agent_with(of_executions(PLANNER, v1::AgentKind::Planner), plan);
     worker.agent_with(of_executions(TOOL, v1::AgentKind::Tool), act).run().await?;

@@ -197,7 +197,7 @@ fn answer(lease: v1::LeaseRef, input: TaskInput, fails: bool) -> Say {
     let (lease, log) = (Some(lease), String::new());
     if fails {
         let error = v1::Error { code: "NETWORK_ERROR".to_owned(), ..v1::Error::default() };
-        return Say::Failed(v1::Failed { lease, error: Some(error), log });
+        return Say::Failed(v1::Failed { lease, error: Some(error), log, usage: None });
     }
     let output = serde_json::json!(TaskOutput { key: input.key, task: input.task, lease: Some(token) });
     let data = Some(Data::Inline(output.to_string().into()));

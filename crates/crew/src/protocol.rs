@@ -139,6 +139,7 @@ pub enum Departure {
 
 /// What a worker said of a lease.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "one for each frame, moved a few times")]
 pub enum Said {
     Acknowledged,
     Progress(v1::Progress),

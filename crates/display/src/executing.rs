@@ -34,6 +34,13 @@ pub struct Spent {
     pub costs: BTreeMap<String, u64>,
 }
 
+impl<'a> Extend<&'a v1::Usage> for Spent {
+    /// Adds what pieces of work took.
+    fn extend<T: IntoIterator<Item = &'a v1::Usage>>(&mut self, usages: T) {
+        usages.into_iter().for_each(|usage| self.add(usage));
+    }
+}
+
 impl Spent {
     /// Adds what one piece of work took.
     pub fn add(&mut self, usage: &v1::Usage) {
@@ -84,7 +91,8 @@ impl Execution {
             Body::ToolCalled(called) => self.stands(called.step_index, StepStatus::InProgress),
             Body::ToolObserved(seen) => {
                 self.actions = seen.step;
-                let status = if seen.error.is_some() { StepStatus::Failed } else { StepStatus::Succeeded };
+                let has_failed = seen.error.is_some() && !seen.as_expected;
+                let status = if has_failed { StepStatus::Failed } else { StepStatus::Succeeded };
                 self.stands(seen.step_index, status);
             }
             Body::ModeCheckpointed(made) => {
@@ -100,11 +108,8 @@ impl Execution {
                     (self.actions, self.plan, self.steps) = (actions, plan, steps);
                 }
             }
-            Body::TaskSettled(settled) => {
-                if let Some(usage) = &settled.usage {
-                    self.spent.add(usage);
-                }
-            }
+            Body::TaskSettled(settled) => self.spent.extend(&settled.usage),
+            Body::TaskAttemptFailed(failed) => self.spent.extend(&failed.usage),
             _ => {}
         }
     }
@@ -165,12 +170,17 @@ impl Execution {
     }
 }
 
-/// What all work of a run took of models; empty where nobody has said anything.
+/// What all work of a run took of models, attempts that have failed included; empty where nobody has said anything.
 #[must_use]
 pub fn spent_of(run: &v1::Run) -> Spent {
     let mut spent = Spent::default();
-    let tasks = run.waves.iter().flat_map(|wave| &wave.tasks);
-    tasks.filter_map(|task| task.usage.as_ref()).for_each(|usage| spent.add(usage));
+    for task in run.waves.iter().flat_map(|wave| &wave.tasks) {
+        // The last attempt is one of those that have ended.
+        match task.attempts.iter().any(|attempt| attempt.usage.is_some()) {
+            true => spent.extend(task.attempts.iter().filter_map(|attempt| attempt.usage.as_ref())),
+            false => spent.extend(&task.usage),
+        }
+    }
     spent
 }
 
@@ -232,6 +242,14 @@ mod tests {
             ..v1::Usage::default()
         };
         Body::TaskSettled(Box::new(v1::TaskSettled { usage: Some(usage), ..v1::TaskSettled::default() }))
+    }
+
+    fn took_in_vain(input: u64, output: u64, nanos: u64) -> Body {
+        let Body::TaskSettled(settled) = took(input, output, nanos) else { panic!() };
+        Body::TaskAttemptFailed(v1::TaskAttemptFailed {
+            usage: settled.usage,
+            ..v1::TaskAttemptFailed::default()
+        })
     }
 
     fn fold(bodies: &[Body]) -> Execution {
@@ -308,6 +326,26 @@ mod tests {
         assert_eq!(execution.steps, [StepStatus::Succeeded, StepStatus::Pending]);
         assert_eq!(execution.plan, plan(1, &["look", "read"]));
         assert_eq!(execution.spent.told(), "300 tokens in, 30 out; 0.0015 USD");
+    }
+
+    #[test]
+    fn what_attempts_took_that_came_to_nothing_was_taken_all_the_same() {
+        let execution = fold(&[took_in_vain(100, 10, 1_000_000), took(20, 2, 500_000)]);
+        assert_eq!(execution.spent.told(), "120 tokens in, 12 out; 0.0015 USD");
+        let usage = |body: Body| match body {
+            Body::TaskSettled(settled) => settled.usage,
+            Body::TaskAttemptFailed(failed) => failed.usage,
+            _ => None,
+        };
+        let attempt = |usage| v1::AttemptRecord { usage, ..v1::AttemptRecord::default() };
+        let last = usage(took(20, 2, 500_000));
+        let attempts = vec![attempt(usage(took_in_vain(100, 10, 1_000_000))), attempt(last.clone())];
+        let tried_twice = v1::TaskView { usage: last.clone(), attempts, ..v1::TaskView::default() };
+        // Of a run whose attempts nobody has counted, the results are what is known.
+        let of_old = v1::TaskView { usage: last, ..v1::TaskView::default() };
+        let wave = v1::WaveView { tasks: vec![tried_twice, of_old], ..v1::WaveView::default() };
+        let run = v1::Run { waves: vec![wave], ..v1::Run::default() };
+        assert_eq!(spent_of(&run).told(), "140 tokens in, 14 out; 0.0020 USD");
     }
 
     #[test]

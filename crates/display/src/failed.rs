@@ -144,6 +144,7 @@ mod tests {
             error: Some("E_BUSY".to_owned()),
             duration_ms,
             waited_ms: 0,
+            usage: None,
         };
         let tried_again = v1::TaskView {
             attempts: vec![attempt(1, 1_200), attempt(2, 20)],

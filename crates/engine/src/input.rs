@@ -303,12 +303,13 @@ pub struct Observed {
 
 /// How an assignment ended, in the words of its worker.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "a report lives for one call")]
 pub enum Report {
     Completed(v1::Payload),
     /// As `Completed`, with what was found of the output, where it had to be judged.
     Judged(v1::Payload, Box<Verdict>),
     Failed(v1::Error),
+    /// As `Failed`, where nobody could read the output, with what the next attempt is given.
+    Unread(v1::Error, Box<Verdict>),
     /// The answer to a cancel.
     Cancelled(Option<v1::Payload>),
 }

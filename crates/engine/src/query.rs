@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 
 use capataz_contracts::v1;
+use capataz_policy::mode;
 
 use crate::input::TaskRef;
 
@@ -47,10 +48,14 @@ pub enum Query {
 }
 
 impl Query {
-    /// What the store has derived from events is looked at, so that those of this run have to be durable before.
+    /// What is looked at of a memory that the store derives from events: those of this run that change it have to be durable
+    /// before.
     #[must_use]
-    pub fn reads_projections(&self) -> bool {
-        matches!(self, Self::Prompt(_))
+    pub fn recalls(&self) -> Option<&Wanted> {
+        match self {
+            Self::Prompt(prompting) => Some(&prompting.recall),
+            _ => None,
+        }
     }
 }
 
@@ -91,6 +96,37 @@ pub struct Observation {
     pub most_tokens: u32,
 }
 
+impl Prompting {
+    /// The bytes that a prompt is made of beside what is recalled, where all of them are here; `None` where a blob is read, or
+    /// where recalling may take long: by relevance, what is too old is met before what is wanted.
+    #[must_use]
+    pub fn bytes_here(&self) -> Option<usize> {
+        if mode::recalls_by_relevance(self.recall.mode) {
+            return None;
+        }
+        let results = self.results.iter().map(|(_, output)| inline(output));
+        results.sum::<Option<usize>>().map(|results| results + self.prompt.len())
+    }
+}
+
+impl Judgement {
+    /// The bytes of a value whose schemas alone are asked for, where all of them are here; `None` where more is looked at.
+    #[must_use]
+    pub fn bytes_here(&self) -> Option<usize> {
+        let is_plain = self.found.is_empty() && self.rule.as_ref().is_none_or(|rule| rule.checks.is_empty());
+        inline(&self.value).filter(|_| is_plain)
+    }
+}
+
+/// The bytes of a payload that is no blob.
+fn inline(payload: &v1::Payload) -> Option<usize> {
+    match &payload.data {
+        None => Some(0),
+        Some(v1::payload::Data::Inline(text)) => Some(text.len()),
+        Some(v1::payload::Data::Blob(_)) => None,
+    }
+}
+
 impl Observation {
     /// The bytes that are looked at, where all of them are here; `None` where a blob is read, or a schema compiled.
     #[must_use]
@@ -100,11 +136,7 @@ impl Observation {
         if expected.contains("schema") || expected.contains("\\u") {
             return None;
         }
-        let output = match self.output.as_ref().and_then(|output| output.data.as_ref()) {
-            None => 0,
-            Some(v1::payload::Data::Inline(text)) => text.len(),
-            Some(v1::payload::Data::Blob(_)) => return None,
-        };
+        let output = self.output.as_ref().map_or(Some(0), inline)?;
         let error = self.error.as_ref().map_or(0, |error| error.message.len());
         Some(self.parameters.len() + expected.len() + output + error)
     }
@@ -172,6 +204,10 @@ pub struct Judgement {
     pub rule: Option<Rule>,
     #[serde(with = "crate::snapshot::as_bytes::one")]
     pub value: v1::Payload,
+    /// What the run's kind has found wrong with the value, which has passed everything else or could not be read: nothing is
+    /// judged any more, and only what the next attempt is given is wanted.
+    #[serde(with = "crate::snapshot::as_bytes::list")]
+    pub found: Vec<v1::SchemaViolation>,
 }
 
 /// What is wanted of an output beside schemas.

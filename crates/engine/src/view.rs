@@ -349,7 +349,7 @@ fn task_view(run: &RunState, place: TaskRef, task: &Task, outputs: bool) -> v1::
 /// All attempts of the activation that have ended, the last one included.
 fn ended_attempts(activity: &Activity) -> Vec<v1::AttemptRecord> {
     let mut attempts = activity.attempts.clone();
-    if let Some(End { attempt_ms: Some(duration_ms), status, error, .. }) = &activity.end {
+    if let Some(End { attempt_ms: Some(duration_ms), status, error, usage, .. }) = &activity.end {
         let succeeded = *status == ResultStatus::Success;
         let status = if succeeded { v1::AttemptStatus::Success } else { v1::AttemptStatus::Failed };
         attempts.push(v1::AttemptRecord {
@@ -358,6 +358,7 @@ fn ended_attempts(activity: &Activity) -> Vec<v1::AttemptRecord> {
             error: error.as_ref().map(|error| retry::original(error).code.clone()),
             duration_ms: *duration_ms,
             waited_ms: activity.waited_ms,
+            usage: usage.clone(),
         });
     }
     attempts

@@ -74,6 +74,7 @@ const STORIES_SINCE_FORMAT_3: &[&str] = &[
     "plan-of-runs",
     "plan-taken-back",
     "plan-that-goes-on",
+    "plan-that-is-billed",
     "plan-vouched-for",
     "script-put-away",
     "session-of-any-json",

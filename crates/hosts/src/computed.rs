@@ -56,7 +56,7 @@ impl Serve for Computed {
     ) -> Answer {
         match (self.compute)(&assignment) {
             Ok(output) => Answer::Completed { output, log: String::new(), usage: None },
-            Err(error) => Answer::Failed { error, log: String::new() },
+            Err(error) => Answer::Failed { error, log: String::new(), usage: None },
         }
     }
 }

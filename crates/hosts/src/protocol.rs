@@ -293,7 +293,9 @@ fn said(lease: Lease, answer: Answer) -> Say {
         Answer::Completed { output, log, usage } => {
             Say::Completed(v1::Completed { lease, output: Some(output), log, usage })
         }
-        Answer::Failed { error, log } => Say::Failed(v1::Failed { lease, error: Some(*error), log }),
+        Answer::Failed { error, log, usage } => {
+            Say::Failed(v1::Failed { lease, error: Some(*error), log, usage })
+        }
         Answer::Cancelled { partial_output, log } => {
             Say::Cancelled(v1::Cancelled { lease, partial_output, log })
         }

@@ -69,19 +69,26 @@ pub enum Answer {
     Failed {
         error: Box<v1::Error>,
         log: String,
+        /// What it used of models all the same.
+        usage: Option<v1::Usage>,
     },
     /// Ended because a cancel asked for it.
-    Cancelled {
-        partial_output: Option<v1::Payload>,
-        log: String,
-    },
+    Cancelled { partial_output: Option<v1::Payload>, log: String },
 }
 
 impl Answer {
     /// A failure of which the message says everything.
     pub fn failed(code: Code, message: impl Into<String>) -> Self {
         let error = v1::Error { code: code.into(), message: message.into(), ..v1::Error::default() };
-        Self::Failed { error: Box::new(error), log: String::new() }
+        Self::Failed { error: Box::new(error), log: String::new(), usage: None }
+    }
+
+    /// The same, where so much was used of models all the same.
+    pub(crate) fn having_used(mut self, used: Option<v1::Usage>) -> Self {
+        if let Self::Failed { usage, .. } | Self::Completed { usage, .. } = &mut self {
+            *usage = used;
+        }
+        self
     }
 }
 

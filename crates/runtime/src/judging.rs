@@ -20,6 +20,8 @@ use crate::clock;
 const JUDGES: usize = 2;
 /// The most bytes that are looked at on the shards' thread.
 const AT_ONCE_BYTES: usize = 2 * 1024;
+/// The most bytes of a schema by which is judged there.
+const AT_ONCE_SCHEMA: usize = 16 * 1024;
 /// The encoding of tokens, once somebody beside the shards' thread has made it: that takes a while.
 static ENCODING: OnceLock<&'static CoreBPE> = OnceLock::new();
 /// What is waited before something is tried again that could not be read or written. Milliseconds.
@@ -55,12 +57,29 @@ pub(crate) async fn computed(
 /// The same on the shards' thread, where that takes microseconds: what follows from it shares the commit. `None` where it is
 /// to be computed beside that thread.
 pub(crate) fn computed_at_once(judges: &Judges, store: &Arc<dyn Store>, query: &Query) -> Option<Computed> {
-    let Query::Observe(seen) = query else { return None };
-    if seen.bytes_here()? > AT_ONCE_BYTES || ENCODING.get().is_none() {
+    let bytes = match query {
+        Query::Observe(seen) => seen.bytes_here()?,
+        Query::Prompt(prompting) => prompting.bytes_here()?,
+        _ => return None,
+    };
+    if bytes > AT_ONCE_BYTES || ENCODING.get().is_none() {
         return None;
     }
-    let contents = Blobs { store: Arc::clone(store), schemas: Arc::clone(&judges.schemas) };
-    phases::compute(query, &contents).ok().flatten()
+    phases::compute(query, &Here(judges.blobs(store))).ok().flatten()
+}
+
+/// The verdict on a small output, likewise, by schemas that are compiled.
+pub(crate) fn judged_at_once(
+    judges: &Judges,
+    store: &Arc<dyn Store>,
+    judgement: &Judgement,
+) -> Option<Verdict> {
+    let is_known = |schema: &String| schema.len() <= AT_ONCE_SCHEMA && judges.schemas.known(schema).is_some();
+    let is_small = judgement.bytes_here()? <= AT_ONCE_BYTES && judgement.purpose.is_output();
+    if !is_small || !judgement.schemas.iter().all(is_known) {
+        return None;
+    }
+    phases::verdict(judgement.clone(), &Here(judges.blobs(store))).ok()
 }
 
 /// What comes of it, after as many attempts as there are waits, and one; `None` where it comes to nothing.
@@ -78,7 +97,7 @@ async fn patiently<T: Send + 'static>(
             // Nobody closes it.
             let _permit = judges.free.acquire().await;
             let compute = Arc::clone(&compute);
-            let blobs = Blobs { store: Arc::clone(&store), schemas: Arc::clone(&judges.schemas) };
+            let blobs = judges.blobs(&store);
             match tasks.spawn_blocking(move || compute(&blobs)).await {
                 Ok(Ok(computed)) => return Some(computed),
                 Ok(Err(error)) => tracing::warn!(%error, "a query of a run waits"),
@@ -128,6 +147,41 @@ pub(crate) struct Judges {
 impl Judges {
     pub(crate) fn new() -> Self {
         Self { free: Arc::new(Semaphore::new(JUDGES)), schemas: Arc::default() }
+    }
+
+    fn blobs(&self, store: &Arc<dyn Store>) -> Blobs {
+        Blobs { store: Arc::clone(store), schemas: Arc::clone(&self.schemas) }
+    }
+}
+
+/// What the shards' thread looks at by itself: no blob, and little of memory.
+struct Here(Blobs);
+
+impl Contents for Here {
+    fn read(&self, _: &v1::BlobRef, _: usize) -> Result<Vec<u8>, Unread> {
+        Err(Unread::Unavailable)
+    }
+
+    fn keep(&self, _: &[u8]) -> Result<v1::BlobRef, Unread> {
+        Err(Unread::Unavailable)
+    }
+
+    fn recall(&self, wanted: &Wanted) -> Result<Vec<Entry>, Unread> {
+        let entries = self.0.recall(wanted)?;
+        let bytes: usize = entries.iter().map(|entry| entry.content.len() + entry.digest.len()).sum();
+        if bytes > AT_ONCE_BYTES { Err(Unread::Unavailable) } else { Ok(entries) }
+    }
+
+    fn tokens(&self, text: &str) -> u32 {
+        self.0.tokens(text)
+    }
+
+    fn now(&self) -> u64 {
+        self.0.now()
+    }
+
+    fn compiled(&self, schema: &str) -> Result<Arc<Schema>, SchemaViolation> {
+        self.0.compiled(schema)
     }
 }
 

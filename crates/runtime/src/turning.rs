@@ -269,19 +269,17 @@ impl Turning {
             let (run, query) = (*run, *query);
             let answered = match asked {
                 Query::Route { .. } => self.answer(run, query, asked.clone()),
-                Query::Judge(_) => None,
-                asked => {
-                    let computed = judging::computed_at_once(&self.judges, &self.store, asked);
-                    if computed.is_some() {
-                        next -= 1;
-                        self.memory.outputs.remove(next);
-                    }
-                    computed.map(|computed| Input::Computed { run, query, computed })
-                }
+                Query::Judge(judgement) => judging::judged_at_once(&self.judges, &self.store, judgement)
+                    .map(|verdict| Input::Judged { run, query, verdict }),
+                asked => judging::computed_at_once(&self.judges, &self.store, asked)
+                    .map(|computed| Input::Computed { run, query, computed }),
             };
-            if let Some(answered) = answered {
-                self.turn(answered);
+            let Some(answered) = answered else { continue };
+            if !matches!(answered, Input::Answered { .. }) {
+                next -= 1;
+                self.memory.outputs.remove(next);
             }
+            self.turn(answered);
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};
 use capataz_crew::{Known, KnownAgent};
-use capataz_engine::{Plan, StartRun, Work};
+use capataz_engine::{Plan, StartRun, Work, materialise_mode};
 use capataz_runtime::{Options, Runtime};
 use capataz_shard::{Declined, StartReply, StartRequest, WaitReply};
 use capataz_store::memory::Fault;
@@ -189,6 +189,106 @@ async fn a_run_of_a_single_task_costs_exactly_two_commits() {
     let Ok(WaitReply::Finished { .. }) = answer else { panic!("not finished") };
     // Each append was a commit of its own: nothing else was on its way.
     assert_eq!(store.bounds(ShardId(0)).unwrap().newest.0, 2);
+}
+
+/// A query of so many actions in this mode, which ends well.
+fn query(key: &str, mode: v1::ExecutionMode) -> StartRequest {
+    let tool = v1::ModeTool { name: "hand".to_owned(), undoable: true, ..v1::ModeTool::default() };
+    let run = RunId(Uuid::now_v7());
+    let mut execution = v1::ModeRun {
+        query: "tidy up".to_owned(),
+        mode: Some(mode.into()),
+        planner: "brain".to_owned(),
+        tools: vec![tool],
+        run_id: run.to_string(),
+        ..v1::ModeRun::default()
+    };
+    materialise_mode(&mut execution).unwrap();
+    let work = Work::Mode(Box::new(execution));
+    StartRequest {
+        run,
+        start: StartRun { work, labels: Default::default(), parent: None, lineage: None },
+        agents: ["brain", "hand"].map(str::to_owned).into(),
+        ..start(key)
+    }
+}
+
+/// What a planner answers before this action of so many.
+fn next_action(mode: v1::ExecutionMode, action: u64, of: u64) -> String {
+    if mode == v1::ExecutionMode::Simple {
+        let call = r#"{"tool":"hand","parameters":{}}"#;
+        let goes_on = action + 1 < of;
+        return format!(r#"{{"action":{call},"continue":{goes_on},"reasoning":"","confidence":1}}"#);
+    }
+    let step = |n: u64| format!(r#"{{"id":"s{n}","description":"","tool":"hand","parameters":{{}}}}"#);
+    let steps: Vec<String> = (0..of).map(step).collect();
+    let update = format!(
+        r#""planUpdate":{{"type":"create","steps":[{}],"estimatedTime":1,"checkpoints":[]}},"#,
+        steps.join(",")
+    );
+    let update = if action == 0 { update } else { String::new() };
+    let call = format!(r#"{{"tool":"hand","parameters":{{}},"stepIndex":{action}}}"#);
+    format!(r#"{{{update}"nextAction":{call},"replanRequired":false,"reasoning":"","confidence":1}}"#)
+}
+
+// Issue 14, "Shows" 8: at most three commits for a step.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_action_of_an_execution_costs_two_commits_and_one_more_where_its_result_is_recalled() {
+    const ACTIONS: u64 = 8;
+    let store = MemoryStore::new();
+    let agent = |name: &str, kind: v1::AgentKind| v1::Agent {
+        name: name.to_owned(),
+        kind: kind.into(),
+        max_concurrency: 1,
+        ..v1::Agent::default()
+    };
+    let agents = vec![agent("brain", v1::AgentKind::Planner), agent("hand", v1::AgentKind::Tool)];
+    let entry = |agent: &v1::Agent| KnownAgent {
+        agent: agent.clone(),
+        source: v1::AgentSource::Declared,
+        last_seen: None,
+    };
+    let known = Known { agents: agents.iter().map(entry).collect(), ..Known::default() };
+    let shared: Arc<dyn Store> = Arc::new(store.clone());
+    let shard = Runtime::start(vec![ShardId(0)], shared, known, Options::default()).await.unwrap();
+    let (mut frames, sender) = shard.connect(1).await.split();
+    let hello = v1::Hello { worker_id: "w1".to_owned(), agents, slots: 2, protocol: 1, ..Default::default() };
+    sender.send(Say::Hello(hello)).await;
+    for mode in [v1::ExecutionMode::Simple, v1::ExecutionMode::Planner] {
+        let mut commits = 0;
+        // By the first one, what only has to be made once is there: the encoding of tokens, and the contract.
+        for key in ["first", "second"] {
+            let before = shard.meters().commits.counted().count;
+            shard.start_run(query(&format!("{mode:?} {key}"), mode)).await.unwrap();
+            let (mut asked, mut accepted) = (0, 0);
+            while accepted < 2 * ACTIONS {
+                match frames.recv().await.unwrap() {
+                    Hear::Assignment(v1::Assignment { lease, agent, .. }) => {
+                        let said = match agent.as_str() {
+                            "brain" => {
+                                asked += 1;
+                                next_action(mode, asked - 1, ACTIONS)
+                            }
+                            _ => "1".to_owned(),
+                        };
+                        let output = v1::Payload {
+                            media_type: "application/json".to_owned(),
+                            data: Some(v1::payload::Data::Inline(said.into())),
+                        };
+                        let completed =
+                            v1::Completed { lease, output: Some(output), ..v1::Completed::default() };
+                        sender.send(Say::Completed(completed)).await;
+                    }
+                    Hear::ResultAccepted(_) => accepted += 1,
+                    _ => {}
+                }
+            }
+            commits = shard.meters().commits.counted().count - before;
+        }
+        let each = if mode == v1::ExecutionMode::Simple { 2 } else { 3 };
+        // And one by which it begins.
+        assert_eq!(commits, 1 + each * ACTIONS, "{mode:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -29,7 +29,7 @@ struct WaitingOutput {
     connection: ConnectionId,
     worker: String,
     lease: Lease,
-    output: v1::Payload,
+    report: Report,
     log: String,
     usage: Option<v1::Usage>,
 }
@@ -177,20 +177,20 @@ impl Shard {
         self.command(reply, run, if_seq, *input);
     }
 
-    /// The worker's result waits until its output is judged.
-    pub(crate) fn await_output(
+    /// The worker's result waits until its output is judged, or until it is known what the next attempt is given.
+    pub(crate) fn await_judge(
         &mut self,
         connection: ConnectionId,
         worker: &str,
         lease: Lease,
-        output: v1::Payload,
+        report: Report,
         (log, usage): (String, Option<v1::Usage>),
     ) {
         // Who has a result has had the assignment.
         let key = (lease.run, task_of(&lease), lease.token);
         self.leases.heard(connection, key, self.now.mono);
         let worker = worker.to_owned();
-        let waiting = WaitingOutput { connection, worker, lease, output, log, usage };
+        let waiting = WaitingOutput { connection, worker, lease, report, log, usage };
         self.judging.add_output(waiting, self.now.mono);
         self.judge_next();
     }
@@ -204,7 +204,7 @@ impl Shard {
             let (lease, worker) = (&waiting.lease, waiting.worker.as_str());
             let slot = self.runs.get(lease.run);
             let judgement = slot.and_then(|slot| {
-                slot.state.output_to_judge(task_of(lease), lease.token, worker, &waiting.output)
+                slot.state.report_to_judge(task_of(lease), lease.token, worker, &waiting.report)
             });
             let run = lease.run;
             match judgement {
@@ -229,9 +229,9 @@ impl Shard {
     fn hear_unjudged(&mut self, number: u64) {
         let Some(waiting) = self.judging.take_output(QueryId(number)) else { return };
         let connection = self.connection_of(&waiting);
-        let WaitingOutput { worker, lease, output, log, usage, .. } = waiting;
+        let WaitingOutput { worker, lease, report, log, usage, .. } = waiting;
         let run = lease.run;
-        self.report(connection, &worker, lease, Report::Completed(output), log, usage);
+        self.report(connection, &worker, lease, report, log, usage);
         self.arm(run);
     }
 
@@ -251,9 +251,14 @@ impl Shard {
         self.judging.open_outputs = self.judging.open_outputs.saturating_sub(1);
         self.judge_next();
         let connection = self.connection_of(&waiting);
-        let WaitingOutput { worker, lease, output, log, usage, .. } = waiting;
-        let run = lease.run;
-        self.report(connection, &worker, lease, Report::Judged(output, Box::new(verdict)), log, usage);
+        let WaitingOutput { worker, lease, report, log, usage, .. } = waiting;
+        let (run, verdict) = (lease.run, Box::new(verdict));
+        let report = match report {
+            Report::Completed(output) | Report::Judged(output, _) => Report::Judged(output, verdict),
+            Report::Failed(error) | Report::Unread(error, _) => Report::Unread(error, verdict),
+            report @ Report::Cancelled(_) => report,
+        };
+        self.report(connection, &worker, lease, report, log, usage);
         // Its deadlines stood still.
         self.arm(run);
     }

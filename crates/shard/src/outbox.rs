@@ -7,7 +7,7 @@ use capataz_contracts::v1::connect_response::Frame;
 use capataz_crew::ConnectionId;
 use capataz_engine::planted::{self, Fault};
 use capataz_engine::session::SessionDecision;
-use capataz_engine::{Moment, QueryId, TaskRef};
+use capataz_engine::{Moment, QueryId, TaskRef, Wanted};
 use capataz_store::{Append, BlobHash, Create, RunId};
 
 use crate::ReplyId;
@@ -299,6 +299,15 @@ impl Outbox {
     /// Whether an approval of a call of this run is in flight.
     pub(crate) fn approves(&self, run: RunId) -> bool {
         self.pending.iter().any(|pending| pending.run == run && projection::approves(&pending.events))
+    }
+
+    /// Whether anything of the run that is not known to be durable, with these events of its, changes what is recalled.
+    pub(crate) fn changes_memory(&self, run: RunId, events: &Bytes, wanted: &Wanted) -> bool {
+        let pending = self.pending.iter().filter(|pending| pending.run == run).map(|pending| &pending.events);
+        let decided = self.batch_of(run).into_iter().flat_map(|batch| &batch.events);
+        let rows =
+            pending.chain(decided).chain([events]).flat_map(|events| projection::memory_of(run, events));
+        rows.into_iter().any(|row| projection::is_recalled(&row.change, wanted))
     }
 
     /// Appends in flight.

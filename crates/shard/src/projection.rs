@@ -3,9 +3,10 @@
 
 use bytes::Bytes;
 use capataz_contracts::v1::{self, event::Body};
-use capataz_engine::RunState;
 use capataz_engine::planted::{self, Fault};
 use capataz_engine::session::SessionState;
+use capataz_engine::{RunState, Wanted};
+use capataz_policy::mode as policy;
 use capataz_store::{
     Derived, MEMORY_TYPES, MemoryChange, MemoryEntry, MemoryRow, Millis, Place, RunId, Summary,
 };
@@ -191,12 +192,28 @@ fn in_order(seq: u64, changes: impl IntoIterator<Item = MemoryChange>) -> Vec<Me
     (0..).zip(changes).map(|(n, change)| MemoryRow { place: place(n), change }).collect()
 }
 
+/// Whether this change may change what is recalled: an entry of another type, mode or session does not. A vote is on what was
+/// recalled before.
+pub(crate) fn is_recalled(change: &MemoryChange, wanted: &Wanted) -> bool {
+    match change {
+        MemoryChange::Entry(entry) => {
+            entry.session == wanted.session
+                && mode_name(wanted.mode) == Some(entry.mode.as_str())
+                && policy::recalled_types(wanted.mode).contains(&entry.kind.as_str())
+        }
+        MemoryChange::Vote { .. } | MemoryChange::Forgotten { .. } | MemoryChange::Back { .. } => true,
+    }
+}
+
+/// What events of a run change in memory.
+pub(crate) fn memory_of(run: RunId, events: &Bytes) -> Vec<MemoryRow> {
+    let events = split(events).filter_map(|event| v1::Event::decode(event).ok());
+    events.flat_map(|event| memory(run, &event)).collect()
+}
+
 /// What the events of an append change in memory.
 pub(crate) fn memory_of_append(run: RunId, events: &Bytes) -> Vec<MemoryRow> {
-    let mut rows: Vec<MemoryRow> = split(events)
-        .filter_map(|event| v1::Event::decode(event).ok())
-        .flat_map(|event| memory(run, &event))
-        .collect();
+    let mut rows = memory_of(run, events);
     if planted::is(Fault::MemoryRowWithoutItsEvent)
         && let Some(MemoryRow { place, change: change @ MemoryChange::Entry(_) }) = rows.last().cloned()
     {
@@ -214,6 +231,49 @@ pub(crate) fn approves(events: &Bytes) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_a_mode_recalls_changes_what_it_recalls() {
+        let wanted = |mode: v1::ExecutionMode| Wanted {
+            session: "shop".to_owned(),
+            mode,
+            since_ms: 0,
+            entries: 10,
+            tokens: 100,
+        };
+        let entry = |session: &str, mode: &str, kind: &str| {
+            MemoryChange::Entry(Box::new(MemoryEntry {
+                session: session.to_owned(),
+                mode: mode.to_owned(),
+                kind: kind.to_owned(),
+                at: Millis(1),
+                content: String::new(),
+                digest: String::new(),
+                tools: Vec::new(),
+                files: Vec::new(),
+                related_to: Vec::new(),
+            }))
+        };
+        // As the seed's query has it: errors and solutions; successes and patterns; all of them.
+        let kinds = ["tool_result", "error", "success", "plan", "user_feedback", "solution", "pattern"];
+        for (mode, name, recalled) in [
+            (v1::ExecutionMode::Simple, "simple", &["error", "solution"][..]),
+            (v1::ExecutionMode::Planner, "planner", &["success", "pattern"]),
+            (v1::ExecutionMode::Supervised, "supervised", &kinds),
+        ] {
+            for kind in kinds {
+                let changes =
+                    |session: &str, mode_of: &str| is_recalled(&entry(session, mode_of, kind), &wanted(mode));
+                assert_eq!(changes("shop", name), recalled.contains(&kind), "{name} {kind}");
+                assert!(!changes("home", name) && !changes("shop", "another"));
+            }
+            let vote = MemoryChange::Vote { entry: "e".to_owned(), quarters: 1 };
+            let forgotten = MemoryChange::Forgotten { entry: "e".to_owned() };
+            for change in [vote, forgotten, MemoryChange::Back { to_seq: 1 }] {
+                assert!(is_recalled(&change, &wanted(mode)), "{change:?}");
+            }
+        }
+    }
 
     fn accepted(parent: Option<&str>) -> v1::Event {
         let parent = parent.map(|run| v1::ParentRef {

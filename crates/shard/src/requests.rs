@@ -375,7 +375,10 @@ impl Shard {
                 Effect::Hold => self.queues.drop_run(run),
                 Effect::Release => self.enqueue_all(run),
                 Effect::Query { query, asked }
-                    if asked.reads_projections() && !planted::is(Fault::RecalledBeforeItsEvents) =>
+                    if asked.recalls().is_some_and(|wanted| {
+                        self.outbox.changes_memory(run, &decision.events, wanted)
+                            && !planted::is(Fault::RecalledBeforeItsEvents)
+                    }) =>
                 {
                     self.outbox.batch(run).deferred.push(Deferred::Query(query));
                 }

@@ -198,7 +198,7 @@ impl Shard {
             }
             Said::Failed(failed) => {
                 let report = Report::Failed(failed.error.unwrap_or_default());
-                self.report(connection, worker, lease, report, failed.log, None);
+                self.report(connection, worker, lease, report, failed.log, failed.usage);
             }
             Said::Cancelled(cancelled) => {
                 let report = Report::Cancelled(cancelled.partial_output);
@@ -244,13 +244,8 @@ impl Shard {
         if slot.state.plan().task(task).is_none() {
             return self.tell(refused(v1::RefusalReason::UnknownTask));
         }
-        let unjudged = match &report {
-            Report::Completed(output) => slot.state.output_to_judge(task, lease.token, worker, output),
-            _ => None,
-        };
-        if let (Some(_), Report::Completed(output)) = (unjudged, &report) {
-            let output = output.clone();
-            return self.await_output(connection, worker, lease, output, (log, usage));
+        if slot.state.report_to_judge(task, lease.token, worker, &report).is_some() {
+            return self.await_judge(connection, worker, lease, report, (log, usage));
         }
         if let Report::Completed(output) | Report::Judged(output, _) | Report::Cancelled(Some(output)) =
             &report
@@ -258,7 +253,7 @@ impl Shard {
             let named = slot.state.blobs_of(output);
             self.outbox.batch(lease.run).blobs.extend(named.iter().filter_map(blob_hash));
         }
-        if let Report::Judged(_, verdict) = &report {
+        if let Report::Judged(_, verdict) | Report::Unread(_, verdict) = &report {
             // What was made of the output, and what the next attempt is given.
             let made = verdict.value.iter().chain(&verdict.corrected);
             let blobs = made.filter_map(|payload| match &payload.data {

@@ -116,7 +116,7 @@ impl World {
                 self.report(
                     index,
                     key,
-                    Said::Failed(v1::Failed { lease, error: Some(error), log: String::new() }),
+                    Said::Failed(v1::Failed { lease, error: Some(error), log: String::new(), usage: None }),
                 );
             }
             Conduct::Crashes => self.worker_crashes(index),

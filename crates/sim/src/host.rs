@@ -312,7 +312,7 @@ fn answer(rng: &mut Rng, request: &Value, key: Key, worker: &str, calm: bool) ->
         96..=97 => answer["metadata"] = Value::Null,
         _ => return payload("application/json", b"{\"success\":".to_vec()),
     }
-    // Of what these few answers want to be kept, a session has room for three; a failure's is beyond what is kept of it.
+    // Of what these few answers want to be kept, a session has room for three.
     if key.2 % 40 == 7 {
         let notes = format!("notes-{}", key.2 % 7);
         answer["context_update"]["custom"][notes] = "x".repeat(80_000).into();

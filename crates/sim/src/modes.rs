@@ -18,6 +18,9 @@ pub const PLANNER: &str = "planner.";
 /// What every output of a tool contains.
 pub const CONTAINED: &str = "lease";
 
+/// What is expected has this word in it where a step is to fail.
+pub const TO_FAIL: &str = "false";
+
 /// What a query begins with that may be worked on in a browser.
 const BROWSES: &str = "browse";
 /// What a query has in it that may be worked on by runs of plans.
@@ -181,9 +184,13 @@ fn steps(rng: &mut Rng, others: Others, agents: usize, calm: bool) -> Vec<Value>
             false => call(rng, others, agents, &json!({ "of": place })),
         };
         let needs = (place > 0 && rng.percent(40)).then(|| format!("s{}", place - 1));
+        let expected = match !calm && rng.percent(10) {
+            true => json!({ "success": false }),
+            false => json!({ "contains": contained }),
+        };
         json!({
             "id": format!("s{place}"), "description": "a step", "tool": tool, "parameters": parameters,
-            "expected": { "contains": contained }, "dependsOn": needs.into_iter().collect::<Vec<_>>(),
+            "expected": expected, "dependsOn": needs.into_iter().collect::<Vec<_>>(),
         })
     };
     (0..count).map(|place| step(place, rng)).collect()

@@ -178,7 +178,11 @@ fn execution_row(events: &[bytes::Bytes]) -> Option<Derived> {
         replans: count(
             &|body| matches!(body, Body::PlannerAnswered(said) if said.plan.is_some() && !said.reasons.is_empty()),
         ),
-        escalations: count(&|body| matches!(body, Body::EscalationAnswered(_))),
+        escalations: count(&|body| {
+            let Body::QuestionAsked(asked) = body else { return false };
+            let purpose = asked.question.as_ref().map(v1::Question::purpose);
+            purpose == Some(v1::QuestionPurpose::Escalation)
+        }),
         recalls: count(&|body| matches!(body, Body::PlannerAsked(_))),
         recalls_with_entries: u32::try_from(recalled.iter().filter(|one| !one.entries.is_empty()).count())
             .unwrap_or_default(),

@@ -402,6 +402,7 @@ impl Run {
         let mut attempt = self.attempts.remove(&place)?;
         attempt.failed(failed.error.as_ref(), "FAILED");
         attempt.set("capataz.retry_in_ms", failed.delay_ms);
+        used(&mut attempt, failed.usage.as_ref());
         Some(attempt.ended(at))
     }
 
@@ -421,15 +422,7 @@ impl Run {
         if settled.taken_over {
             attempt.set("capataz.taken_over", true);
         }
-        if let Some(usage) = &settled.usage {
-            let counted = [
-                ("gen_ai.usage.input_tokens", usage.input_tokens),
-                ("gen_ai.usage.output_tokens", usage.output_tokens),
-            ];
-            for (key, count) in counted {
-                count.into_iter().for_each(|count| attempt.set(key, count));
-            }
-        }
+        used(&mut attempt, settled.usage.as_ref());
         attempt.ended(at)
     }
 
@@ -462,6 +455,18 @@ fn judged(mut group: Draft, finished: &v1::WaveFinished) -> Draft {
         Some(_) | None => group.succeeded(),
     }
     group
+}
+
+/// What an attempt has used of a model.
+fn used(attempt: &mut Draft, usage: Option<&v1::Usage>) {
+    let Some(usage) = usage else { return };
+    let counted = [
+        ("gen_ai.usage.input_tokens", usage.input_tokens),
+        ("gen_ai.usage.output_tokens", usage.output_tokens),
+    ];
+    for (key, count) in counted {
+        count.into_iter().for_each(|count| attempt.set(key, count));
+    }
 }
 
 fn kind_of(kind: v1::RunKind) -> &'static str {

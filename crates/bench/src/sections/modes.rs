@@ -16,7 +16,7 @@ use super::{Gauge, Usage, Used, micros_each};
 use crate::children::{Daemon, Folder};
 use crate::load::{Load, Measured, closed_loop};
 use crate::report::{Cell, Section, Table, Unit};
-use crate::roles::{ACTIONS, PLANNER, TOOL};
+use crate::roles::{ACTIONS, HOLDS, PLANNER, TOOL};
 use crate::work::unordered_key;
 use crate::{Options, Outcome};
 
@@ -25,11 +25,11 @@ const ENTRIES: u64 = 1_000_000;
 const RECENT: u64 = 100_000;
 /// Entries of a run there.
 const OF_RUN: u64 = 10_000;
-const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 /// How often is recalled.
 const RECALLS: usize = 2_000;
-/// Ways back that are measured.
-const ROLLBACKS: usize = 15;
+/// Ways back that are measured, and actions that are gone back on each time.
+const ROLLBACKS: usize = 9;
+const GONE_BACK_ON: u32 = 1_000;
 
 #[derive(Debug)]
 struct Queries {
@@ -60,7 +60,7 @@ fn query(actions: u32) -> v1::ModeRun {
         mode: Some(v1::ExecutionMode::Simple.into()),
         planner: PLANNER.to_owned(),
         tools: vec![v1::ModeTool { name: TOOL.to_owned(), ..v1::ModeTool::default() }],
-        max_steps: Some(200),
+        max_steps: Some(GONE_BACK_ON),
         ..v1::ModeRun::default()
     }
 }
@@ -143,18 +143,20 @@ fn recall(options: &Options) -> Outcome<Table> {
     Ok(table)
 }
 
-/// A third of what is recent is in a session of each mode; the rest is older, or of other sessions. Votes are spread over it.
+/// A third of what is recent is in a session of each mode; the rest is older, half of it in the same sessions. Votes are spread
+/// over it. Ids grow with time, as those of runs do: by its id, what is too old comes first.
 fn fill(store: &SqliteStore) -> Outcome<()> {
     let mut writer = store.claim(ShardId(0), Mark(1))?;
     for run in 0..ENTRIES / OF_RUN {
         let id = RunId(uuid::Uuid::from_u128(u128::from(run + 1) << 80));
-        let recent = run < 3 * RECENT / OF_RUN;
+        let recent = run >= (ENTRIES - 3 * RECENT) / OF_RUN;
         let mode = ["simple", "planner", "supervised"].get((run % 3) as usize).copied().unwrap_or("simple");
         let session = if recent || run % 2 == 0 { mode.to_owned() } else { format!("session-{run}") };
         let mut memory = Vec::new();
         for seq in 1..=OF_RUN {
             let number = run * OF_RUN + seq;
-            let at = if recent { 1 + number.cast_signed() } else { number.cast_signed() - 2 * DAY_MS };
+            // The window begins after 0.
+            let at = number.cast_signed() - (ENTRIES - 3 * RECENT).cast_signed();
             let kind = MEMORY_TYPES.get((number % 7) as usize).copied().unwrap_or("error");
             let entry = MemoryEntry {
                 session: session.clone(),
@@ -201,7 +203,7 @@ fn fill(store: &SqliteStore) -> Outcome<()> {
     Ok(())
 }
 
-/// How long a run of 200 actions, the most that one may have, takes to go back to its beginning.
+/// How long a run takes to go back to its beginning, while the last action that it may do is at work.
 async fn rollback(options: &Options) -> Outcome<Table> {
     let folder = Folder::create(options, "rollback")?;
     let (daemon, _) = Daemon::start(options, folder.path()).await?;
@@ -210,8 +212,8 @@ async fn rollback(options: &Options) -> Outcome<Table> {
     let client = clients.first().ok_or("no client")?;
     let mut times = Vec::with_capacity(ROLLBACKS);
     for _ in 0..ROLLBACKS {
-        // The planner asks no more once it has done so many actions, and waits.
-        let request = v1::StartRunRequest::of_mode(query(199));
+        let holding = v1::ModeRun { query: format!("{HOLDS}{GONE_BACK_ON}"), ..query(GONE_BACK_ON) };
+        let request = v1::StartRunRequest::of_mode(holding);
         let run_id = client.start_run(request).await?.run_id;
         let made = client
             .create_checkpoint(v1::CreateCheckpointRequest {
@@ -224,7 +226,7 @@ async fn rollback(options: &Options) -> Outcome<Table> {
             let request =
                 v1::GetExecutionRequest { run_id: run_id.clone(), ..v1::GetExecutionRequest::default() };
             let state = client.get_execution(request).await?.state.unwrap_or_default();
-            if state.step >= 150 {
+            if state.step + 1 >= GONE_BACK_ON {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -245,7 +247,7 @@ async fn rollback(options: &Options) -> Outcome<Table> {
     let at = |place: usize| times.get(place).map_or(0.0, Duration::as_secs_f64) * 1e3;
     let mut table = Table::new(["actions that are gone back on", "p50", "slowest"]);
     table.row([
-        Cell::from("more than 150"),
+        Cell::new(f64::from(GONE_BACK_ON), Unit::Count),
         Cell::new(at(ROLLBACKS / 2), Unit::Milliseconds).at_most(50.0),
         Cell::new(at(ROLLBACKS - 1), Unit::Milliseconds),
     ]);

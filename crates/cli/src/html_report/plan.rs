@@ -1,6 +1,5 @@
 //! The sections that only plans have: the tasks of each wave, those that succeeded folded.
 
-use capataz_display::executing::Spent;
 use capataz_display::words::messages::message;
 use capataz_display::words::{counted, words};
 
@@ -106,11 +105,7 @@ fn details(task: &Task, until_ms: i64) -> String {
         parts.push(words().runs.critical.to_owned());
     }
     parts.extend(rows::figures(task, until_ms));
-    if let Some(usage) = task.settled.as_ref().and_then(|settled| settled.usage.as_ref()) {
-        let mut spent = Spent::default();
-        spent.add(usage);
-        parts.push(spent.told());
-    }
+    parts.push(task.spent.told());
     parts.retain(|part| !part.is_empty());
     parts.join(" · ")
 }

@@ -13,7 +13,7 @@ use capataz_policy::retry::original;
 
 use super::story::{Asked, By, End, Happened, Moment, Part, Span, Story, Task, Try, Wave, What};
 use super::timeline::{Bar, BarKind, Line, MOST_ROWS, Mark, MarkKind, Row, Timeline};
-use crate::watch::lines::{WITHDRAWN, cancel_reason, loss};
+use crate::watch::lines::{cancel_reason, loss};
 
 /// Maximum number of things that happened that a note names.
 const MOST_MOMENTS: usize = 4;
@@ -385,7 +385,7 @@ pub fn answer_of(asked: &Asked) -> String {
     let texts = &words().reports;
     match &asked.answered {
         None => texts.not_answered.to_owned(),
-        Some(answered) if answered.answer == WITHDRAWN => texts.withdrawn.to_owned(),
+        Some(answered) if answered.is_withdrawn => texts.withdrawn.to_owned(),
         Some(answered) if answered.answer.is_empty() => texts.answered_with_value.to_owned(),
         Some(answered) => fill(texts.answered, &[&answered.answer]),
     }

@@ -42,7 +42,7 @@ const MOST_NAME_WIDTH: usize = 28;
 /// Tasks that a line names beside its own.
 const MOST_NAMED: usize = 5;
 /// The engine's own answer to a question that nobody has to answer any more.
-pub(crate) const WITHDRAWN: &str = "withdrawn";
+const WITHDRAWN: &str = "withdrawn";
 /// The placeholder for a task's name where a line is about the run.
 const NO_TASK: &str = "-";
 
@@ -285,7 +285,7 @@ fn line(run: &Run, run_id: &str, event: &v1::Event, detail: Detail) -> Option<Li
         Body::QuestionAsked(asked) => open_question(asked.question.as_ref()?),
         Body::QuestionRevised(revised) => open_question(revised.question.as_ref()?),
         // What was asked needs no answer any more.
-        Body::QuestionAnswered(answered) if answered.answer == WITHDRAWN => {
+        Body::QuestionAnswered(answered) if is_withdrawn(answered) => {
             of_run(fill(texts.question_withdrawn, &[&answered.question_id]), Tone::Plain, Results)
         }
         Body::QuestionAnswered(answered) => {
@@ -399,6 +399,12 @@ fn reason(evaluation: Option<&v1::Evaluation>) -> String {
     })
 }
 
+/// Whether nobody has to answer the question any more. Where a person has answered so, as with an option of a planner's, the
+/// answer is to a revision.
+pub(crate) fn is_withdrawn(answered: &v1::QuestionAnswered) -> bool {
+    answered.answer == WITHDRAWN && answered.revision == 0
+}
+
 pub(crate) fn loss(reason: v1::LeaseLossReason) -> &'static str {
     let texts = &words().losses;
     match reason {
@@ -507,6 +513,21 @@ mod tests {
                 ..v1::RunFinished::default()
             }),
         ]
+    }
+
+    #[test]
+    fn an_option_that_is_called_as_a_withdrawal_is_an_answer() {
+        let answered = |revision: u32| {
+            Body::QuestionAnswered(v1::QuestionAnswered {
+                question_id: "q1".to_owned(),
+                answer: "withdrawn".to_owned(),
+                revision,
+                ..v1::QuestionAnswered::default()
+            })
+        };
+        assert!(log([answered(0)], Detail::Steps).contains("question q1 needs no answer any more"));
+        let told = log([answered(1)], Detail::Steps);
+        assert!(told.contains("withdrawn") && !told.contains("needs no answer"), "{told}");
     }
 
     #[test]

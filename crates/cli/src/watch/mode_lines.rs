@@ -71,7 +71,10 @@ pub(crate) fn line(run: &Run, body: &Body) -> Option<Line> {
         Body::ToolObserved(seen) => {
             let (tool, after) = (visible(&seen.tool), took(seen.duration_ms));
             let (text, tone) = match &seen.error {
-                Some(error) => (fill(texts.failed, &[&tool, &after, &one_line(error)]), Tone::Bad),
+                Some(error) => {
+                    let tone = if seen.as_expected { Tone::Good } else { Tone::Bad };
+                    (fill(texts.failed, &[&tool, &after, &one_line(error)]), tone)
+                }
                 None if !seen.as_expected => (fill(texts.missed, &[&tool, &after]), Tone::Warning),
                 None => (fill(texts.observed, &[&tool, &after]), Tone::Good),
             };

@@ -39,16 +39,16 @@ fn within(frame: Frame, limit: usize) -> Frame {
     if size <= limit {
         return frame;
     }
-    let (lease, log) = match frame {
-        Frame::Completed(v1::Completed { lease, log, .. })
-        | Frame::Failed(v1::Failed { lease, log, .. })
-        | Frame::Cancelled(v1::Cancelled { lease, log, .. }) => (lease, log),
+    let (lease, log, usage) = match frame {
+        Frame::Completed(v1::Completed { lease, log, usage, .. })
+        | Frame::Failed(v1::Failed { lease, log, usage, .. }) => (lease, log, usage),
+        Frame::Cancelled(v1::Cancelled { lease, log, .. }) => (lease, log, None),
         other => return other,
     };
     let message =
         format!("a result of {size} bytes; the daemon reads at most {limit}, and larger outputs are blobs");
     let error = v1::Error { code: "OUTPUT_TOO_LARGE".to_owned(), message, ..v1::Error::default() };
-    Frame::Failed(v1::Failed { lease, error: Some(error), log })
+    Frame::Failed(v1::Failed { lease, error: Some(error), log, usage })
 }
 
 pub(crate) struct Leases {
@@ -315,7 +315,9 @@ impl Leases {
                 Outcome::Completed(output, usage) => {
                     Frame::Completed(v1::Completed { lease, output: Some(output), log, usage })
                 }
-                Outcome::Failed(error) => Frame::Failed(v1::Failed { lease, error: Some(*error), log }),
+                Outcome::Failed(error, usage) => {
+                    Frame::Failed(v1::Failed { lease, error: Some(*error), log, usage })
+                }
                 Outcome::Cancelled(output) => {
                     let partial_output = output.or_else(|| running.progress.partial_output.take());
                     Frame::Cancelled(v1::Cancelled { lease, partial_output, log })

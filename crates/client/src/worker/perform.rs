@@ -20,7 +20,8 @@ use crate::{Client, ClientError, RetryOptions};
 #[derive(Debug)]
 pub(super) enum Outcome {
     Completed(v1::Payload, Option<v1::Usage>),
-    Failed(Box<v1::Error>),
+    /// What was used of models was used all the same.
+    Failed(Box<v1::Error>, Option<v1::Usage>),
     Cancelled(Option<v1::Payload>),
 }
 
@@ -43,7 +44,7 @@ async fn outcome(task: &Task, handler: &Handler) -> Outcome {
     match sent {
         sent if is_cancelled => Outcome::Cancelled(sent.ok().flatten()),
         Ok(payload) => Outcome::Completed(payload.unwrap_or_default(), usage),
-        Err(error) => Outcome::Failed(error.into_error()),
+        Err(error) => Outcome::Failed(error.into_error(), usage),
     }
 }
 

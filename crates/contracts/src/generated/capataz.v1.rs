@@ -1855,6 +1855,33 @@ pub struct AnswerExcerpt {
     #[prost(uint32, tag = "4")]
     pub more_left_out: u32,
 }
+/// What a piece of work used of models. The daemon keeps it with the task's result and adds nothing up.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Usage {
+    /// Tokens that were read, those from a cache included; absent where nobody counted.
+    #[prost(uint64, optional, tag = "1")]
+    pub input_tokens: ::core::option::Option<u64>,
+    /// Tokens that were written; absent where nobody counted.
+    #[prost(uint64, optional, tag = "2")]
+    pub output_tokens: ::core::option::Option<u64>,
+    /// Those of `input_tokens` that came from a cache; absent where nobody counted.
+    #[prost(uint64, optional, tag = "3")]
+    pub cached_tokens: ::core::option::Option<u64>,
+    /// What it cost; absent where nobody knows. A cost without a valid currency is dropped.
+    #[prost(message, optional, tag = "4")]
+    pub cost: ::core::option::Option<Cost>,
+}
+/// An amount of money. Whole billionths, because sums of them are exact and nobody has to parse them; a millionth would
+/// be too coarse, since single tokens cost less than that.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Cost {
+    /// Billionths of the currency's unit: 1,500,000 is 0.0015.
+    #[prost(uint64, tag = "1")]
+    pub nanos: u64,
+    /// ISO 4217: three upper-case letters, such as `EUR` or `USD`.
+    #[prost(string, tag = "2")]
+    pub currency: ::prost::alloc::string::String,
+}
 /// One failure, with a stable code. Codes and their advice: docs/errors.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Error {
@@ -1920,6 +1947,9 @@ pub struct AttemptRecord {
     /// The wait before this attempt, in milliseconds; 0 before the first one.
     #[prost(int64, tag = "5")]
     pub waited_ms: i64,
+    /// What the attempt used of models, as its worker says; absent where it says nothing, and in errors.
+    #[prost(message, optional, tag = "6")]
+    pub usage: ::core::option::Option<Usage>,
 }
 /// What TASK_TIMEOUT carries (seed 000, contract 3).
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2196,33 +2226,6 @@ impl OnHigh {
         }
     }
 }
-/// What a piece of work used of models. The daemon keeps it with the task's result and adds nothing up.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Usage {
-    /// Tokens that were read, those from a cache included; absent where nobody counted.
-    #[prost(uint64, optional, tag = "1")]
-    pub input_tokens: ::core::option::Option<u64>,
-    /// Tokens that were written; absent where nobody counted.
-    #[prost(uint64, optional, tag = "2")]
-    pub output_tokens: ::core::option::Option<u64>,
-    /// Those of `input_tokens` that came from a cache; absent where nobody counted.
-    #[prost(uint64, optional, tag = "3")]
-    pub cached_tokens: ::core::option::Option<u64>,
-    /// What it cost; absent where nobody knows. A cost without a valid currency is dropped.
-    #[prost(message, optional, tag = "4")]
-    pub cost: ::core::option::Option<Cost>,
-}
-/// An amount of money. Whole billionths, because sums of them are exact and nobody has to parse them; a millionth would
-/// be too coarse, since single tokens cost less than that.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Cost {
-    /// Billionths of the currency's unit: 1,500,000 is 0.0015.
-    #[prost(uint64, tag = "1")]
-    pub nanos: u64,
-    /// ISO 4217: three upper-case letters, such as `EUR` or `USD`.
-    #[prost(string, tag = "2")]
-    pub currency: ::prost::alloc::string::String,
-}
 /// The parent of a run: the attempt of a task of another run that it belongs to. It never belongs to a lease.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ParentRef {
@@ -2489,7 +2492,7 @@ pub struct TaskView {
     /// Severity of the failure; unspecified where there is none.
     #[prost(enumeration = "Severity", tag = "17")]
     pub severity: i32,
-    /// What the work used of models, as its worker says; absent where it says nothing.
+    /// What the last attempt used of models, as its worker says; absent where it says nothing. `attempts` has the others.
     #[prost(message, optional, tag = "18")]
     pub usage: ::core::option::Option<Usage>,
     /// The run that the task is now, or was last, a UUID; absent where the task is not a run.
@@ -4943,7 +4946,7 @@ pub struct ModeRun {
     /// How far results may depart from an approved plan without a person being asked: 0 to 1, default 0.3. Of `supervised` only.
     #[prost(double, optional, tag = "8")]
     pub autonomy_level: ::core::option::Option<f64>,
-    /// Actions after which the run fails: 1 to 200, default 50.
+    /// Actions after which the run fails: 1 to 1,000, default 50.
     #[prost(uint32, optional, tag = "9")]
     pub max_steps: ::core::option::Option<u32>,
     /// Limits of time of every call of the planner.
@@ -5363,7 +5366,7 @@ pub struct ExecutionState {
     /// How often the plan was made anew.
     #[prost(uint32, tag = "12")]
     pub replans: u32,
-    /// How often a person was asked.
+    /// How often a person was asked on behalf of the planner.
     #[prost(uint32, tag = "13")]
     pub escalations: u32,
     /// Checkpoints, oldest first.
@@ -5394,7 +5397,7 @@ pub struct ExecutionMetrics {
     /// How often its plan was made anew.
     #[prost(uint32, tag = "4")]
     pub replans: u32,
-    /// How often a person has answered for the planner.
+    /// How often a person was asked on behalf of the planner, whatever was answered.
     #[prost(uint32, tag = "5")]
     pub escalations: u32,
     /// Prompts that memory was recalled for.
@@ -6294,6 +6297,9 @@ pub struct TaskAttemptFailed {
     /// What the attempt left behind: a spec's answer that says what went wrong.
     #[prost(message, optional, tag = "9")]
     pub output: ::core::option::Option<Payload>,
+    /// What the worker says that the attempt used of models; absent where it says nothing.
+    #[prost(message, optional, tag = "10")]
+    pub usage: ::core::option::Option<Usage>,
 }
 /// The delay is over: the task is in its agent's queue again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -6398,7 +6404,7 @@ pub struct TaskSettled {
     /// The end of what the agent logged, at most 16 KiB.
     #[prost(string, tag = "13")]
     pub log: ::prost::alloc::string::String,
-    /// What the worker says that the work used of models; absent where it says nothing.
+    /// What the worker says that the last attempt used of models; absent where it says nothing.
     #[prost(message, optional, tag = "14")]
     pub usage: ::core::option::Option<Usage>,
     /// The task has succeeded in the run that this one continues, and this is the output that it gave there. It was not at work
@@ -9589,7 +9595,7 @@ pub struct ModeAnalytics {
     /// `replans` for each of `plan_steps`; absent where there is none.
     #[prost(double, optional, tag = "9")]
     pub replan_rate: ::core::option::Option<f64>,
-    /// How often a person has answered for the planner.
+    /// How often a person was asked on behalf of the planner, whatever was answered.
     #[prost(uint64, tag = "10")]
     pub escalations: u64,
     /// `escalations` for each of `plan_steps`; absent where there is none.
@@ -12326,7 +12332,7 @@ pub struct TaskResult {
     /// Output and error are left out, because the answer would be too long.
     #[prost(bool, tag = "6")]
     pub output_omitted: bool,
-    /// What the work used of models, as its worker says; absent where it says nothing.
+    /// What the last attempt used of models, as its worker says; absent where it says nothing.
     #[prost(message, optional, tag = "7")]
     pub usage: ::core::option::Option<Usage>,
     /// The output is what there was of it when the work was ended.
@@ -15021,6 +15027,9 @@ pub struct Failed {
     /// The end of what the agent logged; the last 16 KiB are kept.
     #[prost(string, tag = "3")]
     pub log: ::prost::alloc::string::String,
+    /// What the attempt used of models all the same; absent where it used none, or nobody counted.
+    #[prost(message, optional, tag = "4")]
+    pub usage: ::core::option::Option<Usage>,
 }
 /// The answer to a `Cancel`: the work has stopped. Without a cancel it is a failed attempt with TASK_CANCELLED.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -14,7 +14,7 @@ pub const ALL_AGENTS: &str = "*";
 /// Names of files that a prompt tells.
 pub const WORKSPACE_MAX: usize = 1_000;
 /// Actions of one run at most.
-pub const MODE_STEPS_MAX: u32 = 200;
+pub const MODE_STEPS_MAX: u32 = 1_000;
 /// Bytes of the name of a file.
 const FILE_MAX: usize = 512;
 const TOOL_NAME_MAX: usize = 128;

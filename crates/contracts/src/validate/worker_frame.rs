@@ -31,7 +31,10 @@ pub fn worker_frame(frame: Frame, inline_max: usize) -> Frame {
         Frame::Completed(v1::Completed { lease, output, log, usage }) => {
             let log = end(log, LOG_MAX);
             match output.as_ref().and_then(|output| broken(output, inline_max)) {
-                Some(error) => Frame::Failed(v1::Failed { lease, error: Some(error), log }),
+                // What it took was taken all the same.
+                Some(error) => {
+                    Frame::Failed(v1::Failed { lease, error: Some(error), log, usage: usage.map(counted) })
+                }
                 None => Frame::Completed(v1::Completed { lease, output, log, usage: usage.map(counted) }),
             }
         }
@@ -48,9 +51,9 @@ pub fn worker_frame(frame: Frame, inline_max: usize) -> Frame {
             progress.log = progress.log.map(v1::LogTail::checked);
             Frame::Progress(progress)
         }
-        Frame::Failed(v1::Failed { lease, error, log }) => {
+        Frame::Failed(v1::Failed { lease, error, log, usage }) => {
             let error = Some(reported(error.unwrap_or_default()));
-            Frame::Failed(v1::Failed { lease, error, log: end(log, LOG_MAX) })
+            Frame::Failed(v1::Failed { lease, error, log: end(log, LOG_MAX), usage: usage.map(counted) })
         }
         frame @ (Frame::Hello(_)
         | Frame::Ack(_)
@@ -194,10 +197,14 @@ mod tests {
             ..v1::Error::default()
         };
         let log = format!("{}end", "ñ".repeat(LOG_MAX));
-        let frame = Frame::Failed(v1::Failed { lease: None, error: Some(error), log });
+        let cost = Some(v1::Cost { nanos: 1, currency: "nothing".to_owned() });
+        let usage = Some(v1::Usage { input_tokens: Some(7), cost, ..v1::Usage::default() });
+        let frame = Frame::Failed(v1::Failed { lease: None, error: Some(error), log, usage });
         let Frame::Failed(failed) = worker_frame(frame, INLINE_MAX) else {
             unreachable!("a failure stays one")
         };
+        let counted = v1::Usage { input_tokens: Some(7), ..v1::Usage::default() };
+        assert_eq!(failed.usage, Some(counted), "without a cost that nobody could add up");
         assert!(failed.log.len() <= LOG_MAX && failed.log.ends_with("ñend"));
         let error = failed.error.unwrap_or_default();
         assert_eq!((error.code.as_str(), error.message.len()), ("UNKNOWN_ERROR", MESSAGE_MAX));

@@ -12,6 +12,7 @@ use capataz_executor::dsl;
 use capataz_policy::mode::browser::{self, BuiltIn};
 use capataz_policy::mode::risk::{ToolFacts, assess};
 use capataz_runtime::{Busy, Runtime};
+use capataz_store::RunId;
 use tonic::{Code, Request, Response, Status};
 
 use super::analytics::analytics;
@@ -259,6 +260,11 @@ impl ModeService for Modes {
             violations.push(Violation::new("mode", "enum", message));
         }
         refuse(&violations)?;
+        // A session may have any name, and nobody means a new one by the id of a run.
+        if session.parse::<RunId>().is_ok() && self.runs.state_at(&session, None).await.is_ok() {
+            let message = "a run stays in the mode in which it began: a mode is chosen for a session";
+            return Err(status::invalid_field("session", "run", message.to_owned()));
+        }
         let chosen = self.runs.runtime().choose_mode(session, mode).await;
         let chosen = chosen.map_err(|declined| status::declined(&declined))?;
         Ok(Response::new(v1::ChooseModeResponse { seq: chosen.seq, before: chosen.before }))

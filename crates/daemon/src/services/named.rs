@@ -47,15 +47,15 @@ pub(super) async fn taken(runtime: &Runtime, frame: Frame) -> Result<Frame, Stat
 
 /// The frame of a worker within the daemon, which keeps the limits.
 pub(crate) async fn answered(runtime: &Runtime, frame: Frame) -> Frame {
-    let lease = match &frame {
-        Frame::Completed(completed) => completed.lease.clone(),
+    let (lease, usage) = match &frame {
+        Frame::Completed(completed) => (completed.lease.clone(), completed.usage.clone()),
         _ => return frame,
     };
     let read = async { excerpted(runtime, stored(runtime, frame).await?).await };
     read.await.unwrap_or_else(|error| {
         let message = format!("the answer cannot be kept: {}", error.message());
         let error = codes::error(codes::SERVICE_UNAVAILABLE, message);
-        Frame::Failed(v1::Failed { lease, error: Some(error), log: String::new() })
+        Frame::Failed(v1::Failed { lease, error: Some(error), log: String::new(), usage })
     })
 }
 
@@ -78,8 +78,8 @@ fn without(blake3: String, frame: Frame) -> Frame {
     let error =
         codes::error(codes::BLOB_NOT_FOUND, format!("the output is blob {blake3}, which is not there"));
     match frame {
-        Frame::Completed(v1::Completed { lease, log, .. }) => {
-            Frame::Failed(v1::Failed { lease, error: Some(error), log })
+        Frame::Completed(v1::Completed { lease, log, usage, .. }) => {
+            Frame::Failed(v1::Failed { lease, error: Some(error), log, usage })
         }
         Frame::Cancelled(cancelled) => Frame::Cancelled(v1::Cancelled { partial_output: None, ..cancelled }),
         Frame::Progress(progress) => Frame::Progress(v1::Progress { partial_output: None, ..progress }),

@@ -1,7 +1,5 @@
 //! How executions went, counted over a real socket and held against their events (seed 004, Analytics).
 
-use std::collections::BTreeSet;
-
 use capataz_contracts::v1::{self, ExecutionMode, event::Body};
 use serde_json::{Value, json as of};
 
@@ -105,7 +103,6 @@ impl Counted {
     fn add(&mut self, events: &[v1::Event]) {
         let own = events.iter().rposition(|event| matches!(event.body, Some(Body::RunForked(_))));
         let mut at = None;
-        let mut escalated = BTreeSet::new();
         for (place, event) in events.iter().enumerate() {
             let is_own = own.is_none_or(|own| place >= own);
             match event.body.as_ref().unwrap() {
@@ -126,15 +123,10 @@ impl Counted {
                     self.actions[at.unwrap().0] += 1;
                     self.steps[at.unwrap().0] += u64::from(seen.step_index.is_some());
                 }
-                Body::QuestionAsked(asked) => {
+                Body::QuestionAsked(asked) if is_own => {
                     let question = asked.question.as_ref().unwrap();
-                    if question.purpose() == v1::QuestionPurpose::Escalation {
-                        escalated.insert(question.question_id.clone());
-                    }
-                }
-                // Whoever ends the run has not answered for the planner.
-                Body::QuestionAnswered(answered) if is_own && answered.answer != "abort" => {
-                    self.escalations[at.unwrap().0] += u64::from(escalated.contains(&answered.question_id));
+                    let is_escalation = question.purpose() == v1::QuestionPurpose::Escalation;
+                    self.escalations[at.unwrap().0] += u64::from(is_escalation);
                 }
                 Body::RunFinished(finished) => {
                     let (mode, begun) = at.unwrap();
@@ -203,7 +195,7 @@ async fn a_thousand_executions_are_counted_as_their_events_say_forks_among_them(
     let worker = crate::modes::join(&harness).await;
     let serving = tokio::spawn(serve(worker));
     let mut ids: Vec<String> = Vec::new();
-    // Counted by hand, beside what the events say: how often the person lets a run go on that asks.
+    // Counted by hand, beside what the events say: how often a person is asked on behalf of a planner.
     let (mut escalations, mut supervised) = (0, 0);
     for batch in 0..RUNS / TOGETHER {
         // Of every other batch, whoever is asked on behalf of a planner ends the run.
@@ -231,7 +223,7 @@ async fn a_thousand_executions_are_counted_as_their_events_say_forks_among_them(
         person(&harness, &fork, query, true, true).await;
         harness.wait(&fork).await;
         let asks = |query: &str| matches!(query, "astray" | "unsure");
-        escalations += begun.iter().filter(|(_, query)| goes_on && asks(query)).count();
+        escalations += begun.iter().filter(|(_, query)| asks(query)).count();
         escalations += usize::from(asks(query));
         begun.push((fork, query));
         supervised += begun.iter().filter(|(_, query)| asks(query) || *query == "kept").count();

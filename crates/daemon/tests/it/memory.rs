@@ -203,9 +203,9 @@ async fn what_was_forgotten_is_neither_found_nor_recalled_and_stays_forgotten() 
     try_start(&harness, in_session("shop", ExecutionMode::Simple)).await.unwrap();
     let prompt = plans(&mut worker, &act("read", of!({}), false)).await;
     assert_eq!(told(&prompt), ["solution", "error"]);
+    gives(&mut worker, "read", of!(1)).await;
     // Of a run that belongs to no session, too.
     let alone = try_start(&harness, execution("tidy up")).await.unwrap();
-    gives(&mut worker, "read", of!(1)).await;
     plans(&mut worker, &act("read", of!({}), true)).await;
     fails(&mut worker, "read").await;
     let asked = worker.assignment().await;

@@ -1,6 +1,7 @@
 //! Models that go on failing: how their runs end in each mode, and that the key stays secret (seed 004; CONTRACTS §5).
 
 use capataz_contracts::v1::{self, ExecutionMode, event::Body};
+use capataz_display::executing::spent_of;
 use capataz_policy::retry;
 use capataz_testmodel::{Protocol, TestModel, Turn};
 use serde_json::Value;
@@ -121,6 +122,10 @@ async fn a_word_for_the_end_that_nobody_knows_is_an_end_and_the_answer_is_judged
             let wrong = v1::ModeRun { query: "wrong".to_owned(), retry: Some(retry), ..in_mode(mode) };
             let run = try_start(&harness, wrong).await.unwrap();
             has_failed(&harness, &run, mode, "VALIDATION_ERROR", &format!("{protocol:?} {mode:?}")).await;
+            // Each answer took 11 tokens to read and 7 to write, whatever became of it.
+            let answers = if mode == ExecutionMode::Supervised { 4 } else { 2 };
+            let spent = spent_of(&harness.get(&run).await);
+            assert_eq!((spent.input_tokens, spent.output_tokens), (11 * answers, 7 * answers), "{mode:?}");
         }
         serving.abort();
         is_nowhere(harness).await;

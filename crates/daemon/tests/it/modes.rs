@@ -198,6 +198,46 @@ async fn an_answer_is_judged_by_its_contract_and_by_the_schema_of_the_tool_and_g
     assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
 }
 
+#[tokio::test]
+async fn what_is_wrong_with_an_answer_goes_back_with_a_prompt_that_is_a_blob() {
+    let harness = Harness::start().await;
+    let mut worker = join(&harness).await;
+    let tool = |name: &str| v1::ModeTool { name: name.to_owned(), ..v1::ModeTool::default() };
+    let run = v1::ModeRun {
+        workspace: (0..1_000).map(|number| format!("{number:0>60}")).collect(),
+        tools: vec![tool("read"), tool("plan.run")],
+        retry: Some(v1::RetryPolicy { delays_ms: vec![0, 0], ..v1::RetryPolicy::default() }),
+        ..execution("tidy up")
+    };
+    let run = try_start(&harness, run).await.unwrap();
+    let prompt = |input: Option<&v1::Payload>| -> Value {
+        let Some(Data::Blob(blob)) = input.and_then(|input| input.data.as_ref()) else { panic!("{input:?}") };
+        let folder = harness.folder.path().join("data/blobs").join(&blob.blake3[..2]);
+        serde_json::from_slice(&std::fs::read(folder.join(&blob.blake3)).unwrap()).unwrap()
+    };
+    let asked = worker.assignment().await;
+    assert_eq!(prompt(asked.assignment.input.as_ref()).get("correction"), None);
+    // A plan without a task passes the schema of its tool, and is none.
+    let no_plan = act("plan.run", of!({ "name": "child", "waves": [{}] }), true);
+    worker.complete(&asked.lease, json(no_plan.clone())).await;
+    let again = worker.assignment().await;
+    let given = prompt(again.assignment.input.as_ref());
+    assert_eq!(given["workspace"].as_array().map(Vec::len), Some(1_000));
+    let correction = &given["correction"];
+    assert_eq!((&correction["attempt"], &correction["output"]), (&of!(1), &no_plan));
+    let path = correction["violations"][0]["path"].as_str().unwrap();
+    assert!(path.starts_with("/action/parameters/waves"), "{correction}");
+    let no_json =
+        v1::Payload { media_type: "application/json".to_owned(), data: Some(Data::Inline("no json".into())) };
+    worker.complete(&again.lease, no_json).await;
+    let last = worker.assignment().await;
+    let correction = prompt(last.assignment.input.as_ref())["correction"].clone();
+    assert_eq!((&correction["attempt"], &correction["violations"][0]["rule"]), (&of!(2), &of!("syntax")));
+    worker.complete(&last.lease, json(act("read", of!({}), false))).await;
+    gives(&mut worker, "read", of!(1)).await;
+    assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
+}
+
 // S004-CO-03, S004-UI-02
 #[tokio::test]
 async fn a_session_keeps_its_mode_over_runs_and_restarts_until_the_user_chooses_another() {
@@ -219,6 +259,13 @@ async fn a_session_keeps_its_mode_over_runs_and_restarts_until_the_user_chooses_
     modes(&harness).choose_mode(choose(ExecutionMode::Simple)).await.unwrap();
     modes(&harness).choose_mode(choose(ExecutionMode::Planner)).await.unwrap();
     gives(&mut worker, "read", of!(1)).await;
+    // Nor does one that names the run, which is none.
+    let of_run = v1::ChooseModeRequest { session: first.clone(), mode: ExecutionMode::Simple.into() };
+    let refused = modes(&harness).choose_mode(of_run).await.unwrap_err();
+    assert_eq!(
+        (code_of(&refused).as_str(), &*paths_of(&refused)),
+        ("VALIDATION_ERROR", &["session".to_owned()][..])
+    );
     assert_eq!(harness.wait(&first).await.outcome(), v1::RunOutcome::Succeeded);
     assert_eq!(stands(&harness, &first).await.mode(), ExecutionMode::Planner);
     drop(worker);
@@ -422,7 +469,7 @@ async fn bad_starts_are_refused_with_all_that_is_wrong() {
         tools: vec![tool("read"), tool("read"), v1::ModeTool { undoable: true, ..tool("x y") }],
         workspace: vec![String::new()],
         autonomy_level: Some(f64::NAN),
-        max_steps: Some(201),
+        max_steps: Some(1_001),
         run_id: "mine".to_owned(),
         ..v1::ModeRun::default()
     };

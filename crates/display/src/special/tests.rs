@@ -247,6 +247,7 @@ fn exhausted_retries() {
         error: Some("NETWORK_ERROR".to_owned()),
         duration_ms,
         waited_ms: 0,
+        usage: None,
     };
     let cause = failure("", "Test suite failed to run\nCannot find module '@/utils'");
     let shown = v1::Error {

@@ -130,6 +130,10 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
     ("\"{0}\" cannot be called so", "\"{0}\" no se puede llamar así"),
     ("one of simple, planner and supervised is chosen", "se elige uno de simple, planner y supervised"),
     (
+        "a run stays in the mode in which it began: a mode is chosen for a session",
+        "una ejecución sigue en el modo en que empezó: el modo se elige para una sesión",
+    ),
+    (
         "a reason has 1 to {0} bytes, and is not blank",
         "un motivo tiene de 1 a {0} bytes, y no está en blanco",
     ),

@@ -7,8 +7,8 @@ use capataz_policy::severity::Severity;
 
 use super::Refusal;
 use crate::fold::state::RunState;
-use crate::input::TaskRef;
-use crate::machine;
+use crate::input::{Report, TaskRef};
+use crate::machine::{self, correction};
 use crate::planted::{self, Fault};
 use crate::query::{Judgement, Purpose, Rule, UNJUDGED, Verdict};
 
@@ -35,8 +35,51 @@ impl RunState {
         if schemas.is_empty() && rule.is_none() {
             return None;
         }
-        Some(Judgement { purpose: Purpose::Output { task, lease }, schemas, rule, value: output.clone() })
+        let purpose = Purpose::Output { task, lease };
+        Some(Judgement { purpose, schemas, rule, value: output.clone(), found: Vec::new() })
     }
+
+    /// What has to be found out before this report can be decided: whether an output passes; and, of one that is wrong in a way
+    /// that only the run's kind knows, or that nobody could read, what the next attempt is given, where the log has no room for it.
+    #[must_use]
+    pub fn report_to_judge(
+        &self,
+        task: TaskRef,
+        lease: u64,
+        worker: &str,
+        report: &Report,
+    ) -> Option<Judgement> {
+        match report {
+            Report::Completed(output) => self.output_to_judge(task, lease, worker, output),
+            Report::Judged(output, verdict) => {
+                let passes = verdict.violations.is_empty() && verdict.judged.found.is_empty();
+                // Most answers are right, and are read no further.
+                if !passes || self.rules().found_beside(self, task, output).is_empty() {
+                    return None;
+                }
+                let judged = self.output_to_judge(task, lease, worker, output)?;
+                if verdict.judged == judged { to_correct(self, task, judged) } else { None }
+            }
+            Report::Failed(error) => unread(self, task, lease, worker, error),
+            Report::Unread(..) | Report::Cancelled(_) => None,
+        }
+    }
+}
+
+/// The judgement by which the next attempt is told what the kind has against this output.
+fn to_correct(state: &RunState, task: TaskRef, judged: Judgement) -> Option<Judgement> {
+    let found = state.rules().found_beside(state, task, &judged.value);
+    let is_too_long = !found.is_empty() && !correction::fits(state, task, &found, Some(&judged.value));
+    is_too_long.then_some(Judgement { found, ..judged })
+}
+
+/// The judgement by which the next attempt is told that nobody could read the output of this one.
+fn unread(state: &RunState, task: TaskRef, lease: u64, worker: &str, error: &v1::Error) -> Option<Judgement> {
+    let value = v1::Payload::default();
+    let judged = state.output_to_judge(task, lease, worker, &value)?;
+    let found = state.rules().found_unread(task, error);
+    let is_too_long = !found.is_empty() && !correction::fits(state, task, &found, None);
+    is_too_long.then_some(Judgement { schemas: Vec::new(), found, ..judged })
 }
 
 /// What is wanted of a task's output beside schemas.
@@ -56,6 +99,13 @@ pub(super) struct Found {
     /// The output as it counts, where it is another one than was given.
     pub(super) value: Option<v1::Payload>,
     pub(super) corrected: Option<v1::Payload>,
+}
+
+impl Found {
+    /// What the kind has against an output; a judge has only made what the next attempt is given, if it could.
+    fn against(verdict: &Verdict) -> Self {
+        Self { violations: verdict.judged.found.clone(), value: None, corrected: corrected(verdict) }
+    }
 }
 
 /// What was found of the output that the holder of a lease has given.
@@ -79,11 +129,36 @@ pub(super) fn found(
             Some(verdict) if verdict.judged == judgement => Ok(Found {
                 violations: verdict.violations.clone(),
                 value: verdict.value.clone(),
-                corrected: verdict.corrected.clone().filter(|_| !planted::is(Fault::CorrectionLost)),
+                corrected: corrected(verdict),
             }),
+            Some(verdict) if Some(&verdict.judged) == to_correct(state, task, judgement).as_ref() => {
+                Ok(Found::against(verdict))
+            }
             _ => Err(Refusal::Unjudged),
         },
     }
+}
+
+/// What was found of an output that nobody could read.
+///
+/// # Errors
+/// [`Refusal::Unjudged`] where that was found of something else.
+pub(super) fn found_unread(
+    state: &RunState,
+    task: TaskRef,
+    lease: u64,
+    worker: &str,
+    error: &v1::Error,
+    verdict: &Verdict,
+) -> Result<Found, Refusal> {
+    match unread(state, task, lease, worker, error) {
+        Some(judgement) if judgement == verdict.judged => Ok(Found::against(verdict)),
+        _ => Err(Refusal::Unjudged),
+    }
+}
+
+fn corrected(verdict: &Verdict) -> Option<v1::Payload> {
+    verdict.corrected.clone().filter(|_| !planted::is(Fault::CorrectionLost))
 }
 
 /// Whether nobody could judge the output.

@@ -170,7 +170,7 @@ pub(super) fn heard(turn: &mut Turn<'_>, task: TaskRef, lease: u64, worker: &str
             }
             "that it is done".to_owned()
         }
-        Report::Failed(error) => {
+        Report::Failed(error) | Report::Unread(error, _) => {
             let said = format!("that it failed with {}", error.code);
             if let Some(unknown) = &mut question.error {
                 unknown.cause = Some(Box::new(error));

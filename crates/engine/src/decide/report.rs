@@ -25,7 +25,7 @@ pub(super) fn handle(
     worker: String,
     mut report: Report,
 ) -> Result<(), Refusal> {
-    if let Report::Failed(error) = &mut report {
+    if let Report::Failed(error) | Report::Unread(error, _) = &mut report {
         cut_causes(error, MAX_CAUSES);
     }
     let Some(activity) = turn.state.activity(task) else {
@@ -63,6 +63,9 @@ pub(super) fn handle(
         Report::Judged(output, verdict) => {
             judge::found(turn.state, task, lease, &worker, output, Some(&**verdict))?
         }
+        Report::Unread(error, verdict) => {
+            judge::found_unread(turn.state, task, lease, &worker, error, verdict)?
+        }
         Report::Failed(_) | Report::Cancelled(_) => judge::Found::default(),
     };
     let cancel = held.cancel.filter(|_| !planted::is(Fault::LateResultAfterCancelAccepted));
@@ -86,7 +89,7 @@ pub(super) fn handle(
             let partial_output = match report {
                 Report::Completed(output) | Report::Judged(output, _) => Some(output),
                 Report::Cancelled(partial) => partial,
-                Report::Failed(_) => None,
+                Report::Failed(_) | Report::Unread(..) => None,
             };
             let observed = Observed { last_frame: Some(turn.now.clock), partial_output };
             stopped(turn, task, cancel.reason, observed, Some(lease))
@@ -97,6 +100,11 @@ pub(super) fn handle(
                 true => rules.completed(turn.state, task, found.value.unwrap_or(output), turn.now),
                 false => rules.rejected(turn.state, task, found.violations, found.corrected),
             };
+            judged(turn, task, verdict, lease)
+        }
+        (None, Report::Unread(..)) => {
+            let rules = turn.state.rules();
+            let verdict = rules.rejected(turn.state, task, found.violations, found.corrected);
             judged(turn, task, verdict, lease)
         }
         (None, Report::Failed(error)) => {
@@ -255,6 +263,7 @@ fn try_again(
     revoke_unanswered(turn, task, lease);
     let delay_ms = super::lease::milliseconds(delay);
     let log = std::mem::take(&mut turn.log);
+    let usage = turn.usage.take();
     turn.emit(Body::TaskAttemptFailed(v1::TaskAttemptFailed {
         wave: task.wave,
         task: task.task,
@@ -265,6 +274,7 @@ fn try_again(
         retry_at_ms: turn.wall_in(delay_ms),
         log,
         output,
+        usage,
     }));
     Ok(())
 }
@@ -286,7 +296,10 @@ fn records(activity: &Activity, attempt: u32, error: &v1::Error, duration_ms: i6
         error: Some(error.code.clone()),
         duration_ms,
         waited_ms: activity.waited_ms,
+        usage: None,
     });
+    // An error says what the seed has of attempts, and no more.
+    attempts.iter_mut().for_each(|record| record.usage = None);
     attempts
 }
 

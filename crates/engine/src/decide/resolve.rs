@@ -78,6 +78,7 @@ fn to_judge(state: &RunState, asked: &AskedQuestion, answer: &Answer) -> Option<
         schemas: Some(takes.schema.clone()).filter(|schema| !schema.is_empty()).into_iter().collect(),
         rule,
         value,
+        found: Vec::new(),
     })
 }
 

@@ -212,6 +212,7 @@ impl RunState {
             Body::QuestionAsked(event) => {
                 let task = event.wave.zip(event.task).map(|(wave, index)| task(wave, index));
                 let question = event.question?;
+                self.machine.asked(&question)?;
                 let place = u32::try_from(self.questions.len()).ok()?;
                 if let Some(task) = task {
                     self.change(task, |activity| match question.purpose() {
@@ -520,6 +521,7 @@ impl RunState {
                 error: event.error.map(|error| error.code),
                 duration_ms: event.duration_ms,
                 waited_ms: std::mem::take(&mut activity.waited_ms),
+                usage: event.usage,
             });
             activity.waits_since = Some(at.clock);
             activity.step = Step::Backoff { retry_at: at.clock.plus(event.delay_ms) };

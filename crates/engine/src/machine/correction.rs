@@ -3,6 +3,7 @@
 use capataz_contracts::json::JSON_MEDIA_TYPE;
 use capataz_contracts::v1::{self, SchemaViolation, event::Body, payload::Data};
 use capataz_contracts::validate::INLINE_MAX;
+use capataz_policy::codes;
 use serde_json::{Map, Value, json};
 
 use super::{Meaning, Verdict};
@@ -52,24 +53,41 @@ pub(super) fn rejected(
     violations: Vec<SchemaViolation>,
     output: Option<&v1::Payload>,
 ) -> Verdict {
-    let given = run.plan.task(task).and_then(|declared| declared.input.as_ref());
-    let attempt = attempt_of(run, task);
-    let corrected = given.and_then(|given| {
-        let whole = with_correction(given, attempt, &violations, output);
-        whole.or_else(|| with_correction(given, attempt, &violations, None))
-    });
+    let corrected = corrected(run, task, &violations, output);
     judged(run, task, violations, corrected)
 }
 
-/// What was given back is no JSON, so that nobody could judge it: that is a rejected output like any other.
-pub(super) fn not_read(run: &RunState, task: TaskRef, error: v1::Error) -> Verdict {
-    let violation = SchemaViolation {
+/// Returns whether the log has room for what the next attempt is given where this is wrong.
+pub(crate) fn fits(
+    run: &RunState,
+    task: TaskRef,
+    violations: &[SchemaViolation],
+    output: Option<&v1::Payload>,
+) -> bool {
+    corrected(run, task, violations, output).is_some()
+}
+
+fn corrected(
+    run: &RunState,
+    task: TaskRef,
+    violations: &[SchemaViolation],
+    output: Option<&v1::Payload>,
+) -> Option<v1::Payload> {
+    let given = run.plan.task(task).and_then(|declared| declared.input.as_ref())?;
+    let attempt = attempt_of(run, task);
+    let whole = with_correction(given, attempt, violations, output);
+    whole.or_else(|| with_correction(given, attempt, violations, None))
+}
+
+/// What is wrong with an output that is no JSON, so that nobody could judge it; none where the error is another one.
+pub(super) fn of_unread(error: &v1::Error) -> Vec<SchemaViolation> {
+    let violation = || SchemaViolation {
         path: String::new(),
         rule: "syntax".to_owned(),
         expected: "JSON".to_owned(),
         found: error.message.chars().take(FOUND_MAX).collect(),
     };
-    rejected(run, task, vec![violation], None)
+    (error.code == codes::INVALID_OUTPUT.as_str()).then(violation).into_iter().collect()
 }
 
 fn attempt_of(run: &RunState, task: TaskRef) -> u32 {

@@ -8,7 +8,7 @@
 //! fold and calls no rule.
 
 pub(crate) mod ask;
-mod correction;
+pub(crate) mod correction;
 pub(crate) mod mode;
 mod own_browser;
 pub(crate) mod pipeline;
@@ -162,6 +162,16 @@ pub(crate) trait Kind {
     /// changed.
     fn checks_of(&self, _: TaskRef) -> Option<Vec<v1::OutputCheck>> {
         None
+    }
+
+    /// What is wrong with an output that passes its schemas.
+    fn found_beside(&self, _: &RunState, _: TaskRef, _output: &v1::Payload) -> Vec<v1::SchemaViolation> {
+        Vec::new()
+    }
+
+    /// What is wrong with an output that nobody could read, where that is a rejected one like any other.
+    fn found_unread(&self, _: TaskRef, _: &v1::Error) -> Vec<v1::SchemaViolation> {
+        Vec::new()
     }
 
     /// The meaning of an output that breaks its schemas. `corrected` is what the next attempt is given then.
@@ -406,6 +416,14 @@ impl Machine {
             Self::Script(script) => script.apply(body, at),
             Self::Pipeline(pipeline) => pipeline.apply(body, at),
             Self::Mode(mode) => mode.apply(body, at, seq),
+        }
+    }
+
+    /// A person is asked something.
+    pub(crate) fn asked(&mut self, question: &v1::Question) -> Option<()> {
+        match self {
+            Self::Plan(_) | Self::Ask(_) | Self::Script(_) | Self::Pipeline(_) => Some(()),
+            Self::Mode(mode) => mode.asked(question),
         }
     }
 

@@ -44,6 +44,7 @@ pub type Story = fn(seed: u64, before: &Log, decisions: usize) -> Log;
 pub const STORIES: &[(&str, Story)] = &[
     ("plan", plan::log),
     ("plan-given-up", plan::log_of_one_that_is_given_up),
+    ("plan-that-is-billed", plan::log_of_one_that_is_billed),
     ("plan-vouched-for", plan::log_of_one_that_is_vouched_for),
     ("plan-at-its-deadlines", plan::log_of_one_at_its_deadlines),
     ("plan-taken-back", plan::log_of_one_that_is_taken_back),

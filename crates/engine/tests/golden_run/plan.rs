@@ -147,6 +147,25 @@ pub fn log_of_one_that_is_given_up(seed: u64, before: &Log, decisions: usize) ->
     run.ends(v1::RunOutcome::Failed)
 }
 
+/// A task whose attempts say what they used of models, the one that fails as well.
+pub fn log_of_one_that_is_billed(seed: u64, before: &Log, decisions: usize) -> Log {
+    let wave = v1::Wave { tasks: vec![task("asks")], ..v1::Wave::default() };
+    let mut plan = v1::Plan { name: "billed".to_owned(), waves: vec![wave], ..v1::Plan::default() };
+    Plan::materialise(&mut plan).expect("the plan is valid");
+    let mut run = Run::start(seed, Work::Plan(plan), before, decisions);
+    for (report, tokens) in
+        [(Report::Failed(failure("NETWORK_ERROR")), 1_000), (Report::Completed(json("1")), 20)]
+    {
+        let lease = run.lease("asks");
+        let cost = Some(v1::Cost { nanos: tokens * 250, currency: "EUR".to_owned() });
+        let usage = Some(v1::Usage { input_tokens: Some(tokens), cost, ..v1::Usage::default() });
+        let (task, worker) = (run.at("asks"), "asks-worker".to_owned());
+        run.does(Input::Report { task, lease, worker, report, log: String::new(), usage });
+        run.after(2 * SECOND);
+    }
+    run.ends(v1::RunOutcome::Succeeded)
+}
+
 /// A task of unknown outcome whose worker comes back too late, and for whose output a person vouches.
 pub fn log_of_one_that_is_vouched_for(seed: u64, before: &Log, decisions: usize) -> Log {
     let once = v1::Task { effect: Some(v1::Effect::AtMostOnce.into()), ..task("pays") };

@@ -94,7 +94,7 @@ impl Serve for Analysts {
         // The paths of a large source take longer than other work should wait.
         let output = match tokio::task::spawn_blocking(move || answer(&agent, &input)).await {
             Ok(Ok(output)) => output,
-            Ok(Err(error)) => return Answer::Failed { error, log: String::new() },
+            Ok(Err(error)) => return Answer::Failed { error, log: String::new(), usage: None },
             Err(error) => return Answer::failed(codes::SERVICE_UNAVAILABLE, error.to_string()),
         };
         let media_type = json::JSON_MEDIA_TYPE.to_owned();

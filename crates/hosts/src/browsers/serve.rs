@@ -65,7 +65,7 @@ impl Serve for Browsers {
                     };
                     Answer::Completed { output, log: String::new(), usage: None }
                 }
-                Err(error) => Answer::Failed { error: Box::new(error), log: String::new() },
+                Err(error) => Answer::Failed { error: Box::new(error), log: String::new(), usage: None },
             },
             // What was begun ends with the future that is dropped here.
             () = cancelled(orders) => Answer::Cancelled { partial_output: None, log: String::new() },

@@ -74,10 +74,10 @@ impl ProcessAgents {
                 Ok(output) => Answer::Completed { output, log: text(&log), usage: None },
                 Err(message) => {
                     let error = v1::Error { code: codes::API_ERROR.into(), message, ..v1::Error::default() };
-                    Answer::Failed { error: Box::new(error), log: text(&log) }
+                    Answer::Failed { error: Box::new(error), log: text(&log), usage: None }
                 }
             },
-            ProcessOutcome::Failed { error, log } => Answer::Failed { error, log: text(&log) },
+            ProcessOutcome::Failed { error, log } => Answer::Failed { error, log: text(&log), usage: None },
             ProcessOutcome::Cancelled { partial, log } => {
                 let partial_output = match partial {
                     Some(partial) => self.payload(partial).await.ok(),

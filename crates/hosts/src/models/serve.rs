@@ -154,10 +154,10 @@ impl Models {
             Finish::Filtered => Some("the model, or its provider, does not answer that"),
             Finish::Complete | Finish::Other(_) => None,
         };
-        if let Some(message) = cut_off {
-            return Answer::failed(codes::NON_RETRYABLE_ERROR, message);
-        }
         let usage = agent.used(said.usage);
+        if let Some(message) = cut_off {
+            return Answer::failed(codes::NON_RETRYABLE_ERROR, message).having_used(usage);
+        }
         // What has to pass a schema is JSON, where it is; what is not is judged as the text that it is.
         let (media_type, text) = match has_schema.then(|| as_json(&said.text)).flatten() {
             Some(text) => (JSON_MEDIA_TYPE, text.to_owned()),
@@ -165,7 +165,7 @@ impl Models {
         };
         match self.write(media_type, text).await {
             Ok(output) => Answer::Completed { output, log: String::new(), usage },
-            Err(message) => Answer::failed(codes::API_ERROR, message),
+            Err(message) => Answer::failed(codes::API_ERROR, message).having_used(usage),
         }
     }
 
@@ -223,7 +223,7 @@ fn failed(error: &ModelError) -> Answer {
     let retry_after_ms = retry_after.map(|wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
     let error =
         v1::Error { code: code.into(), message: error.to_string(), retry_after_ms, ..v1::Error::default() };
-    Answer::Failed { error: Box::new(error), log: String::new() }
+    Answer::Failed { error: Box::new(error), log: String::new(), usage: None }
 }
 
 impl Serve for Models {

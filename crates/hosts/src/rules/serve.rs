@@ -92,7 +92,7 @@ impl Serve for Planners {
         // A query of 16 KiB against a thousand patterns takes longer than other work should wait.
         let output = match tokio::task::spawn_blocking(move || answer(&rules, &prompt)).await {
             Ok(Ok(output)) => output,
-            Ok(Err(error)) => return Answer::Failed { error, log: String::new() },
+            Ok(Err(error)) => return Answer::Failed { error, log: String::new(), usage: None },
             Err(error) => return Answer::failed(codes::SERVICE_UNAVAILABLE, error.to_string()),
         };
         let media_type = json::JSON_MEDIA_TYPE.to_owned();

@@ -129,6 +129,18 @@ pub fn not_computed() -> Computed {
 /// # Errors
 /// [`Unavailable`]: it may be judged later.
 pub fn verdict(judged: Judgement, contents: &dyn Contents) -> Result<Verdict, Unavailable> {
+    if !judged.found.is_empty() {
+        let found = judged.found.clone();
+        let text = match &judged.value.data {
+            None => None,
+            Some(_) => match text_of(&judged.value, JUDGED_MAX, contents) {
+                Ok(text) => Some(text.into_owned()),
+                Err(Unread::Unavailable) => return Err(Unavailable),
+                Err(Unread::Missing | Unread::TooLarge { .. }) => None,
+            },
+        };
+        return rejected(judged, text.as_deref(), found, contents);
+    }
     let text = match text_of(&judged.value, JUDGED_MAX, contents) {
         Ok(text) => text.into_owned(),
         Err(Unread::Unavailable) => return Err(Unavailable),

@@ -154,8 +154,7 @@ pub(super) fn observe(seen: &Observation, contents: &dyn Contents) -> Result<Obs
             },
         },
     };
-    let as_expected =
-        seen.error.is_none() && is_expected(seen.expected.as_deref(), output.as_ref(), contents)?;
+    let as_expected = is_expected(seen.expected.as_deref(), seen.error.is_none(), output.as_ref(), contents)?;
     Ok(Observing {
         as_expected,
         content: content(seen, output.as_ref()),
@@ -163,9 +162,10 @@ pub(super) fn observe(seen: &Observation, contents: &dyn Contents) -> Result<Obs
     })
 }
 
-/// Whether a result that is no error is what was expected (CONTRACTS §5).
+/// Whether a result is what was expected (CONTRACTS §5): an error is only where it was to be one.
 fn is_expected(
     expected: Option<&str>,
+    succeeded: bool,
     output: Option<&Value>,
     contents: &dyn Contents,
 ) -> Result<bool, Failed> {
@@ -173,10 +173,11 @@ fn is_expected(
     let output = output.unwrap_or(&null);
     let Some(Ok(Value::Object(expected))) = expected.map(serde_json::from_str::<Value>) else {
         // Words mean success.
-        return Ok(true);
+        return Ok(succeeded);
     };
     Ok(match expected.iter().next() {
-        Some((key, value)) if key == "success" => value.as_bool().unwrap_or(true),
+        Some((key, value)) if key == "success" => succeeded == value.as_bool().unwrap_or(true),
+        _ if !succeeded => false,
         Some((key, value)) if key == "equals" => value == output,
         Some((key, value)) if key == "contains" => {
             let part = value.as_str().unwrap_or_default();

@@ -12,7 +12,7 @@ use capataz_engine::{
 };
 use serde_json::{Value, json};
 
-use super::{Contents, Unavailable, Unread, compute, verdict};
+use super::{Contents, Unavailable, Unread, compute, payload_of, verdict};
 
 /// Blobs by made-up hashes.
 #[derive(Default)]
@@ -294,7 +294,36 @@ fn judgement(output: v1::Payload, input: Option<v1::Payload>, checks: &[v1::Outp
         schemas: vec![GRADE.to_owned()],
         rule: Some(Rule { checks: checks.iter().map(|check| *check as i32).collect(), input, attempt: 2 }),
         value: output,
+        found: Vec::new(),
     }
+}
+
+#[test]
+fn what_was_found_otherwise_goes_into_an_input_that_is_not_in_the_log() {
+    let blobs = Blobs::default();
+    let large = "x".repeat(40_000);
+    let given = payload_of(json!({ "query": large }).to_string().as_bytes(), &blobs).ok().unwrap();
+    let found = v1::SchemaViolation {
+        path: "/nextAction/stepIndex".to_owned(),
+        rule: "step".to_owned(),
+        ..v1::SchemaViolation::default()
+    };
+    let of = |output: v1::Payload, given: v1::Payload| {
+        let found = vec![found.clone()];
+        verdict(Judgement { found, ..judgement(output, Some(given), &[]) }, &blobs)
+    };
+    // Its schema would have found something else: nothing is judged any more.
+    let told = of(text("{\"grade\":\"z\"}"), given.clone()).unwrap();
+    let corrected = value(&told.corrected.unwrap(), &blobs);
+    assert_eq!(corrected["query"], large);
+    let correction = &corrected["correction"];
+    assert_eq!((&correction["attempt"], &correction["output"]["grade"]), (&json!(2), &json!("z")));
+    assert_eq!(correction["violations"].as_array().unwrap().len(), 1);
+    assert_eq!(correction["violations"][0]["path"], "/nextAction/stepIndex");
+    // What nobody could read is not told.
+    let unread = of(v1::Payload::default(), given).unwrap();
+    let corrected = value(&unread.corrected.unwrap(), &blobs);
+    assert_eq!(corrected["correction"].get("output"), None);
 }
 
 #[test]

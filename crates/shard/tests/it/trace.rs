@@ -149,6 +149,7 @@ fn judged() -> Input {
         schemas: vec!["{}".to_owned()],
         rule: None,
         value: v1::Payload { media_type: "text/plain".to_owned(), ..v1::Payload::default() },
+        found: vec![v1::SchemaViolation { path: "/b".to_owned(), ..v1::SchemaViolation::default() }],
     };
     let violation = v1::SchemaViolation { path: "/a".to_owned(), ..v1::SchemaViolation::default() };
     let verdict = engine::Verdict::on(judged, vec![violation]);

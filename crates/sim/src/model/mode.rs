@@ -11,7 +11,7 @@ use super::log::{RunModel, Step};
 use super::mode_browser::ModeBrowser;
 use super::script::Kind;
 use crate::invariant::{Invariant, Violation};
-use crate::modes::{CONTAINED, PLAN_RUN};
+use crate::modes::{CONTAINED, PLAN_RUN, TO_FAIL};
 
 #[derive(Clone, Debug)]
 pub struct ModeModel {
@@ -412,13 +412,14 @@ impl RunModel {
             Body::ModeCompleted(event) => (&event.remembered, &[]),
             Body::ToolObserved(event) => {
                 let planned = event.step_index.is_some() && mode.now.plan.is_some();
-                let expected = match (&event.error, mode.now.errors > 0) {
+                let failed = event.error.is_some() && !event.as_expected;
+                let expected = match (failed, mode.now.errors > 0) {
                     // What a person says of a call is feedback.
                     _ if event.wave.is_none() => "user_feedback",
-                    (Some(_), _) => "error",
-                    (None, true) => "solution",
-                    (None, false) if planned && event.as_expected => "success",
-                    (None, false) => "tool_result",
+                    (true, _) => "error",
+                    (false, true) => "solution",
+                    (false, false) if planned && event.as_expected => "success",
+                    (false, false) => "tool_result",
                 };
                 let kind = event.remembered.as_ref().map_or("", |remembered| &remembered.r#type);
                 Invariant::MemoryFollows
@@ -584,19 +585,24 @@ impl RunModel {
                     ))
                 });
                 // Everything that a tool of this world gives back contains this word, and no other.
-                let contains = planned.as_ref().is_none_or(|(_, expected)| expected.contains(CONTAINED));
-                let as_expected = event.error.is_none() && contains;
+                let expected = planned.as_ref().map_or(CONTAINED, |(_, expected)| expected.as_str());
+                let as_expected = match expected.contains(TO_FAIL) {
+                    true => event.error.is_some(),
+                    false => event.error.is_none() && expected.contains(CONTAINED),
+                };
                 // What the run of a plan gives back depends on how its tasks went.
                 let unknown = vouched || call.tool == PLAN_RUN;
                 rule(unknown || event.as_expected == as_expected, "it is as expected, or not")?;
                 mode.now.step = event.step;
+                // What was to fail, and has, went as planned.
+                let failed = event.error.is_some() && !event.as_expected;
                 mode.now.last_failed = event.error.is_some();
-                mode.now.errors = if event.error.is_some() { mode.now.errors + 1 } else { 0 };
+                mode.now.errors = if failed { mode.now.errors + 1 } else { 0 };
                 if let Some((place, _)) = planned {
                     mode.now.done += 1;
                     mode.now.missed += u32::from(!event.as_expected);
                     if let Some(step) = mode.now.steps.get_mut(place) {
-                        *step = Some(event.error.is_none());
+                        *step = Some(!failed);
                     }
                 }
                 mode.now.ended = mode.mode == Some(ExecutionMode::Simple) && !goes_on;

@@ -377,7 +377,7 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/limits.md", "in a workspace | {1,000},", MODE, "WORKSPACE_MAX"),
     number("docs/limits.md", "a workspace | 1,000, each {512} bytes", MODE, "FILE_MAX"),
     number("docs/limits.md", "actions of a run | {50},", "crates/policy/src/mode/mod.rs", "MAX_ACTIONS"),
-    number("docs/limits.md", "`max_steps`, at most {200} ", MODE, "MODE_STEPS_MAX"),
+    number("docs/limits.md", "`max_steps`, at most {1,000} ", MODE, "MODE_STEPS_MAX"),
     number("docs/limits.md", "steps of a plan | {50} ", "crates/policy/src/mode/contract.rs", "STEPS_MAX"),
     number(
         "docs/limits.md",

@@ -10,6 +10,7 @@ use super::{
     Asked, Browsed, By, End, Finished, Happened, MOST_MOMENTS, MOST_STEPS, Moment, Part, Settled, Story, Try,
     Wave, What,
 };
+use crate::watch::lines::is_withdrawn;
 
 impl Story {
     /// Applies the next event of the run.
@@ -121,8 +122,10 @@ impl Story {
     }
 
     fn attempt_failed(&mut self, at_ms: i64, failed: &v1::TaskAttemptFailed) {
+        self.spent.extend(&failed.usage);
         let log = self.room_for_log(&failed.log);
         let Some(task) = self.task(failed.wave, failed.task) else { return };
+        task.spent.extend(&failed.usage);
         let is_timeout = failed.error.as_ref().is_some_and(is_timeout);
         task.end(at_ms, |tried| {
             tried.end = if is_timeout { End::TimedOut } else { End::Failed };
@@ -133,15 +136,14 @@ impl Story {
     }
 
     fn settled(&mut self, at_ms: i64, settled: &v1::TaskSettled) {
-        if let Some(usage) = &settled.usage {
-            self.spent.add(usage);
-        }
+        self.spent.extend(&settled.usage);
         let is_good = settled.status() == v1::ResultStatus::Success;
         let log = if is_good { String::new() } else { self.room_for_log(&settled.log) };
         let output = settled.output.as_ref().filter(|output| payload::size(output) > 0);
         let kept = output.filter(|output| self.has_room_for((settled.wave, settled.task), output)).cloned();
         let output_bytes = output.map_or(0, payload::size);
         let Some(task) = self.task(settled.wave, settled.task) else { return };
+        task.spent.extend(&settled.usage);
         let error = settled.error.as_ref().map(without_output);
         task.end(at_ms, |tried| {
             tried.end = match settled.status() {
@@ -162,7 +164,6 @@ impl Story {
             log,
             output: kept,
             output_bytes,
-            usage: settled.usage.clone(),
             taken_over: settled.taken_over,
         });
     }
@@ -247,6 +248,7 @@ impl Story {
                     asked.answered = Some(Answered {
                         at_ms,
                         answer: answered.answer.clone(),
+                        is_withdrawn: is_withdrawn(answered),
                         value: answered.value.clone(),
                     });
                 }

@@ -1,6 +1,7 @@
 //! The parts of a story.
 
 use capataz_contracts::v1;
+use capataz_display::executing::Spent;
 use capataz_display::{error, model};
 
 use super::{MOST_MOMENTS, MOST_SPANS};
@@ -44,6 +45,8 @@ pub struct Task {
     /// Spans beyond the most that are kept.
     pub spans_left_out: usize,
     pub moments: Vec<Moment>,
+    /// What all of its attempts took of models.
+    pub spent: Spent,
     /// The end of its newest life.
     pub settled: Option<Settled>,
 }
@@ -111,7 +114,6 @@ pub struct Settled {
     /// The output, if there is one and room for it.
     pub output: Option<v1::Payload>,
     pub output_bytes: u64,
-    pub usage: Option<v1::Usage>,
     pub taken_over: bool,
 }
 
@@ -128,6 +130,8 @@ pub struct Asked {
 pub struct Answered {
     pub at_ms: i64,
     pub answer: String,
+    /// Nobody has to answer any more.
+    pub is_withdrawn: bool,
     pub value: Option<v1::Payload>,
 }
 

@@ -423,9 +423,16 @@ fn parents_children_and_costs_are_told() {
     let cost = Some(v1::Cost { nanos: 3_100_000, currency: "USD".to_owned() });
     let usage =
         v1::Usage { input_tokens: Some(1_234), output_tokens: Some(56), cost, ..v1::Usage::default() };
-    let settled = v1::TaskSettled { usage: Some(usage), ..settled(0, 0, v1::ResultStatus::Success) };
-    let events =
-        at([(0, plan()), (1, began(0)), (2, leased(0, 0, 1)), (3, Body::TaskSettled(Box::new(settled)))]);
+    let settled = v1::TaskSettled { usage: Some(usage.clone()), ..settled(0, 0, v1::ResultStatus::Success) };
+    let failed = v1::TaskAttemptFailed { usage: Some(usage), ..v1::TaskAttemptFailed::default() };
+    let events = at([
+        (0, plan()),
+        (1, began(0)),
+        (2, leased(0, 0, 1)),
+        (3, Body::TaskAttemptFailed(failed)),
+        (4, leased(0, 0, 2)),
+        (5, Body::TaskSettled(Box::new(settled))),
+    ]);
     let mut report = report(&events);
     report.story.parent =
         Some(v1::ParentRef { run_id: "0198".to_owned(), task: "all".to_owned(), ..v1::ParentRef::default() });
@@ -441,7 +448,8 @@ fn parents_children_and_costs_are_told() {
         &html(&report),
         &[
             "Models took",
-            "1234 tokens in, 56 out; 0.0031 USD",
+            // Of both attempts.
+            "2468 tokens in, 112 out; 0.0062 USD",
             "0198 (all)",
             "shop",
             "Runs of its tasks",

@@ -5,7 +5,8 @@ use serde_json::{Value, json as value};
 
 use super::modes::{act, approved, begin, begin_with, goes_on, plans, step};
 use super::*;
-use crate::query::Verdict;
+use crate::input::{Computed, QueryAnswer};
+use crate::query::{Judgement, Query, Verdict};
 use v1::ExecutionMode::{Planner, Simple, Supervised};
 
 /// An answer that nobody could read, as a host tells it.
@@ -96,6 +97,76 @@ fn an_answer_that_is_no_json_goes_back_to_the_planner_with_what_is_wrong() {
         assert_eq!(given["query"], "tidy up", "the prompt itself is the same");
         assert!(given.get(key).is_some(), "{mode:?}: {given}");
         assert_eq!(bench.count("planner_asked"), 1, "it is the same question");
+    }
+}
+
+/// A planner that was asked with a prompt which is not in the log.
+fn asked_at_length(mode: v1::ExecutionMode) -> Bench {
+    let bench = begin(mode);
+    let Some((query, Query::Prompt(_))) = bench.state.open_query() else { panic!() };
+    let computed = Computed::Prompt { prompt: blob(40_000), recalled: v1::Recalled::default() };
+    let bench = bench.does(Input::Answered { query, answer: QueryAnswer::Computed(computed) });
+    let task = bench.newest();
+    bench.lease(&task, "w")
+}
+
+fn blob(size: u64) -> v1::Payload {
+    let blob = v1::BlobRef { blake3: "ab".repeat(32), size, answer: None };
+    v1::Payload { media_type: "application/json".to_owned(), data: Some(Data::Blob(blob)) }
+}
+
+#[test]
+fn what_is_wrong_with_an_answer_to_a_prompt_that_is_not_in_the_log_is_told_all_the_same() {
+    let wrong = plans(&[step("a", "read", &["nobody"])], 0, "read");
+    for (said, rule) in [(Some(&wrong), "step"), (None, "syntax")] {
+        let bench = asked_at_length(Planner);
+        let task = bench.at(&bench.newest());
+        let (lease, worker) = bench.state.lease_of(task).expect("the planner is asked");
+        let to_judge = |report: &Report| bench.state.report_to_judge(task, lease, worker, report);
+        let report = match said {
+            None => Report::Failed(v1::Error { message: UNREAD.to_owned(), ..failure("INVALID_OUTPUT") }),
+            Some(said) => {
+                let output = json(&said.to_string());
+                let judged = to_judge(&Report::Completed(output.clone())).expect("it is judged");
+                Report::Judged(output, Box::new(Verdict::on(judged, Vec::new())))
+            }
+        };
+        let judged = to_judge(&report).expect("what the next attempt is given has to be made");
+        assert_eq!(judged.rule.as_ref().unwrap().input, Some(blob(40_000)));
+        assert_eq!(judged.found.iter().map(|found| found.rule.as_str()).next(), Some(rule));
+        let of_another = Verdict {
+            judged: Judgement { found: Vec::new(), ..judged.clone() },
+            ..Verdict::on(judged.clone(), Vec::new())
+        };
+        let corrected = Verdict { corrected: Some(blob(40_100)), ..Verdict::on(judged, Vec::new()) };
+        let with = |verdict: Verdict| match &report {
+            Report::Judged(output, _) => Report::Judged(output.clone(), Box::new(verdict)),
+            Report::Failed(error) => Report::Unread(error.clone(), Box::new(verdict)),
+            _ => panic!(),
+        };
+        let report = with(corrected);
+        assert_eq!(to_judge(&report), None, "once");
+        if said.is_none() {
+            let refused = bench.clone_run().input(reported(task, lease, "w", with(of_another)));
+            assert!(matches!(refused.last, Err(Refusal::Unjudged)));
+        }
+        let bench = bench.does(reported(task, lease, "w", report));
+        let bench = bench.expect_kinds(&["output_rejected", "task_attempt_failed"]).after(DELAYS[0]);
+        assert_eq!(bench.rejection()[0].1, rule);
+        let task = bench.newest();
+        let bench = bench.lease(&task, "w");
+        let given = bench.state.assignment(bench.at(&task)).expect("it is at work").input;
+        assert_eq!(given, Some(&blob(40_100)));
+    }
+    // An answer that is right is read once, and a short prompt is in the log with its correction.
+    for (bench, said) in [(asked_at_length(Planner), a_plan()), (begin(Planner).asks(), wrong)] {
+        let task = bench.at(&bench.newest());
+        let (lease, worker) = bench.state.lease_of(task).expect("the planner is asked");
+        let output = json(&said.to_string());
+        let report = Report::Completed(output.clone());
+        let judged = bench.state.report_to_judge(task, lease, worker, &report).expect("it is judged");
+        let report = Report::Judged(output, Box::new(Verdict::on(judged, Vec::new())));
+        assert_eq!(bench.state.report_to_judge(task, lease, worker, &report), None);
     }
 }
 

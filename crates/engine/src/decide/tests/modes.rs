@@ -452,6 +452,30 @@ fn a_failed_step_invalidates_those_that_need_it_and_three_errors_are_a_reason_by
     assert_eq!(asked.reasons().collect::<Vec<_>>(), [Errors]);
 }
 
+#[test]
+fn a_step_that_was_to_fail_and_has_is_done_and_counts_as_no_error() {
+    let mut to_fail = step("a", "read", &[]);
+    to_fail["expected"] = value!({ "success": false });
+    let steps = [to_fail, step("b", "read", &["a"])];
+    let fails = |bench: Bench, as_expected| {
+        let task = bench.newest();
+        bench.lease(&task, "w").fails(&task, "FILE_NOT_FOUND").seen(as_expected)
+    };
+    let bench = fails(begin(Planner).asks().says(&plans(&steps, 0, "read")), true);
+    let told = bench.execution();
+    assert_eq!((told.error_count, told.deviation, told.progress), (0, 0.0, 0.5));
+    assert_eq!(bench.prompt()["lastResult"]["error"]["code"], "FILE_NOT_FOUND", "the planner is told");
+    assert!(bench.prompt().get("deviationAnalysis").is_none());
+    let Body::ToolObserved(seen) = bench.newest_event("tool_observed") else { panic!() };
+    assert_eq!(seen.remembered.unwrap().r#type, "success");
+    let bench = bench.asks().says(&next(1, "read"));
+    fails(bench.clone_run(), false).asks().expect_status(v1::RunStatus::Running);
+    bench.tool_gives("1", true).expect_outcome(v1::RunOutcome::Succeeded);
+    // Where it succeeds against all expectation, it has missed what was expected, and is done all the same.
+    let bench = begin(Planner).asks().says(&plans(&steps, 0, "read")).tool_gives("1", false);
+    assert_eq!((bench.execution().deviation, bench.execution().progress), (1.0, 0.5));
+}
+
 // S004-PL-08
 #[test]
 fn a_plan_that_names_a_tool_which_is_not_there_is_made_anew_before_it_is_called() {
@@ -498,6 +522,24 @@ fn the_eleventh_new_plan_waits_for_a_person_before_anything_is_done() {
     let bench = bench.answer("continue");
     assert!(bench.newest().starts_with("read."));
     assert_eq!(bench.execution().escalations, 1);
+}
+
+// CONTRACTS §5, "Analytics".
+#[test]
+fn an_escalation_counts_once_whatever_a_person_makes_of_it() {
+    let decides = |decision: &str| value!({ "decision": decision, "planAdherence": 1, "reasoning": "", "confidence": 1 });
+    let counted = |bench: &Bench| {
+        let execution = bench.execution();
+        (execution.escalations, execution.metrics.unwrap().escalations)
+    };
+    let bench = approved().asks();
+    assert_eq!(counted(&bench), (0, 0), "the approval of a plan is none");
+    let bench = bench.says(&decides("complete"));
+    assert_eq!(counted(&bench), (1, 1));
+    for answer in ["continue", "complete", "abort"] {
+        assert_eq!(counted(&bench.clone_run().answer(answer)), (1, 1), "{answer}");
+    }
+    assert_eq!(counted(&bench.cancel()), (1, 1));
 }
 
 /// A plan of two steps that a person has approved.
@@ -677,6 +719,58 @@ fn a_tool_that_needs_it_is_called_only_once_a_person_has_approved_that_very_call
     let rejected = bench.answer("reject");
     assert_eq!(rejected.prompt()["lastResult"]["error"]["code"], "TOOL_REJECTED");
     assert_eq!(rejected.execution().error_count, 1);
+}
+
+// CONTRACTS §5, "Memory": relevance.
+#[test]
+fn what_a_person_says_of_a_call_is_feedback_on_what_was_recalled_for_it() {
+    let plan = plans(&[step("a", "ask", &[]), step("b", "read", &[])], 0, "ask");
+    let bench = begin(Planner).asks().says(&plan);
+    let made = bench.ledger.events.iter().find(|event| kind(event) == "planner_answered").unwrap().seq;
+    // The plan, and the entry of the prompt.
+    let related = [format!("run-{made}-0"), "m1".to_owned()];
+    let Body::ToolApproved(approved) = bench.clone_run().answer("approve").newest_event("tool_approved")
+    else {
+        panic!()
+    };
+    let approved = approved.remembered.unwrap();
+    assert_eq!((approved.positive, &approved.related_to[..]), (Some(true), &related[..]));
+    let Body::ToolObserved(rejected) = bench.answer("reject").newest_event("tool_observed") else { panic!() };
+    let rejected = rejected.remembered.unwrap();
+    assert_eq!((rejected.positive, &rejected.related_to[..]), (Some(false), &related[..]));
+}
+
+// CONTRACTS §5, "Memory": never a cut prefix.
+#[test]
+fn digests_have_whole_parts_and_leave_out_what_has_no_room() {
+    let digest = |remembered: Option<v1::Remembered>| remembered.unwrap().digest;
+    let long = "a.tool.with.a.name.that.has.no.room.in.any.digest";
+    let with_long = |run: &mut v1::ModeRun| run.tools.push(tool(long));
+    let steps =
+        [step("a", "read", &[]), step("b", long, &[]), step("c", "read", &[]), step("d", "send", &[])];
+    let bench = begin_with(Planner, with_long).asks().says(&plans(&steps, 0, "read"));
+    let Body::PlannerAnswered(planned) = bench.newest_event("planner_answered") else { panic!() };
+    assert_eq!(digest(planned.remembered), "plan proposed: 4 steps, revision 1");
+    let mut bench = bench.tool_gives("1", true);
+    for (place, tool) in [(1, long), (2, "read"), (3, "send")] {
+        bench = bench.asks().says(&next(place, tool)).tool_gives("1", true);
+    }
+    let Body::ModeCompleted(completed) = bench.newest_event("mode_completed") else { panic!() };
+    assert_eq!(digest(completed.remembered), "pattern: read > read > send");
+    // An answer comes before the reason of the question, which is long.
+    let escalates = value!({
+        "decision": "escalate",
+        "escalation": {
+            "reason": "there are two files, and nobody knows which of them is the newer one",
+            "userQuestion": "Which one?", "suggestedOptions": ["left"],
+        },
+        "planAdherence": 1, "reasoning": "", "confidence": 1,
+    });
+    let bench = approved().asks().says(&escalates).answer("left");
+    let Body::EscalationAnswered(answered) = bench.newest_event("escalation_answered") else { panic!() };
+    assert_eq!(digest(answered.remembered), "feedback: left");
+    let Body::PlanApproved(approved) = bench.newest_event("plan_approved") else { panic!() };
+    assert_eq!(digest(approved.remembered), "feedback: plan; approved");
 }
 
 #[test]

@@ -383,6 +383,40 @@ fn what_the_work_used_is_kept_with_its_result() {
 }
 
 #[test]
+fn what_a_failed_attempt_used_is_kept_with_it() {
+    let took = |tokens| Some(v1::Usage { input_tokens: Some(tokens), ..v1::Usage::default() });
+    let says = |bench: Bench, report: Report, usage: Option<v1::Usage>| {
+        let (task, lease, worker) = (bench.at("a"), bench.token("a"), "w1".to_owned());
+        bench.does(Input::Report { task, lease, worker, report, log: String::new(), usage })
+    };
+    let failed = || Report::Failed(failure("NETWORK_ERROR"));
+    let bench = says(Bench::plan("a").lease("a", "w1"), failed(), took(100)).after(SECOND).lease("a", "w1");
+    let Some(Body::TaskAttemptFailed(attempt)) = bench
+        .ledger
+        .events
+        .iter()
+        .rev()
+        .find_map(|event| event.body.clone().filter(|body| matches!(body, Body::TaskAttemptFailed(_))))
+    else {
+        panic!()
+    };
+    assert_eq!(attempt.usage, took(100));
+    let done = says(bench.clone_run(), Report::Completed(json("1")), took(20));
+    let used: Vec<_> = done.task("a").attempts.into_iter().map(|attempt| attempt.usage).collect();
+    assert_eq!((used, done.task("a").usage), (vec![took(100), took(20)], took(20)));
+    // A last attempt that fails has used what it has as well; the error tells of attempts as the seed does.
+    let bench = says(bench, Report::Failed(failure("LOGIC_ERROR")), took(3));
+    let restored = RunState::from_snapshot(&bench.state.snapshot().unwrap()).unwrap();
+    let options = crate::ViewOptions { tasks: true, outputs: false, offset: 0, limit: 9 };
+    let task = restored.view("run".to_owned(), options).waves.remove(0).tasks.remove(0);
+    let used: Vec<_> = task.attempts.into_iter().map(|attempt| attempt.usage).collect();
+    assert_eq!((used, task.usage), (vec![took(100), took(3)], took(3)));
+    let told = task.error.unwrap().attempts;
+    assert_eq!(told.len(), 2);
+    assert!(told.iter().all(|attempt| attempt.usage.is_none()));
+}
+
+#[test]
 fn of_very_many_notices_the_mildest_are_left_out() {
     let names: Vec<String> = (0..101).map(|number| format!("t{number}")).collect();
     let mut bench = Bench::plan(&format!("continue_all: {} x y", names.join(" ")));

@@ -163,7 +163,12 @@ fn plan_answered(
     match answer {
         APPROVE => Ok(vec![Step::Record(Body::PlanApproved(v1::PlanApproved {
             revision,
-            remembered: Some(memory::feedback(state, "the plan was approved", Some(true))),
+            remembered: Some(memory::feedback(
+                state,
+                "the plan was approved",
+                Some(true),
+                &["plan", "approved"],
+            )),
         }))]),
         EDIT => {
             let edited = value.map(|value| state.edited(value));
@@ -185,7 +190,7 @@ fn tool_answered(state: &ModeState, call: &Call, answer: &str) -> Body {
         let text = format!("a call of {} was approved", call.call.tool);
         return Body::ToolApproved(v1::ToolApproved {
             call: Some(call.call.clone()),
-            remembered: Some(memory::feedback(state, &text, Some(true))),
+            remembered: Some(memory::feedback(state, &text, Some(true), &[&call.call.tool, "approved"])),
         });
     }
     let message = format!("a person has rejected the call of {}", call.call.tool);
@@ -197,7 +202,7 @@ fn tool_answered(state: &ModeState, call: &Call, answer: &str) -> Body {
         step_index: call.call.step_index,
         error: Some(error),
         as_expected: false,
-        remembered: Some(memory::feedback(state, &message, Some(false))),
+        remembered: Some(memory::feedback(state, &message, Some(false), &[&call.call.tool, "rejected"])),
         ..v1::ToolObserved::default()
     })
 }
@@ -222,7 +227,7 @@ fn told(state: &ModeState, question: &v1::Question, reason: &str, answer: &str) 
         reason: reason.to_owned(),
         answer: answer.to_owned(),
         deviation: state.execution.deviation(),
-        remembered: Some(memory::feedback(state, &text, None)),
+        remembered: Some(memory::feedback(state, &text, None, &[answer, reason])),
         question_id: question.question_id.clone(),
     })
 }

@@ -1,20 +1,22 @@
 //! What an execution leaves in the memory of its session (seed 004; CONTRACTS §5, "Memory").
 
+use std::collections::BTreeSet;
+
 use capataz_contracts::v1;
 
 use super::state::ModeState;
 
 /// Bytes of the content of an entry.
 const CONTENT: usize = 2_000;
-/// Bytes of a digest that is made here: 40 tokens have more.
-const DIGEST: usize = 80;
+/// Bytes of what a digest that is made here has beside its own words: a token has one at least, and the words are a few.
+const DIGEST: usize = 32;
 
 /// An entry of this run.
 fn entry(state: &ModeState, kind: &str, content: String, digest: String) -> v1::Remembered {
     v1::Remembered {
         r#type: kind.to_owned(),
         content: cut(content, CONTENT),
-        digest: cut(digest, DIGEST),
+        digest,
         tools: Vec::new(),
         files: state.run.current_file.iter().cloned().collect(),
         related_to: Vec::new(),
@@ -29,7 +31,8 @@ pub(super) fn plan(state: &ModeState, plan: &v1::ModePlan, how: &str) -> v1::Rem
     let of = |step: &v1::PlanStep| format!("{} ({})", step.description, step.tool);
     let steps: Vec<String> = plan.steps.iter().map(of).collect();
     let content = format!("plan for {:?}, {how}: {}", state.run.query, steps.join("; "));
-    let digest = format!("plan {how}: {} steps, revision {}", plan.steps.len(), plan.revision);
+    let parts = [format!("{} steps", plan.steps.len()), format!("revision {}", plan.revision)];
+    let digest = digest(&format!("plan {how}"), ", ", &parts);
     v1::Remembered { tools: tools_of(plan), ..entry(state, "plan", content, digest) }
 }
 
@@ -38,17 +41,28 @@ pub(super) fn pattern(state: &ModeState) -> Option<v1::Remembered> {
     let plan = state.execution.plan.as_ref()?;
     let tools: Vec<&str> = plan.steps.iter().map(|step| step.tool.as_str()).collect();
     let content = format!("{:?} was done by {}", state.run.query, tools.join(", then "));
-    let digest = format!("pattern: {}", tools.join(" > "));
+    let digest = digest("pattern", " > ", &tools);
     Some(v1::Remembered { tools: tools_of(plan), ..entry(state, "pattern", content, digest) })
 }
 
-/// What a person has said of the plan.
-pub(super) fn feedback(state: &ModeState, text: &str, positive: Option<bool>) -> v1::Remembered {
+/// What a person has said of the plan, in words and in short. It is about the plan, and about what the planner was told of
+/// memory before.
+pub(super) fn feedback(
+    state: &ModeState,
+    text: &str,
+    positive: Option<bool>,
+    parts: &[&str],
+) -> v1::Remembered {
     let planned = Some(state.execution.planned_at).filter(|seq| *seq > 0);
+    let recalled = state.recalled.iter().flat_map(|recalled| recalled.entries.iter().cloned());
+    let mut related: Vec<String> =
+        planned.map(|seq| entry_id(state, seq)).into_iter().chain(recalled).collect();
+    let mut known = BTreeSet::new();
+    related.retain(|entry| known.insert(entry.clone()));
     v1::Remembered {
-        related_to: planned.map(|seq| entry_id(state, seq)).into_iter().collect(),
+        related_to: related,
         positive,
-        ..entry(state, "user_feedback", text.to_owned(), format!("feedback: {text}"))
+        ..entry(state, "user_feedback", text.to_owned(), digest("feedback", "; ", parts))
     }
 }
 
@@ -84,6 +98,19 @@ fn tools_of(plan: &v1::ModePlan) -> Vec<String> {
     tools.sort_unstable();
     tools.dedup();
     tools
+}
+
+/// What it is, and of its parts those that have room, in their order. None of them is cut (CONTRACTS §5).
+fn digest(what: &str, between: &str, parts: &[impl AsRef<str>]) -> String {
+    let (mut digest, mut room) = (what.to_owned(), DIGEST);
+    for part in parts.iter().map(AsRef::as_ref) {
+        if let Some(left) = room.checked_sub(part.len()) {
+            digest.push_str(if room == DIGEST { ": " } else { between });
+            digest.push_str(part);
+            room = left;
+        }
+    }
+    digest
 }
 
 fn cut(text: String, most: usize) -> String {

@@ -298,7 +298,7 @@ impl ModeState {
         let activity = run.waves.get(wave as usize)?.tasks.first()?;
         let begun = activity.started.map_or(0, |started| started.wall.0);
         let ended = activity.end.as_ref()?.at.0;
-        let failed = observation.error.is_some();
+        let failed = observation.error.is_some() && !seen.as_expected;
         let kind = memory::kind_of_result(self, failed, seen.as_expected);
         let useful = match (failed, &self.recalled) {
             (false, Some(recalled)) => recalled.entries.clone(),
@@ -491,6 +491,17 @@ impl Kind for ModeState {
         }
     }
 
+    fn found_beside(&self, _: &RunState, task: TaskRef, output: &v1::Payload) -> Vec<v1::SchemaViolation> {
+        match self.is_planner(task) {
+            true => self.read(task.wave, output).err().unwrap_or_default(),
+            false => Vec::new(),
+        }
+    }
+
+    fn found_unread(&self, task: TaskRef, error: &v1::Error) -> Vec<v1::SchemaViolation> {
+        if self.is_planner(task) { correction::of_unread(error) } else { Vec::new() }
+    }
+
     fn rejected(
         &self,
         run: &RunState,
@@ -505,8 +516,9 @@ impl Kind for ModeState {
     }
 
     fn failed(&self, run: &RunState, task: TaskRef, error: v1::Error) -> Verdict {
-        if self.is_planner(task) && error.code == codes::INVALID_OUTPUT.as_str() {
-            return correction::not_read(run, task, error);
+        let found = self.found_unread(task, &error);
+        if !found.is_empty() {
+            return correction::rejected(run, task, found, None);
         }
         self.browser_failed(task, &error).unwrap_or_else(|| Verdict::attempt_failed(error))
     }

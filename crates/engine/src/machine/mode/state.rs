@@ -299,9 +299,17 @@ impl ModeState {
                 one_more(&mut metrics.actions, true);
                 one_more(&mut metrics.plan_steps, event.step_index.is_some());
             }
-            Body::EscalationAnswered(_) => one_more(&mut metrics.escalations, true),
             _ => {}
         }
+    }
+
+    /// A person is asked: on behalf of the planner that is an escalation, whatever is answered (CONTRACTS §5, "Analytics").
+    pub(crate) fn asked(&mut self, question: &v1::Question) -> Option<()> {
+        if question.purpose() == v1::QuestionPurpose::Escalation {
+            self.escalations = self.escalations.checked_add(1)?;
+            self.metrics.escalations = self.metrics.escalations.saturating_add(1);
+        }
+        Some(())
     }
 
     pub(crate) fn apply(&mut self, body: Body, at: Moment, seq: u64) -> Option<Applied> {
@@ -367,7 +375,6 @@ impl ModeState {
                         return None;
                     }
                 };
-                self.escalations = self.escalations.checked_add(1)?;
                 self.execution.asked.push(format!("{}: {}", event.reason, event.answer));
                 let surplus = self.execution.asked.len().saturating_sub(ASKED);
                 self.execution.asked.drain(..surplus);
@@ -489,7 +496,8 @@ impl ModeState {
         };
         let is_simple = self.mode() == v1::ExecutionMode::Simple;
         let execution = &mut self.execution;
-        let failed = event.error.is_some();
+        // What was to fail, and has, went as planned.
+        let failed = event.error.is_some() && !event.as_expected;
         execution.step = event.step;
         execution.errors = if failed { execution.errors.checked_add(1)? } else { 0 };
         if let Some(place) = event.step_index {

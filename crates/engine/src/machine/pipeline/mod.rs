@@ -299,6 +299,10 @@ impl Kind for PipelineState {
         Verdict::done(Some(output))
     }
 
+    fn found_unread(&self, _: TaskRef, error: &v1::Error) -> Vec<v1::SchemaViolation> {
+        correction::of_unread(error)
+    }
+
     /// A rejected output is tried again whatever its code is (seed 003, "Retry + Backoff").
     fn rejected(
         &self,
@@ -311,8 +315,9 @@ impl Kind for PipelineState {
     }
 
     fn failed(&self, run: &RunState, task: TaskRef, error: v1::Error) -> Verdict {
-        if error.code == codes::INVALID_OUTPUT.as_str() {
-            return correction::not_read(run, task, error);
+        let found = self.found_unread(task, &error);
+        if !found.is_empty() {
+            return correction::rejected(run, task, found, None);
         }
         let is_of_schema =
             [codes::VALIDATION_ERROR.as_str(), codes::PARSE_ERROR.as_str()].contains(&error.code.as_str());

@@ -165,14 +165,23 @@ fn a_result_is_held_against_what_was_expected_of_it() {
     for (expected, output, right) in cases {
         assert_eq!(seen(observation(&expected, output)).as_expected, right, "{expected} {output}");
     }
-    let failed = Observation {
+    let failed = |expected: &Value| Observation {
         output: None,
         error: Some(v1::Error { code: "FILE_NOT_FOUND".to_owned(), ..v1::Error::default() }),
-        ..observation(&json!("anything"), "")
+        ..observation(expected, "")
     };
-    let seen = seen(failed);
-    assert!(!seen.as_expected, "an error is never what was expected");
-    assert_eq!(seen.digest, "read failed: FILE_NOT_FOUND; path=a.txt");
+    for (expected, right) in [
+        (json!("anything"), false),
+        (json!({ "success": true }), false),
+        (json!({ "success": false }), true),
+        (json!({ "equals": null }), false),
+        (json!({ "contains": "null" }), false),
+        (json!({ "schema": true }), false),
+    ] {
+        let seen = seen(failed(&expected));
+        assert_eq!(seen.as_expected, right, "{expected}");
+        assert_eq!(seen.digest, "read failed: FILE_NOT_FOUND; path=a.txt");
+    }
 }
 
 #[test]
