@@ -83,6 +83,7 @@ struct State {
     must_wake: bool,
 }
 
+#[expect(clippy::large_enum_variant, reason = "one for each lease")]
 enum Held {
     Running(Running),
     /// The result, until it is confirmed.
