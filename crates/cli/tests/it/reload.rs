@@ -25,7 +25,7 @@ fn text(output: &Output) -> String {
 /// Starts a run of one task that must not be done twice. Its id, or what it was refused with.
 fn run(served: &Served, folder: &Path, agent: &str) -> Result<String, String> {
     let plan = format!(
-        "name = \"p\"\n[[waves]]\nname = \"w\"\n[[waves.tasks]]\nname = \"t\"\nagent = \"{agent}\"\nat_most_once = true\n"
+        "name = \"p\"\n[[waves]]\nname = \"w\"\n[[waves.tasks]]\nname = \"t\"\nagent = \"{agent}\"\neffect = \"at_most_once\"\n"
     );
     let file = folder.join(format!("{agent}.toml.plan"));
     std::fs::write(&file, plan).unwrap();
@@ -111,7 +111,7 @@ fn profiles_and_rules_are_read_again_and_so_is_everything_on_sighup() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let rules = |answer: &str| {
-        format!("[[rules]]\npattern = \"x\"\n[[rules.steps]]\nid = \"s\"\naction = \"{answer}\"\n")
+        format!("[[rules]]\nquery = \"x\"\n[[rules.steps]]\nid = \"s\"\ndescription = \"d\"\ntool = \"{answer}\"\n")
     };
     std::fs::write(folder.join("crew.toml"), "[[agents]]\nname = \"outside\"\n").unwrap();
     std::fs::write(folder.join("rules.toml"), rules("one")).unwrap();
