@@ -18,12 +18,59 @@ const STDIN: &str = "-";
 /// # Errors
 /// The file cannot be read, or the plan breaks rules. All violations are listed, including those of its policies.
 pub fn load(file: &Path, format: Option<Format>) -> Result<v1::Plan, Failure> {
+    look(file, format)?.checked()
+}
+
+/// A plan as its file has it, with all that is wrong with it.
+pub struct Looked {
+    subject: String,
+    plan: v1::Plan,
+    /// The file names no wave, so that paths name none either.
+    has_tasks_at_the_top: bool,
+    violations: Vec<Violation>,
+}
+
+impl Looked {
+    pub fn plan(&self) -> &v1::Plan {
+        &self.plan
+    }
+
+    pub fn is_valid(&self) -> bool {
+        self.violations.is_empty()
+    }
+
+    /// Adds what somebody else has found wrong with the plan.
+    pub fn add(&mut self, violations: impl IntoIterator<Item = Violation>) {
+        for mut violation in violations {
+            if self.has_tasks_at_the_top
+                && let Some(rest) = violation.path.strip_prefix("waves[0].")
+            {
+                violation.path = rest.to_owned();
+            }
+            self.violations.push(violation);
+        }
+    }
+
+    /// # Errors
+    /// All that is wrong with it.
+    pub fn checked(self) -> Result<v1::Plan, Failure> {
+        let Self { subject, plan, violations, .. } = self;
+        if violations.is_empty() { Ok(plan) } else { Err(Failure::Violations { subject, violations }) }
+    }
+}
+
+/// Reads the plan in `file`.
+///
+/// # Errors
+/// The file cannot be read, or is none of a plan. What is wrong with the plan that it is stands in the answer.
+pub fn look(file: &Path, format: Option<Format>) -> Result<Looked, Failure> {
     let bytes = read(file).map_err(|error| {
         let message = fill(words().contract.cannot_read, &[&name_of(file), &error.to_string()]);
         Failure::invalid(message)
     })?;
     let format = format.unwrap_or_else(|| format_of(file, &bytes));
-    parse(&bytes, format).map_err(|violations| Failure::Violations { subject: name_of(file), violations })
+    of_bytes(&bytes, format, name_of(file))
+        .map_err(|violations| Failure::Violations { subject: name_of(file), violations })
 }
 
 /// The file's name in messages.
@@ -56,19 +103,19 @@ pub fn format_of(file: &Path, bytes: &[u8]) -> Format {
 
 /// Parses the plan in `bytes`, with all checks that the daemon makes of a plan alone.
 pub fn parse(bytes: &[u8], format: Format) -> Result<v1::Plan, Vec<Violation>> {
+    let Looked { plan, violations, .. } = of_bytes(bytes, format, String::new())?;
+    if violations.is_empty() { Ok(plan) } else { Err(violations) }
+}
+
+fn of_bytes(bytes: &[u8], format: Format, subject: String) -> Result<Looked, Vec<Violation>> {
     let plan = plan_file::parse_bytes(bytes, format)?;
-    let mut violations = capataz_daemon::check_plan(&plan);
-    if violations.is_empty() {
-        return Ok(plan);
+    let violations = capataz_daemon::check_plan(&plan);
+    let mut looked = Looked { subject, plan, has_tasks_at_the_top: false, violations: Vec::new() };
+    if !violations.is_empty() {
+        looked.has_tasks_at_the_top = has_tasks_at_the_top(bytes, format);
+        looked.add(violations);
     }
-    if has_tasks_at_the_top(bytes, format) {
-        for violation in &mut violations {
-            if let Some(rest) = violation.path.strip_prefix("waves[0].") {
-                violation.path = rest.to_owned();
-            }
-        }
-    }
-    Err(violations)
+    Ok(looked)
 }
 
 /// Returns whether the file lists its tasks outside of any wave, so that paths in messages name no wave.

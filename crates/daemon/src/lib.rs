@@ -70,6 +70,7 @@ pub use config::{
 pub use holder::{Holder, Listening};
 pub use lock::LockError;
 pub use rebuild::{RebuildError, rebuild};
+pub use services::{names_in_plan, unknown_in_plan};
 pub use specs::SpecsError;
 
 /// SQLite has one shard.

@@ -115,7 +115,9 @@ impl Sort {
         format!("there is no {} {name:?}", self.word())
     }
 
-    const fn word(self) -> &'static str {
+    /// What it is called, as `NameCheck.kind` says it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
         match self {
             Self::Agent => "agent",
             Self::Command => "command",
@@ -124,7 +126,8 @@ impl Sort {
     }
 
     /// The code of an unknown one.
-    const fn code(self) -> Code {
+    #[must_use]
+    pub const fn code(self) -> Code {
         match self {
             Self::Agent => codes::AGENT_NOT_FOUND,
             Self::Command => codes::COMMAND_NOT_FOUND,

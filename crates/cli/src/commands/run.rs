@@ -1,8 +1,10 @@
 //! `capataz run`.
 
+use std::time::Duration;
+
 use capataz_client::ClientError;
-use capataz_contracts::json;
-use capataz_contracts::v1;
+use capataz_contracts::{Violation, json, v1};
+use capataz_daemon::{names_in_plan, unknown_in_plan};
 use serde_json::Value;
 
 use super::state_sync::StateSync;
@@ -19,7 +21,11 @@ use capataz_display::model::Run;
 use capataz_display::words::{fill, words};
 
 pub async fn run(args: RunArgs, global: &Global, out: &mut Output) -> Outcome {
-    let mut plan = plan_source::load(&args.file, args.format.map(Into::into))?;
+    let mut looked = plan_source::look(&args.file, args.format.map(Into::into))?;
+    if !looked.is_valid() && !args.local.local {
+        looked.add(unknown_names(looked.plan(), global).await);
+    }
+    let mut plan = looked.checked()?;
     if args.session.is_some() {
         plan.session = args.session;
     }
@@ -38,6 +44,22 @@ pub async fn run(args: RunArgs, global: &Global, out: &mut Output) -> Outcome {
         follow_started(&daemon, started, args.following, state.as_ref(), out).await
     };
     place.during(work, out).await
+}
+
+/// How long a daemon may take to say which names of a plan it knows, where the plan is wrong anyway.
+const TELLS: Duration = Duration::from_secs(2);
+
+/// The names in a plan that the daemon does not know, so that they are told with all else that is wrong. None where no daemon
+/// answers at once.
+async fn unknown_names(plan: &v1::Plan, global: &Global) -> Vec<Violation> {
+    let asked = async {
+        let daemon = Daemon::connect(global).await.ok()?;
+        daemon.client.check_agents(names_in_plan(plan)).await.ok()
+    };
+    match tokio::time::timeout(TELLS, asked).await {
+        Ok(Some(checked)) => unknown_in_plan(plan, &checked, ""),
+        Ok(None) | Err(_) => Vec::new(),
+    }
 }
 
 /// Starts a run that goes on where another one has ended.

@@ -569,6 +569,23 @@ fn what_the_daemon_refuses_is_told() {
     daemon.check(&["runs", "show", "zzz"], 1, "", "begins or ends with \"zzz\"");
 }
 
+#[test]
+fn a_plan_that_breaks_rules_is_told_the_names_that_the_daemon_does_not_know_as_well() {
+    let daemon = Daemon::start(CREW);
+    let plan = "name = \"p\"\n[[tasks]]\nname = \"no spaces\"\nagent = \"ecco\"\n";
+    let told = |output: &Output| {
+        let violations = json(output)["error"]["violations"].as_array().unwrap().clone();
+        violations.iter().map(|one| format!("{} {}", one["path"], one["message"])).collect::<Vec<_>>()
+    };
+    let both = told(&daemon.run(plan, &["--json"], 2, "", ""));
+    let [of_rules, of_names] = both.as_slice() else { panic!("{both:?}") };
+    assert!(of_rules.starts_with("\"tasks[0].name\""), "{of_rules}");
+    assert_eq!(of_names, r#""tasks[0].agent" "there is no agent \"ecco\"; similar: echo""#);
+    // Without a daemon there is what needs none.
+    let alone = told(&daemon.run(plan, &["--json", "--addr", "http://127.0.0.1:1"], 2, "", ""));
+    assert_eq!(alone, both[..1]);
+}
+
 /// Scenario 2 of seed 000, as it draws it.
 #[test]
 fn people_are_addressed_in_the_language_of_their_locale_or_the_one_that_they_ask_for() {

@@ -22,6 +22,7 @@ use tokio::sync::Semaphore;
 use tonic::{Code, Request, Response, Status};
 
 use super::news::News;
+use super::starts::Refused;
 use super::{
     Health, Pages, export, family, listing, modes, named, pipelines, reports, session_repairs, starts,
 };
@@ -145,12 +146,32 @@ impl Runs {
         &self.copies
     }
 
+    /// Reads a start. A plan that breaks rules is held against what is known as well: all that is wrong is told at once.
+    async fn parsed(
+        &self,
+        request: v1::StartRunRequest,
+        wait: bool,
+        caller: Option<TraceContext>,
+    ) -> Result<StartRequest, Status> {
+        let (plan, mut violations) = match starts::parse(request, wait, caller) {
+            Ok(start) => return Ok(start),
+            Err(Refused::Because(status)) => return Err(status),
+            Err(Refused::Plan(plan, violations)) => (plan, violations),
+        };
+        let v1::CheckAgentsRequest { agents, commands, resources } = starts::names_in_plan(&plan);
+        // What cannot be told now is not in the answer: everything else is.
+        if let Ok(batch) = self.runtime.check_agents(agents, commands, resources).await {
+            violations.extend(starts::unknown_in_plan(&plan, &batch.to_proto(), "plan"));
+        }
+        Err(status::invalid(&violations))
+    }
+
     pub(super) async fn start(
         &self,
         request: v1::StartRunRequest,
         caller: Option<TraceContext>,
     ) -> Result<(RunId, bool), Status> {
-        let start = starts::parse(request, false, caller)?;
+        let start = self.parsed(request, false, caller).await?;
         let run = start.run;
         match self.begin(start).await? {
             StartReply::Started { .. } => Ok((run, true)),
@@ -446,7 +467,7 @@ impl RunService for Runs {
         let Some(start) = request.start else {
             return Err(status::invalid_field("start", "required", "is missing"));
         };
-        let start = starts::parse(start, true, caller)?;
+        let start = self.parsed(start, true, caller).await?;
         let (run, key) = (start.run, start.key.clone());
         let began = tokio::time::Instant::now();
         let asked = tokio::time::timeout(limit, self.begin(start)).await;

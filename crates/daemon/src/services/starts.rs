@@ -86,12 +86,25 @@ fn asks_of_plan<'p>(plan: &'p v1::Plan, asks: &mut Vec<&'p v1::Ask>) {
     }
 }
 
+/// Why a start is not taken, whatever there is.
+pub(super) enum Refused {
+    Because(Status),
+    /// It may name what there is not, too.
+    Plan(Box<v1::Plan>, Vec<Violation>),
+}
+
+impl From<Status> for Refused {
+    fn from(status: Status) -> Self {
+        Self::Because(status)
+    }
+}
+
 /// A start by itself: all that it breaks, with every default filled in. Its run belongs to the span of the caller.
 pub(super) fn parse(
     mut request: v1::StartRunRequest,
     wait: bool,
     caller: Option<TraceContext>,
-) -> Result<StartRequest, Status> {
+) -> Result<StartRequest, Refused> {
     let mut violations = validate::start_run(&request, &PlanLimits::default());
     if violations.is_empty() {
         free::tidy(&mut request);
@@ -106,7 +119,9 @@ pub(super) fn parse(
             let of_policies = materialise(&mut plan);
             let under_plan = of_policies.into_iter().map(|violation| violation.under("plan"));
             add(&mut violations, under_plan.collect());
-            refuse(&violations)?;
+            if !violations.is_empty() {
+                return Err(Refused::Plan(Box::new(plan), violations));
+            }
             prepare_children(&mut plan, "plan")?;
             (drawn(plan.session.as_deref()), Work::Plan(plan))
         }
@@ -136,7 +151,7 @@ pub(super) fn parse(
             of_mode.run_id = run.to_string();
             (run, Work::Mode(Box::new(of_mode)))
         }
-        None => return Err(status::invalid(&violations)),
+        None => return Err(status::invalid(&violations).into()),
     };
     let mut labels = request.labels;
     if let Work::Pipeline(v1::Pipeline { product_id: Some(product), .. }) = &work {
@@ -354,6 +369,39 @@ fn materialise(plan: &mut v1::Plan) -> Vec<Violation> {
     vec![Violation::new("", "size", message)]
 }
 
+/// The names in a plan that only a daemon can judge: agents, commands and resources, of the runs among its tasks as well.
+#[must_use]
+pub fn names_in_plan(plan: &v1::Plan) -> v1::CheckAgentsRequest {
+    let mut names = v1::CheckAgentsRequest::default();
+    // A name that is missing is a violation of the plan by itself.
+    for (sort, name) in Places::of_plan(plan, "").0.into_keys().filter(|(_, name)| !name.is_empty()) {
+        match sort {
+            Sort::Agent => names.agents.push(name),
+            Sort::Command => names.commands.push(name),
+            Sort::Resource => names.resources.push(name),
+        }
+    }
+    names
+}
+
+/// Those that a daemon does not know, each at its first place, with paths below `under`: at most a hundred.
+#[must_use]
+pub fn unknown_in_plan(plan: &v1::Plan, checked: &v1::CheckAgentsResponse, under: &str) -> Vec<Violation> {
+    let places = Places::of_plan(plan, under);
+    let unknown = checked.details.iter().filter(|check| !check.valid).filter_map(|check| {
+        let sort = [Sort::Agent, Sort::Command, Sort::Resource]
+            .into_iter()
+            .find(|sort| sort.word() == check.kind)?;
+        let path = places.0.get(&(sort, check.name.clone()))?;
+        let near = match check.suggestions.as_slice() {
+            [] => String::new(),
+            names => format!("; similar: {}", names.join(", ")),
+        };
+        Some(Violation::new(path, sort.code().as_str(), format!("{}{near}", sort.not_known(&check.name))))
+    });
+    unknown.take(MAX_POLICY_VIOLATIONS).collect()
+}
+
 /// Where a start names what the daemon may not know: the path of the first place of each name.
 #[derive(Debug, Default)]
 pub(super) struct Places(BTreeMap<(Sort, String), String>);
@@ -368,6 +416,12 @@ impl Places {
             // These name no agent: a script needs a browser, an ask has a spec, and a fork has what its run was started with.
             Work::Script(_) | Work::Ask(_) | Work::Fork(_) => {}
         }
+        places
+    }
+
+    fn of_plan(plan: &v1::Plan, path: &str) -> Self {
+        let mut places = Self::default();
+        places.add_plan(plan, path);
         places
     }
 
@@ -393,12 +447,12 @@ impl Places {
             [(Sort::Command, "commands", &plan.commands), (Sort::Resource, "resources", &plan.resources)];
         for (sort, key, names) in lists {
             for (index, name) in names.iter().enumerate() {
-                self.add(sort, name, || format!("{path}.{key}[{index}]"));
+                self.add(sort, name, || below(path, &format!("{key}[{index}]")));
             }
         }
         for (wave, of) in plan.waves.iter().enumerate() {
             for (index, task) in of.tasks.iter().enumerate() {
-                let path = || format!("{path}.waves[{wave}].tasks[{index}]");
+                let path = || below(path, &format!("waves[{wave}].tasks[{index}]"));
                 match task.run.as_ref().map(|run| run.work.as_ref()) {
                     None => self.add(Sort::Agent, &task.agent, || format!("{}.agent", path())),
                     Some(Some(Child::Plan(plan))) => self.add_plan(plan, &format!("{}.run.plan", path())),
@@ -423,4 +477,8 @@ impl Places {
             self.add(Sort::Agent, &tool.name, || format!("mode.tools[{index}].name"));
         }
     }
+}
+
+fn below(path: &str, rest: &str) -> String {
+    if path.is_empty() { rest.to_owned() } else { format!("{path}.{rest}") }
 }

@@ -239,6 +239,22 @@ async fn each_unknown_name_is_told_with_its_place_and_its_code() {
 }
 
 #[tokio::test]
+async fn a_plan_that_breaks_rules_is_told_its_unknown_names_at_once() {
+    let harness = Harness::start().await;
+    let _worker = harness.worker("w1", &["known"]).await;
+    let mut request = v1::StartRunRequest::of_plan(v1::Plan {
+        commands: vec!["z".to_owned()],
+        ..one_wave(&["known", "x"])
+    });
+    request.labels.insert("Not A Key".to_owned(), "x".to_owned());
+    let refusal = harness.runs.clone().start_run(request).await.unwrap_err();
+    let paths = paths_of(&refusal);
+    assert!(paths[0].starts_with("labels"), "{paths:?}");
+    assert_eq!(paths[1..], ["plan.waves[0].tasks[1].agent", "plan.commands[0]"]);
+    assert_eq!(harness.run_count().await, 0);
+}
+
+#[tokio::test]
 async fn all_violations_come_at_once() {
     let harness = Harness::start().await;
     let mut request = v1::StartRunRequest::of_plan(one_wave(&["a", "a"]));
