@@ -162,6 +162,13 @@ impl Agents {
         unnamed
     }
 
+    /// No plan may name the agent, unless the configuration names it or a worker serves it that is none of these.
+    pub(crate) fn forget_unless_known(&mut self, name: &str, hosts: &BTreeSet<ConnectionId>) {
+        if !self.configured.contains_key(name) && !self.is_from_outside(name, hosts) {
+            self.registry.agents.remove(name);
+        }
+    }
+
     /// Whether a worker serves the agent that is none of these.
     fn is_from_outside(&self, name: &str, hosts: &BTreeSet<ConnectionId>) -> bool {
         self.entries.get(name).is_some_and(|entry| !entry.workers.is_subset(hosts))

@@ -32,8 +32,11 @@ pub(crate) struct Connection {
 
 struct Offer {
     in_use: u32,
-    /// 0: it serves the agent no more.
     max_concurrency: u32,
+    /// It serves the agent no more.
+    is_over: bool,
+    /// The daemon serves the agent itself: the connection gets no more of it.
+    is_withheld: bool,
     /// JSON Schema of the agent's outputs, as the worker has declared it.
     output_schema: Option<Arc<str>>,
     cancel_is_final: bool,
@@ -62,6 +65,8 @@ impl Connection {
         let offer = Offer {
             in_use: self.offers.get(&name).map_or(0, |before| before.in_use),
             max_concurrency: agent.max_concurrency.max(1),
+            is_over: false,
+            is_withheld: false,
             output_schema: schema.map(Arc::from),
             cancel_is_final: agent.cancel_is_final,
         };
@@ -71,7 +76,15 @@ impl Connection {
     /// What it has at work of the agent goes on, and is counted where it serves the agent again.
     pub(crate) fn serves_no_more(&mut self, agent: &str) {
         if let Some(offer) = self.offers.get_mut(agent) {
-            offer.max_concurrency = 0;
+            offer.is_over = true;
+        }
+        self.offers.retain(|_, offer| !offer.is_over || offer.in_use > 0);
+    }
+
+    /// The connection gets no more of these of its agents, and of all others what it may have.
+    pub(crate) fn withhold(&mut self, agents: &BTreeSet<String>) {
+        for (name, offer) in &mut self.offers {
+            offer.is_withheld = agents.contains(&**name);
         }
     }
 
@@ -90,7 +103,7 @@ impl Connection {
     }
 
     pub(crate) fn agents(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.offers.keys()
+        self.offers.iter().filter(|(_, offer)| !offer.is_over).map(|(name, _)| name)
     }
 
     /// Each agent, and whether the connection can take a task of it now.
@@ -102,7 +115,8 @@ impl Connection {
         let slots = standings.slots(&self.worker, self.slots, now);
         let has_slot = self.welcomed && !self.draining && self.in_use.len() < slots;
         self.offers.iter().map(move |(agent, offer)| {
-            let has_one = has_slot && offer.in_use < offer.max_concurrency;
+            let may_have = !offer.is_over && !offer.is_withheld;
+            let has_one = has_slot && may_have && offer.in_use < offer.max_concurrency;
             (agent, has_one && standings.gets(&self.worker, agent, now))
         })
     }

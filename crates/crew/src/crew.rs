@@ -251,7 +251,8 @@ impl Crew {
         let mut bytes = 0_usize;
         for (name, known, workers) in self.agents.after(after) {
             // One that nobody may name any more is there for what still waits for it.
-            if !self.agents.may_be_named(name) && self.queues.waiting(name) == 0 {
+            let is_over = self.queues.waiting(name) == 0 && !running.contains_key(name);
+            if is_over && !self.agents.may_be_named(name) {
                 continue;
             }
             bytes = bytes.saturating_add(known.agent.encoded_len());
@@ -363,16 +364,15 @@ impl Crew {
             self.outputs.push(Output::PutAgents(unnamed.known.into_iter().map(row).collect()));
         }
         self.reserved = reserved;
-        // Who serves what the daemon serves itself by now keeps what it has at work, and gets no more of it.
+        // Who serves what the daemon serves itself by now keeps what it has at work, and gets no more of it meanwhile.
         for id in self.connections.ids() {
             if self.hosts.contains(&id) {
                 continue;
             }
-            let Some(connection) = self.connections.get(id) else { continue };
-            let taken = connection.agents().filter(|agent| self.reserved.agents.contains(&***agent));
-            for agent in taken.cloned().collect::<Vec<_>>() {
-                self.serves_no_more(id, &agent);
+            if let Some(connection) = self.connections.get_mut(id) {
+                connection.withhold(&self.reserved.agents);
             }
+            self.refresh_readiness(id);
         }
     }
 

@@ -197,6 +197,8 @@ impl Crew {
         }
         for agent in gone {
             self.serves_no_more(id, &agent);
+            // What it said of it before the configuration was read again counts no more.
+            self.agents.forget_unless_known(&agent, &self.hosts);
         }
         self.meet(id, hello.agents);
         self.refresh_readiness(id);

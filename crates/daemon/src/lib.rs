@@ -271,10 +271,15 @@ impl Daemon {
                     }
                     break;
                 }
-                why = reload::Following::next(&mut self.following) => tokio::select! {
-                    () = &mut shutdown => break,
-                    () = self.reload(why) => {}
-                },
+                why = reload::Following::next(&mut self.following) => {
+                    let runtime = self.runtime.clone();
+                    tokio::select! {
+                        () = &mut shutdown => break,
+                        () = runtime.fenced() => break,
+                        () = runtime.over() => break,
+                        () = self.reload(why) => {}
+                    }
+                }
             }
         }
         self.shutdown().await;

@@ -13,6 +13,8 @@ use crate::{Config, Daemon};
 /// What makes the daemon read its configuration again.
 #[derive(Debug)]
 pub(crate) struct Following {
+    /// The files may have changed since the daemon began to start.
+    is_fresh: bool,
     asked: mpsc::Receiver<()>,
     /// `None` where the files cannot be watched.
     changes: Option<Changes>,
@@ -30,7 +32,12 @@ pub(crate) enum Why {
 impl Following {
     /// Waits until the configuration is to be read again.
     pub(crate) async fn next(following: &mut Option<Self>) -> Why {
-        let Some(Self { asked, changes }) = following else { return std::future::pending().await };
+        let Some(Self { is_fresh, asked, changes }) = following else {
+            return std::future::pending().await;
+        };
+        if std::mem::take(is_fresh) {
+            return Why::Changed;
+        }
         let asked = async {
             match asked.recv().await {
                 Some(()) => Why::Asked,
@@ -58,7 +65,7 @@ impl Daemon {
     /// commands and resources that are added, changed or taken away count from then on; work that has begun goes on as it
     /// began. Where anything is wrong with the files, nothing changes. What has changed, and what is wrong, is logged.
     pub fn follow_config(&mut self, asked: mpsc::Receiver<()>) {
-        self.following = Some(Following { asked, changes: watch(&self.config) });
+        self.following = Some(Following { is_fresh: true, asked, changes: watch(&self.config) });
     }
 
     pub(crate) async fn reload(&mut self, why: Why) {
@@ -72,6 +79,10 @@ impl Daemon {
     }
 
     async fn read_again(&mut self) -> Result<Config, Box<dyn std::error::Error + Send + Sync>> {
+        if let Some(following) = &mut self.following {
+            // Folders may be others of the same names by now.
+            following.changes = watch(&self.config);
+        }
         let config = tokio::task::spawn_blocking(self.config.again()).await??;
         match &mut self.following {
             Some(following) if config.files() != self.config.files() => following.changes = watch(&config),
@@ -81,12 +92,15 @@ impl Daemon {
         Ok(tokio::task::spawn_blocking(config.again()).await??)
     }
 
-    async fn configure(&mut self, config: Config, why: Why) {
+    async fn configure(&mut self, mut config: Config, why: Why) {
         let configured = match self.hosts.configured(&config) {
             Ok(configured) => configured,
             Err(error) => return tracing::error!("the configuration stays as it was: {error}"),
         };
         let later = settings_that_differ(&self.config, &config);
+        // What counts once the daemon is started again does not count by halves.
+        config.specs_dir.clone_from(&self.config.specs_dir);
+        config.specs.clone_from(&self.config.specs);
         let difference = Difference::of(&names(&self.config), &names(&config));
         self.runtime.configure(crate::known(&config, self.hosts.number())).await;
         if let Err(error) = self.hosts.serve(configured) {
@@ -112,10 +126,13 @@ fn watch(config: &Config) -> Option<Changes> {
     let folders: BTreeSet<PathBuf> =
         files.iter().filter_map(|file| Some(file.parent()?.to_owned())).collect();
     let home = config.files().first().and_then(absolute).and_then(|file| Some(file.parent()?.to_owned()));
+    let watched = folders.clone();
     let counts = move |path: &Path| {
-        let is_beside =
-            path.parent() == home.as_deref() && path.extension().is_some_and(|ending| ending == "toml");
-        is_beside || files.contains(path)
+        let is_toml = path.extension().is_some_and(|ending| ending == "toml");
+        // A folder that is mounted from elsewhere may be replaced as a whole, by a link `..data`.
+        let is_whole = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".."));
+        let is_beside = path.parent() == home.as_deref() && is_toml;
+        is_beside || is_whole || files.contains(path) || watched.contains(path)
     };
     Changes::of(folders, counts)
         .map_err(

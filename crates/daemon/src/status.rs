@@ -328,10 +328,10 @@ pub(crate) fn contract(
         metadata.insert("options".to_owned(), error.options.join(", "));
     }
     let mut violations = Vec::new();
-    for one in std::iter::once(error).chain(&error.details) {
+    for one in std::iter::once(error).chain(&error.details).take(MOST_VIOLATIONS + 1) {
         let path = path_of(one);
         // An error without a place that has no other errors in it is told by the message alone.
-        if path.is_none() && (std::ptr::eq(one, error) || violations.len() >= MOST_VIOLATIONS) {
+        if path.is_none() && std::ptr::eq(one, error) {
             continue;
         }
         let suggestions = match one.suggestions.as_slice() {
@@ -376,7 +376,7 @@ pub(crate) fn start(reply: &StartReply) -> Status {
             codes::IDEMPOTENCY_KEY_REUSED,
             format!("the idempotency key belongs to another request, that of run {run}"),
         ),
-        StartReply::UnknownAgents(error) => contract(Code::NotFound, error, nowhere),
+        StartReply::UnknownAgents { error, .. } => contract(Code::NotFound, error, nowhere),
         StartReply::Refused(refusal) => refused(refusal),
         StartReply::BaseGone => {
             let message = "the run is not forked: it was removed meanwhile, or its log is damaged";
@@ -472,7 +472,10 @@ pub(crate) fn to_contract(status: &Status) -> v1::Error {
                     "" => code.clone(),
                     reason => reason.to_owned(),
                 },
-                message: format!("{}: {}", violation.field, violation.description),
+                message: match violation.field.as_str() {
+                    "" => violation.description.clone(),
+                    field => format!("{field}: {}", violation.description),
+                },
                 ..v1::Error::default()
             })
             .collect(),

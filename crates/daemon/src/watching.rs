@@ -25,7 +25,7 @@ impl Changes {
     /// Changes of what is directly in these folders, for paths that `count`.
     ///
     /// # Errors
-    /// A folder cannot be watched.
+    /// None of the folders can be watched.
     pub(crate) fn of(
         folders: impl IntoIterator<Item = PathBuf>,
         counts: impl Fn(&Path) -> bool + Send + 'static,
@@ -33,13 +33,24 @@ impl Changes {
         // Further signals would cause nothing further.
         let (changed, changes) = mpsc::channel(1);
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            if event.is_ok_and(|event| !event.kind.is_access() && event.paths.iter().any(|path| counts(path)))
-            {
+            // Where events were lost, anything may have changed.
+            let counts = |event: notify::Event| {
+                let is_change = !event.kind.is_access() && event.paths.iter().any(|path| counts(path));
+                is_change || event.need_rescan()
+            };
+            if event.is_ok_and(counts) {
                 let _ = changed.try_send(());
             }
         })?;
+        let (mut is_watching, mut refused) = (false, None);
         for folder in folders {
-            watcher.watch(&folder, RecursiveMode::NonRecursive)?;
+            match watcher.watch(&folder, RecursiveMode::NonRecursive) {
+                Ok(()) => is_watching = true,
+                Err(error) => refused = Some(error),
+            }
+        }
+        if let Some(error) = refused.filter(|_| !is_watching) {
+            return Err(error);
         }
         Ok(Self { changes, _watcher: watcher })
     }

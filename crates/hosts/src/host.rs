@@ -177,6 +177,11 @@ impl<W: Serve, C: Connect> Driver<W, C> {
         frames: &mut mpsc::Receiver<v1::connect_response::Frame>,
         speaker: &S,
     ) -> Result<(), Over> {
+        // What it says first is the newest.
+        if self.renewed.has_changed().is_ok_and(|changed| changed) {
+            let agents = self.renew();
+            self.turn(Input::Serves(agents), speaker).await?;
+        }
         self.turn(Input::Browsers(self.work.browsers()), speaker).await?;
         self.turn(Input::Connected, speaker).await?;
         loop {

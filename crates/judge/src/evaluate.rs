@@ -56,7 +56,17 @@ impl Seen<'_> {
 
 impl<'s, 'v> Evaluation<'s, 'v> {
     pub(crate) fn new(schema: &'s Schema) -> Self {
-        Self { schema, place: Vec::new(), work: WORK_MAX, nesting: 0, stopped: false, marks: None }
+        Self::within(schema, WORK_MAX)
+    }
+
+    pub(crate) fn within(schema: &'s Schema, steps: u64) -> Self {
+        Self { schema, place: Vec::new(), work: steps, nesting: 0, stopped: false, marks: None }
+    }
+
+    /// Whether the value is judged before the steps are over.
+    pub(crate) fn ends(mut self, value: &'v Value) -> bool {
+        self.node(self.schema.root, value, &mut Sink::default(), &mut Seen::default());
+        !self.stopped
     }
 
     /// The addresses of the texts within the value that the schema allows in lower case alone. There are none where it

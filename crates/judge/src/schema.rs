@@ -151,6 +151,17 @@ impl Schema {
         Evaluation::new(self).root(&value, &mut sink);
         sink.into_violations()
     }
+
+    /// Whether judging the text takes at most so many steps, of which [`WORK_MAX`](crate::WORK_MAX) are allowed. It takes no
+    /// more to find out.
+    #[must_use]
+    pub fn takes_at_most(&self, text: &[u8], steps: u64) -> bool {
+        match read(text, JUDGED_MAX) {
+            Ok(value) => Evaluation::within(self, steps).ends(&value),
+            // What cannot be read is not judged.
+            Err(_) => true,
+        }
+    }
 }
 
 /// Reads JSON of bounded size and depth, in which no key is written twice.

@@ -300,3 +300,14 @@ fn the_text_of_a_schema_is_read_whatever_its_order() {
     // What no keyword names is a remark, and not a reference.
     assert_eq!(judge(&schema, "application/json", b"null"), []);
 }
+
+#[test]
+fn it_is_known_beforehand_whether_a_value_takes_few_steps() {
+    let compiled = |schema: &Value| Schema::compile(&schema.to_string()).unwrap();
+    let flat = compiled(&json!({"type": "object", "properties": {"a": {"type": "integer"}}}));
+    assert!(flat.takes_at_most(b"{\"a\": 1}", 20));
+    assert!(!flat.takes_at_most(b"{\"a\": 1}", 1));
+    assert!(flat.takes_at_most(b"no JSON", 0), "it is refused unread");
+    // The doubled work of the test above.
+    assert!(!compiled(&doubling(60)).takes_at_most(b"1", 20_000));
+}

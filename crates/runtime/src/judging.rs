@@ -20,8 +20,9 @@ use crate::clock;
 const JUDGES: usize = 2;
 /// The most bytes that are looked at on the shards' thread.
 const AT_ONCE_BYTES: usize = 2 * 1024;
-/// The most bytes of a schema by which is judged there.
+/// The most bytes of a schema by which is judged there, and the most steps of judging: some hundred microseconds.
 const AT_ONCE_SCHEMA: usize = 16 * 1024;
+const AT_ONCE_STEPS: u64 = 20_000;
 /// The encoding of tokens, once somebody beside the shards' thread has made it: that takes a while.
 static ENCODING: OnceLock<&'static CoreBPE> = OnceLock::new();
 /// What is waited before something is tried again that could not be read or written. Milliseconds.
@@ -74,9 +75,16 @@ pub(crate) fn judged_at_once(
     store: &Arc<dyn Store>,
     judgement: &Judgement,
 ) -> Option<Verdict> {
-    let is_known = |schema: &String| schema.len() <= AT_ONCE_SCHEMA && judges.schemas.known(schema).is_some();
     let is_small = judgement.bytes_here()? <= AT_ONCE_BYTES && judgement.purpose.is_output();
-    if !is_small || !judgement.schemas.iter().all(is_known) {
+    let text = match &judgement.value.data {
+        Some(v1::payload::Data::Inline(text)) => &text[..],
+        Some(v1::payload::Data::Blob(_)) | None => return None,
+    };
+    let is_soon_judged = |schema: &String| {
+        let known = if schema.len() <= AT_ONCE_SCHEMA { judges.schemas.known(schema) } else { None };
+        known.is_some_and(|schema| schema.takes_at_most(text, AT_ONCE_STEPS))
+    };
+    if !is_small || !judgement.schemas.iter().all(is_soon_judged) {
         return None;
     }
     phases::verdict(judgement.clone(), &Here(judges.blobs(store))).ok()

@@ -132,8 +132,11 @@ pub enum StartReply {
     Refused(Refusal),
     /// The run that was to be forked was removed meanwhile, or is damaged.
     BaseGone,
-    /// AGENT_NOT_FOUND or AGENTS_VALIDATION_FAILED.
-    UnknownAgents(Box<v1::Error>),
+    /// AGENT_NOT_FOUND or AGENTS_VALIDATION_FAILED, and what was to be started, for whoever says where it names them.
+    UnknownAgents {
+        error: Box<v1::Error>,
+        start: Box<StartRun>,
+    },
 }
 
 #[derive(Debug)]

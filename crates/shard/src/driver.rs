@@ -494,7 +494,11 @@ impl Turn<'_> {
             Request::Start(start) => {
                 match self.driver.crew.vet(&start.agents, &start.commands, &start.resources) {
                     Ok(nobody_serves) => absent = nobody_serves,
-                    Err(error) => return self.reply(reply, StartReply::UnknownAgents(error)),
+                    Err(error) => {
+                        let Request::Start(start) = request else { return };
+                        let start = Box::new(start.start);
+                        return self.reply(reply, StartReply::UnknownAgents { error, start });
+                    }
                 }
                 start.run
             }

@@ -670,7 +670,7 @@ pub(crate) fn answer_number(answer: &Answer) -> u64 {
             StartReply::KeyReused { .. } => 3,
             StartReply::Finished { .. } => 4,
             StartReply::Refused(_) => 6,
-            StartReply::UnknownAgents(_) => 8,
+            StartReply::UnknownAgents { .. } => 8,
             StartReply::BaseGone => 21,
         },
         Answer::Wait(Ok(WaitReply::Finished { .. })) => 4,

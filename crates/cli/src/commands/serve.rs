@@ -140,6 +140,14 @@ fn heard(kind: SignalKind) -> Result<Signal, Failure> {
     signal(kind).map_err(|error| Failure::failed(fill(words().serve.no_signals, &[&error.to_string()])))
 }
 
+/// Whether this process was started to outlive its terminal, as `nohup` starts it. It is asked before anybody hears the signal.
+fn ignores_hang_ups() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    // The first bit is that of the first signal, which is SIGHUP.
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
+}
+
 /// Something comes for each SIGHUP, from this call on. Those that come faster than they are heeded are one.
 fn hang_ups() -> Result<mpsc::Receiver<()>, Failure> {
     let mut hang_up = heard(SignalKind::hangup())?;
@@ -164,8 +172,8 @@ pub fn asked_to_stop() -> Result<impl Future<Output = ()>, Failure> {
 fn asked_to_stop_by(hang_up: HangUp) -> Result<impl Future<Output = ()>, Failure> {
     let (mut interrupt, mut terminate) = (heard(SignalKind::interrupt())?, heard(SignalKind::terminate())?);
     let mut hung_up = match hang_up {
-        HangUp::Ends => Some(heard(SignalKind::hangup())?),
-        HangUp::IsHeardElsewhere => None,
+        HangUp::Ends if !ignores_hang_ups() => Some(heard(SignalKind::hangup())?),
+        HangUp::Ends | HangUp::IsHeardElsewhere => None,
     };
     keys::leave_the_end();
     let (asked, stop) = oneshot::channel();

@@ -79,8 +79,9 @@ pub(super) async fn prepare(runtime: &Runtime, run: &mut v1::ModeRun) -> Result<
         }
         let checked = runtime.check_agents(named, Vec::new(), Vec::new()).await;
         if let Some(error) = checked.map_err(|declined| status::declined(&declined))?.error() {
-            let places = Places::of_mode(run);
-            return Err(status::contract(Code::NotFound, &error, |error| places.find(error)));
+            let places = Places::of_mode(run).by_error();
+            let place = |error: &v1::Error| places.get(&error.message).cloned();
+            return Err(status::contract(Code::NotFound, &error, place));
         }
         // It has come meanwhile: what it declares counts, such as that each call of it is approved.
     }
@@ -261,9 +262,15 @@ impl ModeService for Modes {
         }
         refuse(&violations)?;
         // A session may have any name, and nobody means a new one by the id of a run.
-        if session.parse::<RunId>().is_ok() && self.runs.state_at(&session, None).await.is_ok() {
-            let message = "a run stays in the mode in which it began: a mode is chosen for a session";
-            return Err(status::invalid_field("session", "run", message.to_owned()));
+        if let Ok(run) = session.parse::<RunId>() {
+            match self.runs.row(run).await {
+                Ok(_) => {
+                    let message = "a run stays in the mode in which it began: a mode is chosen for a session";
+                    return Err(status::invalid_field("session", "run", message.to_owned()));
+                }
+                Err(error) if error.code() == Code::NotFound => {}
+                Err(error) => return Err(error),
+            }
         }
         let chosen = self.runs.runtime().choose_mode(session, mode).await;
         let chosen = chosen.map_err(|declined| status::declined(&declined))?;

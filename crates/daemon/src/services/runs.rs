@@ -69,22 +69,19 @@ impl Runs {
     pub(super) async fn begin(&self, start: StartRequest) -> Result<StartReply, Status> {
         let key = start.key.clone();
         let refused = match self.checked(start).await {
-            Ok(start) => {
-                // The start is given away, so that its places are noted before.
-                let places = starts::Places::of(&start.start.work);
-                match self.runtime.start_run(start).await {
-                    Ok(
-                        reply @ (StartReply::Started { .. }
-                        | StartReply::Finished { .. }
-                        | StartReply::Existing { .. }),
-                    ) => return Ok(reply),
-                    Ok(StartReply::UnknownAgents(error)) => {
-                        status::contract(Code::NotFound, &error, |error| places.find(error))
-                    }
-                    Ok(refused) => status::start(&refused),
-                    Err(declined) => status::declined(&declined),
+            Ok(start) => match self.runtime.start_run(start).await {
+                Ok(
+                    reply @ (StartReply::Started { .. }
+                    | StartReply::Finished { .. }
+                    | StartReply::Existing { .. }),
+                ) => return Ok(reply),
+                Ok(StartReply::UnknownAgents { error, start }) => {
+                    let places = starts::Places::of(&start.work).by_error();
+                    status::contract(Code::NotFound, &error, |error| places.get(&error.message).cloned())
                 }
-            }
+                Ok(refused) => status::start(&refused),
+                Err(declined) => status::declined(&declined),
+            },
             Err(refused) => refused,
         };
         // Looked at last, so that a start that is taken does not pay for it.

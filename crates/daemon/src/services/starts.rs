@@ -431,11 +431,9 @@ impl Places {
         places
     }
 
-    /// The place of the name that this error says is not known.
-    pub(super) fn find(&self, error: &v1::Error) -> Option<String> {
-        let mut named = self.0.iter();
-        let (_, path) = named.find(|((sort, name), _)| sort.not_known(name) == error.message)?;
-        Some(path.clone())
+    /// The same by the messages of errors that say that a name is not known.
+    pub(super) fn by_error(self) -> BTreeMap<String, String> {
+        self.0.into_iter().map(|((sort, name), path)| (sort.not_known(&name), path)).collect()
     }
 
     fn add(&mut self, sort: Sort, name: &str, path: impl FnOnce() -> String) {

@@ -500,3 +500,32 @@ fn a_worker_from_outside_that_says_hello_twice_is_sent_away() {
     world.hears(Input::Frame { connection: guest, frame: serving(&[(AGENT, 3)], 3) });
     assert_eq!(world.closed(guest), Some(&CloseReason::Protocol));
 }
+
+#[test]
+fn a_worker_has_its_agent_back_when_the_daemon_serves_it_no_more() {
+    let mut world = World::new();
+    let guest = world.connects("guest", Does::Completes, 10);
+    world.hears(configured(&[(AGENT, 10)], &[AGENT]));
+    let run = world.starts(2);
+    assert_eq!((world.workers[&guest].assigned, world.outcome(run)), (0, None));
+    world.hears(configured(&[], &[]));
+    assert!(world.known(AGENT), "the worker serves it");
+    assert_eq!((world.workers[&guest].assigned, world.outcome(run)), (2, Some(v1::RunOutcome::Succeeded)));
+    // Where the configuration allows both, both serve it.
+    world.hears(configured(&[(AGENT, 1)], &[AGENT]));
+    world.hears(configured(&[(AGENT, 1)], &[]));
+    let later = world.starts(2);
+    assert_eq!(world.outcome(later), Some(v1::RunOutcome::Succeeded));
+}
+
+#[test]
+fn what_is_at_work_of_an_agent_that_is_configured_no_more_is_listed_to_its_end() {
+    let mut world = World::new();
+    world.hears(configured(&[(AGENT, 1)], &[AGENT]));
+    let host = world.says_hello("host-7", Does::Ignores, 1, vec![agent(AGENT, 0)], true);
+    world.starts(1);
+    world.hears(configured(&[], &[]));
+    world.hears(Input::Frame { connection: host, frame: serving(&[], 1) });
+    let listed = world.core.crew().agents(None, 100, usize::MAX).0;
+    assert_eq!(listed.iter().map(|one| (one.workers, one.running)).collect::<Vec<_>>(), [(0, 1)]);
+}

@@ -48,7 +48,7 @@ impl Model {
                 let base = template.fork.as_ref().and_then(|of| self.run(of.run));
                 told(base.is_none_or(|base| base.removed))
             }
-            (Wish::Start { template, .. }, Answer::Start(Ok(StartReply::UnknownAgents(_)))) => {
+            (Wish::Start { template, .. }, Answer::Start(Ok(StartReply::UnknownAgents { .. }))) => {
                 let was_unnamed = |agent: &String| self.reconfigures && agent == RECONFIGURED;
                 told(template.agents.iter().any(|agent| agent.contains("unknown") || was_unnamed(agent)))
             }
