@@ -135,18 +135,16 @@ impl Protocol {
                 Vec::new()
             }
             Input::Serves(agents) => {
-                self.hello.slots = slots(&agents);
                 self.hello.agents = agents;
                 // What is held is known on this connection.
-                let again =
-                    || Output::Say(Say::Hello(v1::Hello { browsers: Vec::new(), ..self.hello.clone() }));
-                self.has_said_hello.then(again).into_iter().collect()
+                let hello = || Say::Hello(v1::Hello { browsers: Vec::new(), ..self.greeting() });
+                self.has_said_hello.then(|| Output::Say(hello())).into_iter().collect()
             }
             Input::Connected => {
                 self.is_draining = false;
                 self.has_said_hello = true;
                 let held = self.held.keys().cloned().map(v1::LeaseRef::from).collect();
-                vec![Output::Say(Say::Hello(v1::Hello { held, ..self.hello.clone() }))]
+                vec![Output::Say(Say::Hello(v1::Hello { held, ..self.greeting() }))]
             }
             Input::Heard(frame) => self.heard(frame),
             Input::Ended(lease, answer) => self.ended(lease, answer),
@@ -163,6 +161,13 @@ impl Protocol {
                 Vec::new()
             }
         }
+    }
+
+    /// What is held may be of agents that are served no more: it takes no slot from the others, of which each has its own limit.
+    fn greeting(&self) -> v1::Hello {
+        let held = u32::try_from(self.held.len()).unwrap_or(u32::MAX);
+        let slots = slots(&self.hello.agents).saturating_add(held).min(SLOTS_MAX);
+        v1::Hello { slots, ..self.hello.clone() }
     }
 
     fn heard(&mut self, frame: Hear) -> Vec<Output> {

@@ -85,6 +85,8 @@ pub struct Asked {
     pub knew_suggestion: bool,
     /// Somebody has asked for something else under the same request id.
     pub is_reused: bool,
+    /// The agent that the configuration was without when the request came.
+    pub unnamed: Option<&'static str>,
 }
 
 /// What a client hears.
@@ -152,7 +154,14 @@ impl World {
         };
         let knew_suggestion = known.unwrap_or(false);
         let is_reused = self.is_reused(op, &wish);
-        let asked = Asked { op, created, knew_session: known.is_some(), knew_suggestion, is_reused };
+        let asked = Asked {
+            op,
+            created,
+            knew_session: known.is_some(),
+            knew_suggestion,
+            is_reused,
+            unnamed: self.naming.unnamed(),
+        };
         self.asked.insert(reply, asked);
         let request = match wish {
             Wish::Start { template, wait } => Request::Start(Box::new(StartRequest {

@@ -109,7 +109,7 @@ impl World {
         self.unwatched_jumps.push((self.now, std::mem::take(&mut self.set_unwatched)));
         self.daemon.core = Some(Driver::new(&self.scenario.core, self.scenario.shards()));
         self.daemon.held.clear();
-        self.handle(self.clocks(), Input::Configure(self.scenario.known(self.unnamed)))?;
+        self.handle(self.clocks(), Input::Configure(self.scenario.known(self.naming)))?;
         for shard in self.scenario.shards() {
             self.give(Work::Claim { shard, touched: None });
         }

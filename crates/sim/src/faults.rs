@@ -8,7 +8,7 @@ use capataz_store::{Millis, Retention, RunId, ShardId};
 
 use crate::daemon::Daemon;
 use crate::invariant::Violation;
-use crate::scenario::RECONFIGURED;
+use crate::scenario::{Naming, RECONFIGURED};
 use crate::schedule::Action;
 use crate::world::World;
 
@@ -91,33 +91,34 @@ impl World {
         Ok(())
     }
 
-    /// An agent is taken out of the configuration, or comes back to it. Then its hosts say anew what they serve.
+    /// An agent is taken out of the configuration, comes back to it, or is the daemon's own. Then its hosts say anew what they
+    /// serve.
     pub(crate) fn configure(&mut self) -> Result<(), Violation> {
         if self.is_calm() {
             return Ok(());
         }
         let next = self.rng.between(2_000, 40_000);
         self.after(next, Action::Configure);
-        let unnamed = if self.unnamed.is_none() { Some(RECONFIGURED) } else { None };
-        self.name_but(unnamed)
+        let naming = [Naming::Declared, Naming::Absent, Naming::Own][self.rng.below(3)];
+        self.name(naming)
     }
 
-    /// Everything is in the configuration again.
+    /// Everything is in the configuration, for everybody.
     pub(crate) fn name_again(&mut self) -> Result<(), Violation> {
-        if self.unnamed.is_none() {
-            return Ok(());
-        }
-        self.name_but(None)
+        self.name(Naming::Declared)
     }
 
     /// Without a daemon the next one reads it.
-    fn name_but(&mut self, unnamed: Option<&'static str>) -> Result<(), Violation> {
-        self.unnamed = unnamed;
-        self.line(|| format!("-- the configuration is without {unnamed:?}"));
+    fn name(&mut self, naming: Naming) -> Result<(), Violation> {
+        if naming == self.naming {
+            return Ok(());
+        }
+        self.naming = naming;
+        self.line(|| format!("-- the configuration says of {RECONFIGURED}: {naming:?}"));
         if self.daemon.core.is_none() || self.stands_still() {
             return Ok(());
         }
-        self.deliver(Input::Configure(self.scenario.known(unnamed)))?;
+        self.deliver(Input::Configure(self.scenario.known(naming)))?;
         self.hosts_say_hello_again();
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! What a world is made of: sizes, delays and how often things go wrong. Drawn from the seed.
 
 use capataz_contracts::v1;
-use capataz_crew::{Known, KnownAgent};
+use capataz_crew::{Known, KnownAgent, Reserved};
 use capataz_engine::BROWSER_AGENT;
 use capataz_shard::IdleSessions;
 use capataz_shard::shard::Config;
@@ -160,16 +160,19 @@ impl Scenario {
         (0..self.shards).filter_map(|shard| u32::try_from(shard).ok()).map(ShardId).collect()
     }
 
-    /// What the configuration names: every agent of the world is declared, but for those that are `unnamed`.
+    /// What the configuration names: every agent of the world is declared, but for the one that it says something else of.
     #[must_use]
-    pub fn known(&self, unnamed: Option<&str>) -> Known {
+    pub fn known(&self, naming: Naming) -> Known {
+        let unnamed = naming.unnamed();
         let declared = |agent| KnownAgent { agent, source: v1::AgentSource::Declared, last_seen: None };
         let names = (0..self.agents).map(agent_name).chain((0..=SERVED_SPECS).map(spec_agent));
         let names = names.chain([BROWSER_AGENT.to_owned()]).filter(|name| Some(&**name) != unnamed);
         let names = names.map(|name| agent(&name, 1));
         let foreign =
             v1::Agent { contract_version: "2.0.0".to_owned(), ..agent(&spec_agent(FOREIGN_SPEC), 1) };
-        Known { agents: names.chain([foreign]).map(declared).collect(), ..Known::default() }
+        let own = (naming == Naming::Own).then(|| RECONFIGURED.to_owned());
+        let reserved = Reserved { agents: own.into_iter().collect(), ..Reserved::default() };
+        Known { agents: names.chain([foreign]).map(declared).collect(), reserved, ..Known::default() }
     }
 }
 
@@ -203,6 +206,25 @@ fn idle_sessions(rng: &mut Rng) -> IdleSessions {
 
 /// The agent that is taken out of the configuration where there is one.
 pub const RECONFIGURED: &str = "agent-0";
+
+/// What the configuration says of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Naming {
+    #[default]
+    Declared,
+    /// Nothing.
+    Absent,
+    /// The daemon serves it itself, and nobody else does.
+    Own,
+}
+
+impl Naming {
+    /// The agent that the configuration is without.
+    #[must_use]
+    pub fn unnamed(self) -> Option<&'static str> {
+        (self == Self::Absent).then_some(RECONFIGURED)
+    }
+}
 
 #[must_use]
 pub fn agent_name(index: usize) -> String {

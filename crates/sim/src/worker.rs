@@ -240,7 +240,7 @@ impl World {
         worker.link = Some(id);
         let hello = v1::Hello {
             worker_id: worker.id.clone(),
-            agents: worker.serves(self.unnamed),
+            agents: worker.serves(self.naming.unnamed()),
             slots: worker.shape.slots,
             held: worker.holdings.keys().filter_map(|key| reference(*key)).collect(),
             protocol: 1,
@@ -259,7 +259,7 @@ impl World {
             };
             let hello = v1::Hello {
                 worker_id: worker.id.clone(),
-                agents: worker.serves(self.unnamed),
+                agents: worker.serves(self.naming.unnamed()),
                 slots: worker.shape.slots,
                 protocol: 1,
                 ..v1::Hello::default()

@@ -18,7 +18,7 @@ use crate::model::Model;
 use crate::network::Link;
 use crate::reader::Subscriber;
 use crate::rng::Rng;
-use crate::scenario::{CALM_MS, EPOCH_MS, Scenario};
+use crate::scenario::{CALM_MS, EPOCH_MS, Naming, Scenario};
 use crate::schedule::{Action, Schedule};
 use crate::trace::{Fact, Trace};
 use crate::worker::{Job, Worker};
@@ -105,8 +105,8 @@ pub(crate) struct World {
     /// By how much the clock on the wall was set while no daemon looked at it: since the last one died, and before, with the
     /// true times at which the next ones began.
     pub(crate) set_unwatched: i64,
-    /// The agent that the configuration is without.
-    pub(crate) unnamed: Option<&'static str>,
+    /// What the configuration says of an agent that it does not always name.
+    pub(crate) naming: Naming,
     pub(crate) unwatched_jumps: Vec<(i64, i64)>,
     /// The newest answer that each ask has got to what it wanted to know.
     pub(crate) answered: BTreeMap<RunId, (QueryId, Found)>,
@@ -165,12 +165,11 @@ impl World {
             written: BTreeMap::new(),
             sweep_ages: BTreeMap::new(),
             set_unwatched: 0,
-            unnamed: None,
+            naming: Naming::Declared,
             unwatched_jumps: Vec::new(),
             answered: BTreeMap::new(),
             clocks: BTreeMap::new(),
         };
-        world.model.reconfigures = world.scenario.reconfigures;
         world.after(0, Action::Boot);
         for worker in 0..world.workers.len() {
             let delay = world.rng.between(10, 1_500);

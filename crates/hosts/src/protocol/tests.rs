@@ -296,12 +296,16 @@ fn what_is_served_anew_is_said_on_the_connection_and_leaves_what_is_held_as_it_i
     let outputs = worker.0.handle(Input::Serves(vec![agent("a", 2), agent("b", 3)]));
     let [Output::Say(Say::Hello(hello))] = outputs.as_slice() else { panic!("{outputs:?}") };
     let names: Vec<&str> = hello.agents.iter().map(|agent| agent.name.as_str()).collect();
-    assert_eq!((names, hello.slots, hello.held.len()), (vec!["a", "b"], 5, 0));
+    assert_eq!(
+        (names, hello.slots, hello.held.len()),
+        (vec!["a", "b"], 6, 0),
+        "what is held takes no slot of theirs"
+    );
     // It goes on, and the next connection begins with the newest.
     assert_eq!(worker.0.handle(Input::Ended(lease(1), done())), [completed(1)]);
     worker.0.handle(Input::Disconnected);
     assert_eq!(worker.0.handle(Input::Serves(Vec::new())), [], "there is nobody to say it to");
     let outputs = worker.0.handle(Input::Connected);
     let [Output::Say(Say::Hello(hello))] = outputs.as_slice() else { panic!("{outputs:?}") };
-    assert_eq!((hello.agents.len(), hello.slots, hello.held.len()), (0, 1, 1));
+    assert_eq!((hello.agents.len(), hello.slots, hello.held.len()), (0, 2, 1));
 }

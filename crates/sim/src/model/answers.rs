@@ -12,7 +12,6 @@ use super::Model;
 use super::log::RunModel;
 use crate::client::{Asked, Wish};
 use crate::invariant::{Invariant, Violation};
-use crate::scenario::RECONFIGURED;
 use crate::schemas::passes;
 
 impl Model {
@@ -49,8 +48,9 @@ impl Model {
                 told(base.is_none_or(|base| base.removed))
             }
             (Wish::Start { template, .. }, Answer::Start(Ok(StartReply::UnknownAgents { .. }))) => {
-                let was_unnamed = |agent: &String| self.reconfigures && agent == RECONFIGURED;
-                told(template.agents.iter().any(|agent| agent.contains("unknown") || was_unnamed(agent)))
+                let may_be_unknown =
+                    |agent: &String| agent.contains("unknown") || asked.unnamed == Some(agent.as_str());
+                told(template.agents.iter().any(may_be_unknown))
             }
             (Wish::Start { .. }, Answer::Start(Ok(StartReply::Finished { run, result })))
             | (Wish::Wait { .. }, Answer::Wait(Ok(WaitReply::Finished { run, result }))) => {

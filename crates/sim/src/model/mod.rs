@@ -65,8 +65,6 @@ pub struct Entry {
 /// What the log and the acknowledgements say.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
-    /// Whether an agent is out of the configuration now and then.
-    pub reconfigures: bool,
     runs: BTreeMap<RunId, RunModel>,
     sessions: BTreeMap<RunId, SessionModel>,
     /// Asks that have not begun, by the streams of their sessions, in the order in which they were accepted.
