@@ -56,10 +56,10 @@ impl Seen<'_> {
 
 impl<'s, 'v> Evaluation<'s, 'v> {
     pub(crate) fn new(schema: &'s Schema) -> Self {
-        Self::within(schema, WORK_MAX)
+        Self::of_steps(schema, WORK_MAX)
     }
 
-    pub(crate) fn within(schema: &'s Schema, steps: u64) -> Self {
+    pub(crate) fn of_steps(schema: &'s Schema, steps: u64) -> Self {
         Self { schema, place: Vec::new(), work: steps, nesting: 0, stopped: false, marks: None }
     }
 

@@ -157,7 +157,7 @@ impl Schema {
     #[must_use]
     pub fn takes_at_most(&self, text: &[u8], steps: u64) -> bool {
         match read(text, JUDGED_MAX) {
-            Ok(value) => Evaluation::within(self, steps).ends(&value),
+            Ok(value) => Evaluation::of_steps(self, steps).ends(&value),
             // What cannot be read is not judged.
             Err(_) => true,
         }
