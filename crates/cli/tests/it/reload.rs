@@ -111,7 +111,9 @@ fn profiles_and_rules_are_read_again_and_so_is_everything_on_sighup() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let rules = |answer: &str| {
-        format!("[[rules]]\nquery = \"x\"\n[[rules.steps]]\nid = \"s\"\ndescription = \"d\"\ntool = \"{answer}\"\n")
+        format!(
+            "[[rules]]\nquery = \"x\"\n[[rules.steps]]\nid = \"s\"\ndescription = \"d\"\ntool = \"{answer}\"\n"
+        )
     };
     std::fs::write(folder.join("crew.toml"), "[[agents]]\nname = \"outside\"\n").unwrap();
     std::fs::write(folder.join("rules.toml"), rules("one")).unwrap();

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use capataz_cdp::patience::within;
 use capataz_cdp::{Done, Reply, Session};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -45,6 +46,9 @@ struct Verdict {
     /// What it was blocked by does not lie over the element.
     moved: bool,
     detached: bool,
+    /// An event came to the document, wherever in it.
+    seen: bool,
+    /// Of a key that has bounds.
     unjudged: Option<Unjudged>,
 }
 
@@ -244,53 +248,125 @@ impl ChromiumPage {
             None => self.main_document().await?,
         };
         let session = self.tab_session(&document).ok_or(PageError::Detached)?;
-        let Some(node) = node else {
-            // A guard may be left of an act that nobody waits for any more: this one takes its place.
-            let guards = self.guard_keys(bounds).await;
-            let taken = self.taken(&session, strokes(&session, &chord), limit).await;
-            let stopped = self.stopped_key(&guards).await;
-            taken?;
-            return match stopped {
-                Some(unjudged) => Err(unjudged),
-                None => self.answers(&document).await,
-            };
-        };
-        self.ask(node, function::FOCUS, json!([node.handle]), limit).await?;
-        let key = bounds.map(|bounds| in_document(bounds, &node.frame));
-        let arguments = json!([node.handle, KEY_EVENTS, key]);
-        let guards = self.guard_with(node, arguments, Some(&KEY_EVENTS)).await?;
+        let deadline = Instant::now() + limit;
+        if let Some(node) = node {
+            self.ask(node, function::FOCUS, json!([node.handle]), limit).await?;
+        }
+        // A guard may be left of an act that nobody waits for any more: this one takes its place.
+        let guards = self.guard_key(node, &chord, bounds, deadline).await?;
         let taken = self.taken(&session, strokes(&session, &chord), limit).await;
-        let verdict = self.verdict(node, guards).await;
+        let verdict = self.key_verdict(node, &guards).await;
         taken?;
-        verdict
+        verdict?;
+        match node {
+            Some(_) => Ok(()),
+            None => self.answers(&document).await,
+        }
     }
 
-    /// Lets a key go to whatever has the focus, in whichever document, within its bounds.
-    async fn guard_keys(&self, bounds: Option<&KeyBounds>) -> Vec<(String, u64)> {
-        let documents = self.documents();
-        let guards = documents.iter().map(async |document| {
-            let key = bounds.map(|bounds| in_document(bounds, document));
-            let arguments = json!([null, KEY_EVENTS, key]);
-            self.script::<u64>(document, function::ARM, arguments, OTHER_FRAMES_LIMIT).await
-        });
-        let tokens = futures_util::future::join_all(guards).await;
-        documents
-            .iter()
-            .cloned()
-            .zip(tokens)
-            .filter_map(|(document, token)| Some((document, token.ok()?)))
-            .collect()
+    /// Lets a key go to the element alone, or without one to whatever has the focus, in whichever document, within its
+    /// bounds. A key that uses things is not to be sent while a document of the tab cannot stop it: one that does not answer
+    /// in time may only be slow. A document that has gone meanwhile gets no key, but the one in its place may.
+    async fn guard_key(
+        &self,
+        node: Option<&Node>,
+        chord: &Chord,
+        bounds: Option<&KeyBounds>,
+        deadline: Instant,
+    ) -> Result<Vec<(String, u64)>, PageError> {
+        let uses = matches!(chord.stroke.key.as_ref(), "Enter" | " ");
+        let mut asked: Vec<String> = Vec::new();
+        let mut guards = Vec::new();
+        let mut failed = None;
+        while failed.is_none() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let outermost = match within(left, self.main_document()).await {
+                Some(Ok(outermost)) => outermost,
+                Some(Err(lost @ PageError::Lost { .. })) => {
+                    failed = Some(lost);
+                    break;
+                }
+                Some(Err(_)) | None => {
+                    failed = Some(PageError::Unguarded { reason: "there is no document".to_owned() });
+                    break;
+                }
+            };
+            let mut documents = self.documents();
+            documents.retain(|document| !asked.contains(document));
+            if documents.is_empty() {
+                break;
+            }
+            let tokens = documents.iter().map(async |document| {
+                let is_own = node.is_some_and(|node| node.frame == *document);
+                let patience = if is_own || *document == outermost { READ_LIMIT } else { OTHER_FRAMES_LIMIT };
+                let key = bounds.map(|bounds| in_document(bounds, document));
+                let arguments = match node {
+                    Some(node) if is_own => json!([node.handle, KEY_EVENTS, key]),
+                    Some(_) => armed(0, Some(&KEY_EVENTS)),
+                    None => json!([null, KEY_EVENTS, key]),
+                };
+                let limit = patience.min(deadline.saturating_duration_since(Instant::now()));
+                let token = self.script::<u64>(document, function::ARM, arguments, limit).await;
+                (is_own, token)
+            });
+            let tokens = futures_util::future::join_all(tokens).await;
+            for (document, (is_own, token)) in documents.into_iter().zip(tokens) {
+                match token {
+                    Ok(token) => guards.push((document.clone(), token)),
+                    Err(Failure::Gone) if is_own => failed = Some(PageError::Detached),
+                    Err(Failure::Gone) => {}
+                    Err(Failure::Page(lost @ PageError::Lost { .. })) => failed = Some(lost),
+                    Err(Failure::Page(error)) if uses || is_own => {
+                        failed = Some(PageError::Unguarded { reason: error.to_string() });
+                    }
+                    Err(Failure::Page(_)) => {}
+                }
+                asked.push(document);
+            }
+        }
+        match failed {
+            None => Ok(guards),
+            Some(error) => {
+                self.disarm(&guards).await;
+                Err(error)
+            }
+        }
     }
 
-    /// Takes these guards away. Returns what a key was stopped at.
-    async fn stopped_key(&self, guards: &[(String, u64)]) -> Option<PageError> {
+    /// Takes the guards of a key away, and says what came of it. A key that no document tells of may have gone anywhere, but
+    /// for one that was replaced because of it.
+    async fn key_verdict(&self, node: Option<&Node>, guards: &[(String, u64)]) -> Result<(), PageError> {
+        let is_own = |document: &String| node.is_some_and(|node| node.frame == *document);
         let verdicts = guards.iter().map(async |(document, token)| {
+            let limit = if node.is_none() || is_own(document) { READ_LIMIT } else { OTHER_FRAMES_LIMIT };
             let arguments = json!([token, self.redaction]);
-            let verdict: Result<Verdict, Failure> =
-                self.script(document, function::DISARM, arguments, OTHER_FRAMES_LIMIT).await;
-            verdict.ok().and_then(|verdict| Some(verdict.unjudged?.of(document)))
+            self.script::<Verdict>(document, function::DISARM, arguments, limit).await
         });
-        futures_util::future::join_all(verdicts).await.into_iter().flatten().next()
+        let verdicts = futures_util::future::join_all(verdicts).await;
+        let (mut own, mut by, mut failed) = (None, None, None);
+        let (mut seen, mut gone) = (false, false);
+        for ((document, _), verdict) in guards.iter().zip(verdicts) {
+            match verdict {
+                Ok(Verdict { unjudged: Some(unjudged), .. }) => return Err(unjudged.of(document)),
+                Ok(verdict) => {
+                    seen |= verdict.seen;
+                    if is_own(document) {
+                        own = Some(verdict);
+                    } else {
+                        by = by.or(verdict.blocked_by);
+                    }
+                }
+                Err(Failure::Gone) => gone = true,
+                Err(Failure::Page(error)) => failed = failed.or(Some(error)),
+            }
+        }
+        let arrived = own.as_ref().is_some_and(|own| own.delivered);
+        match failed {
+            Some(error) if !arrived => Err(error),
+            _ if !seen && gone => Ok(()),
+            _ if !seen => Err(PageError::Unseen),
+            _ => own.map_or(Ok(()), |own| judged(Ok(own), by)),
+        }
     }
 
     pub(super) async fn select(
@@ -360,17 +436,8 @@ impl ChromiumPage {
     /// Lets events of these types, of clicks if none are named, pass at the element alone; in the documents of all other
     /// frames nothing passes.
     pub(super) async fn guard(&self, node: &Node, types: Option<&[&str]>) -> Result<Guards, PageError> {
-        self.guard_with(node, armed(node.handle, types), types).await
-    }
-
-    async fn guard_with(
-        &self,
-        node: &Node,
-        arguments: Value,
-        types: Option<&[&str]>,
-    ) -> Result<Guards, PageError> {
         let (own, others) = tokio::join!(
-            self.script::<u64>(&node.frame, function::ARM, arguments, READ_LIMIT),
+            self.script::<u64>(&node.frame, function::ARM, armed(node.handle, types), READ_LIMIT),
             self.guard_others(node, types),
         );
         match own {
@@ -382,8 +449,8 @@ impl ChromiumPage {
         }
     }
 
-    /// Lets nothing pass in the documents of all other frames. One that does not answer in time does not handle events
-    /// either.
+    /// Lets nothing pass in the documents of all other frames. One that does not answer in time does not handle events of the
+    /// pointer either; of keys that use things, `guard_key` makes sure.
     pub(super) async fn guard_others(&self, node: &Node, types: Option<&[&str]>) -> Vec<(String, u64)> {
         let mut documents = self.documents();
         documents.retain(|document| *document != node.frame);
@@ -400,10 +467,7 @@ impl ChromiumPage {
             self.script::<Verdict>(&node.frame, function::DISARM, arguments, READ_LIMIT),
             self.disarm(&guards.others),
         );
-        match own {
-            Ok(Verdict { unjudged: Some(unjudged), .. }) => Err(unjudged.of(&node.frame)),
-            own => judged(own, others),
-        }
+        judged(own, others)
     }
 
     /// Returns what an event was stopped at. All frames are asked at once.
@@ -445,7 +509,8 @@ impl ChromiumPage {
 
 /// The bounds of a key for the guard of a document.
 fn in_document(bounds: &KeyBounds, document: &str) -> Value {
-    let judged = bounds.judged.as_ref().filter(|node| node.frame == document).map(|node| node.handle);
+    let here = bounds.judged.iter().filter(|node| node.frame == document);
+    let judged: Vec<u64> = here.map(|node| node.handle).collect();
     json!({ "judged": judged, "maySubmit": bounds.may_submit })
 }
 
