@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use capataz_cdp::patience::within;
 use capataz_cdp::{Done, Reply, Session};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -50,6 +52,12 @@ struct Verdict {
     seen: bool,
     /// Of a key that has bounds.
     unjudged: Option<Unjudged>,
+}
+
+/// What a guard tells of a key while it stands.
+#[derive(Debug, Deserialize)]
+struct Heard {
+    seen: bool,
 }
 
 /// What a key was stopped at.
@@ -254,7 +262,25 @@ impl ChromiumPage {
         }
         // A guard may be left of an act that nobody waits for any more: this one takes its place.
         let guards = self.guard_key(node, &chord, bounds, deadline).await?;
-        let taken = self.taken(&session, strokes(&session, &chord), limit).await;
+        let mut taken = Ok(());
+        let mut sent = strokes_down(&session, &chord);
+        if uses_things(&chord) {
+            // The key submits with what follows, so that is not sent where no guard would stop it.
+            taken = self.taken(&session, std::mem::take(&mut sent), limit).await;
+            if taken.is_ok()
+                && let Err(error) = self.key_is_seen(&guards).await
+            {
+                let released = modifiers_up(&session, &chord);
+                self.disarm(&guards).await;
+                // What became of the key is told already.
+                let _ = self.taken(&session, released, limit).await;
+                return Err(error);
+            }
+        }
+        if taken.is_ok() {
+            sent.extend(strokes_up(&session, &chord));
+            taken = self.taken(&session, sent, limit).await;
+        }
         let verdict = self.key_verdict(node, &guards).await;
         taken?;
         verdict?;
@@ -274,7 +300,7 @@ impl ChromiumPage {
         bounds: Option<&KeyBounds>,
         deadline: Instant,
     ) -> Result<Vec<(String, u64)>, PageError> {
-        let uses = matches!(chord.stroke.key.as_ref(), "Enter" | " ");
+        let uses = uses_things(chord);
         let mut asked: Vec<String> = Vec::new();
         let mut guards = Vec::new();
         let mut failed = None;
@@ -331,6 +357,26 @@ impl ChromiumPage {
                 Err(error)
             }
         }
+    }
+
+    /// Fails where no guard has seen the beginning of a key. A document that it has led away from has.
+    async fn key_is_seen(&self, guards: &[(String, u64)]) -> Result<(), PageError> {
+        let asked = guards.iter().map(async |(document, token)| {
+            self.script::<Heard>(document, function::HELD, json!([token]), READ_LIMIT).await
+        });
+        // The one that has seen it is enough: another one may be busy with something else.
+        let mut answers: FuturesUnordered<_> = asked.collect();
+        let mut failed = PageError::Unseen;
+        let mut gone = false;
+        while let Some(held) = answers.next().await {
+            match held {
+                Ok(Heard { seen: true }) => return Ok(()),
+                Ok(Heard { seen: false }) => {}
+                Err(Failure::Gone) => gone = true,
+                Err(Failure::Page(error)) => failed = error,
+            }
+        }
+        if gone { Ok(()) } else { Err(failed) }
     }
 
     /// Takes the guards of a key away, and says what came of it. A key that no document tells of may have gone anywhere, but
@@ -607,22 +653,51 @@ impl<'a> Pointer<'a> {
     }
 }
 
-/// Modifiers go down first and up last.
-fn strokes(session: &Session, chord: &Chord) -> Vec<Reply<Done>> {
+/// True of a key that uses what has the focus: a button, a link, the form of a field.
+fn uses_things(chord: &Chord) -> bool {
+    matches!(chord.stroke.key.as_ref(), "Enter" | " ")
+}
+
+/// The beginning of a key. Modifiers go down first and up last. A key that uses things types nothing yet.
+fn strokes_down(session: &Session, chord: &Chord) -> Vec<Reply<Done>> {
     let mut held = 0;
     let mut sent = Vec::new();
     for modifier in &chord.modifiers {
         held |= modifier.bit();
         sent.push(key(session, "rawKeyDown", &modifier.stroke(), held));
     }
-    let down = if chord.stroke.text.is_some() { "keyDown" } else { "rawKeyDown" };
-    sent.push(key(session, down, &chord.stroke, held));
-    sent.push(key(session, "keyUp", &Stroke { text: None, ..chord.stroke.clone() }, held));
-    for modifier in chord.modifiers.iter().rev() {
-        held &= !modifier.bit();
-        sent.push(key(session, "keyUp", &modifier.stroke(), held));
-    }
+    let types = chord.stroke.text.is_some() && !uses_things(chord);
+    sent.push(if types {
+        key(session, "keyDown", &chord.stroke, held)
+    } else {
+        key(session, "rawKeyDown", &untyped(&chord.stroke), held)
+    });
     sent
+}
+
+/// The rest of a key, with what it types where that was left out of its beginning.
+fn strokes_up(session: &Session, chord: &Chord) -> Vec<Reply<Done>> {
+    let held = chord.modifiers.iter().fold(0, |held, modifier| held | modifier.bit());
+    let mut sent = Vec::new();
+    if chord.stroke.text.is_some() && uses_things(chord) {
+        sent.push(key(session, "char", &chord.stroke, held));
+    }
+    sent.push(key(session, "keyUp", &untyped(&chord.stroke), held));
+    sent.extend(modifiers_up(session, chord));
+    sent
+}
+
+fn modifiers_up(session: &Session, chord: &Chord) -> Vec<Reply<Done>> {
+    let mut held = chord.modifiers.iter().fold(0, |held, modifier| held | modifier.bit());
+    let released = chord.modifiers.iter().rev().map(|modifier| {
+        held &= !modifier.bit();
+        key(session, "keyUp", &modifier.stroke(), held)
+    });
+    released.collect()
+}
+
+fn untyped(stroke: &Stroke) -> Stroke {
+    Stroke { text: None, ..stroke.clone() }
 }
 
 fn key(session: &Session, kind: &str, stroke: &Stroke, modifiers: u8) -> Reply<Done> {

@@ -381,7 +381,8 @@ async fn a_key_that_uses_things_is_not_sent_while_a_document_could_not_stop_it()
 async fn a_key_whose_guard_is_not_heard_of_any_more_has_an_unknown_effect() {
     let (_server, mut page) = with_frame_that_hangs().await;
     page.click("#talks").await.unwrap();
-    let press = Act::Press { node: None, key: "Enter".to_owned(), bounds: Some(KeyBounds::default()) };
+    let bounds = KeyBounds { judged: vec![page.node("#talks").await], may_submit: false };
+    let press = Act::Press { node: None, key: "Enter".to_owned(), bounds: Some(bounds) };
     let pressed = page.act(press, WaitUntil::Load).await;
     assert!(matches!(pressed, Err(PageError::Unanswered { .. })), "{pressed:?}");
     assert_eq!(page.text_of("#log").await, "key;");
@@ -394,20 +395,24 @@ async fn a_key_that_no_guard_has_seen_has_an_unknown_effect() {
       document.open();
       for (const type of ['keydown', 'keypress', 'keyup', 'beforeinput'])
         addEventListener(type, (event) => event.stopImmediatePropagation(), true);
-      document.write('<form><input id=field></form><p id=deaf>deaf</p>');
+      document.write('<form><input id=field><button id=send>Send</button></form><p id=deaf>deaf</p>');
       document.close();
     }, { once: true });</script>";
     let server = Server::with(&[("/", deaf)]).await;
     let mut page = open(&[&server]).await;
     page.go(&server.url("/")).await.unwrap();
     page.reads("#deaf", "deaf").await;
-    let field = page.node("#field").await;
-    for node in [Some(field), None] {
-        for key in ["Tab", "a", "Enter"] {
-            let press =
-                Act::Press { node: node.clone(), key: key.to_owned(), bounds: Some(KeyBounds::default()) };
-            let pressed = page.act(press, WaitUntil::Load).await;
-            assert_eq!(pressed, Err(PageError::Unseen), "{key} {node:?}");
-        }
+    let (field, send) = (page.node("#field").await, page.node("#send").await);
+    let mut presses = Vec::new();
+    for key in ["Tab", "a", "Enter"] {
+        presses.extend([(Some(&field), key), (None, key)]);
     }
+    presses.extend([(Some(&send), "Enter"), (Some(&send), "Space"), (None, "Space")]);
+    for (node, key) in presses {
+        let bounds = Some(KeyBounds::default());
+        let press = Act::Press { node: node.cloned(), key: key.to_owned(), bounds };
+        assert_eq!(page.act(press, WaitUntil::Load).await, Err(PageError::Unseen), "{key} {node:?}");
+    }
+    // Nothing was submitted all the same: the page would be another one.
+    page.reads("#deaf", "deaf").await;
 }

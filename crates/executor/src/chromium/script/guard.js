@@ -97,10 +97,14 @@ const onMenu = (event) => {
   if (eventTrusted(event) && guards.size > 0) event.preventDefault();
 };
 
-/** What has become of a press: `pressed`, the element has received it; `dragging`, the browser drags what was pressed. */
+/**
+ * What has become of a press or a key: `pressed`, the element has received it; `dragging`, the browser drags what was pressed;
+ * `seen` as of `disarm`.
+ */
 const held = (token) => {
   const guard = guards.get(token);
-  return { pressed: guard?.verdict === true, dragging: guard !== undefined && guard.drag !== null && !guard.drag.defaultPrevented };
+  const seen = guard !== undefined && guard.verdict !== null;
+  return { seen, pressed: guard?.verdict === true, dragging: guard !== undefined && guard.drag !== null && !guard.drag.defaultPrevented };
 };
 
 /** As `hit`, for a drop: what is dragged may lie under the pointer itself, and does not count. */
