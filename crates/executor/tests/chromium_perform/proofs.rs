@@ -324,6 +324,7 @@ async fn a_key_without_a_target_is_judged_by_the_name_of_what_has_the_focus() {
     script.end().await;
 }
 
+// S002-RU-09
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_focus_in_a_closed_shadow_root_of_a_plain_element_may_submit_anything() {
     let page = r#"<!doctype html><div data-testid=host></div><p data-testid=log></p><script>
@@ -351,6 +352,7 @@ root.querySelector("input").focus();
     script.end().await;
 }
 
+// S002-RU-09
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_page_that_stops_keys_before_anyone_hears_of_them_gets_none_that_would_submit() {
     let page = r#"<!doctype html><form><div data-testid=box tabindex=0><input name=field></div></form><p data-testid=log></p><script>
