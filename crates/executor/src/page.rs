@@ -292,7 +292,7 @@ pub struct Offset {
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct KeyBounds {
     /// What may use the key besides the element that is named.
-    pub judged: Option<Node>,
+    pub judged: Vec<Node>,
     /// The key may submit a form.
     pub may_submit: bool,
 }
@@ -331,6 +331,12 @@ pub enum PageError {
     /// and has moved the focus then.
     #[error("the key would be used by {}", .taker.used.names.first().map_or("something else", String::as_str))]
     Unjudged { taker: Box<KeyTaker>, pressed: bool },
+    /// A document of the page could not be made ready to stop the key: nothing was sent.
+    #[error("the key was not sent, since nothing could have stopped it in a document of the page: {reason}")]
+    Unguarded { reason: String },
+    /// A key was sent, and no document of the page tells of it: it may have had any effect.
+    #[error("nobody can tell what has received the key")]
+    Unseen,
     /// The element or its document is gone. Nothing was sent.
     #[error("the element is no longer in the page")]
     Detached,

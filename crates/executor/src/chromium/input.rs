@@ -1,4 +1,4 @@
-//! Input: pointer, keys and text, each sent once, and stopped where it would arrive at another element than the one it is
+//! Input: pointer and text, each sent once, and stopped where it would arrive at another element than the one it is
 //! meant for.
 
 use std::time::Duration;
@@ -13,11 +13,7 @@ use super::call::{Failure, OTHER_FRAMES_LIMIT, READ_LIMIT};
 use super::frames::{Maybe, Place, not_actionable};
 use super::script::function;
 
-use crate::keys::{Chord, Stroke};
-use crate::page::{Button, Description, KeyBounds, KeyTaker, Node, Offset, PageError, Pointing, Struck};
-
-/// The events of typing, which the guard stops where they would reach another element than the focused one.
-const KEY_EVENTS: [&str; 4] = ["keydown", "keypress", "keyup", "beforeinput"];
+use crate::page::{Button, Description, KeyTaker, Node, Offset, PageError, Pointing, Struck};
 
 /// The events of the right button. `contextmenu` is what it is for: what comes after it may go to the menu that the page has
 /// opened there.
@@ -37,20 +33,23 @@ const ANSWERS: &str = "function() { return true; }";
 /// What became of the events that a guard was armed for.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Verdict {
-    delivered: bool,
+pub(super) struct Verdict {
+    pub(super) delivered: bool,
     /// The element has received the beginning of a click, and not the rest.
     pressed: bool,
-    blocked_by: Option<Description>,
+    pub(super) blocked_by: Option<Description>,
     /// What it was blocked by does not lie over the element.
     moved: bool,
     detached: bool,
-    unjudged: Option<Unjudged>,
+    /// An event came to the document, wherever in it.
+    pub(super) seen: bool,
+    /// Of a key that has bounds.
+    pub(super) unjudged: Option<Unjudged>,
 }
 
 /// What a key was stopped at.
 #[derive(Debug, Deserialize)]
-struct Unjudged {
+pub(super) struct Unjudged {
     handle: u64,
     #[serde(flatten)]
     used: Struck,
@@ -59,7 +58,7 @@ struct Unjudged {
 }
 
 impl Unjudged {
-    fn of(self, document: &str) -> PageError {
+    pub(super) fn of(self, document: &str) -> PageError {
         let node = Node { frame: document.to_owned(), handle: self.handle };
         PageError::Unjudged { taker: Box::new(KeyTaker { node, used: self.used }), pressed: self.pressed }
     }
@@ -67,7 +66,7 @@ impl Unjudged {
 
 /// What the script says after it was asked to do something.
 #[derive(Debug, Deserialize)]
-struct Outcome {
+pub(super) struct Outcome {
     #[serde(default)]
     ok: bool,
     reason: Option<String>,
@@ -230,69 +229,6 @@ impl ChromiumPage {
         ready
     }
 
-    pub(super) async fn press(
-        &self,
-        node: Option<&Node>,
-        key: &str,
-        bounds: Option<&KeyBounds>,
-        limit: Duration,
-    ) -> Result<(), PageError> {
-        let unknown = || PageError::Failed(format!("there is no key {key:?}"));
-        let chord = Chord::parse(key).ok_or_else(unknown)?;
-        let document = match node {
-            Some(node) => node.frame.clone(),
-            None => self.main_document().await?,
-        };
-        let session = self.tab_session(&document).ok_or(PageError::Detached)?;
-        let Some(node) = node else {
-            // A guard may be left of an act that nobody waits for any more: this one takes its place.
-            let guards = self.guard_keys(bounds).await;
-            let taken = self.taken(&session, strokes(&session, &chord), limit).await;
-            let stopped = self.stopped_key(&guards).await;
-            taken?;
-            return match stopped {
-                Some(unjudged) => Err(unjudged),
-                None => self.answers(&document).await,
-            };
-        };
-        self.ask(node, function::FOCUS, json!([node.handle]), limit).await?;
-        let key = bounds.map(|bounds| in_document(bounds, &node.frame));
-        let arguments = json!([node.handle, KEY_EVENTS, key]);
-        let guards = self.guard_with(node, arguments, Some(&KEY_EVENTS)).await?;
-        let taken = self.taken(&session, strokes(&session, &chord), limit).await;
-        let verdict = self.verdict(node, guards).await;
-        taken?;
-        verdict
-    }
-
-    /// Lets a key go to whatever has the focus, in whichever document, within its bounds.
-    async fn guard_keys(&self, bounds: Option<&KeyBounds>) -> Vec<(String, u64)> {
-        let documents = self.documents();
-        let guards = documents.iter().map(async |document| {
-            let key = bounds.map(|bounds| in_document(bounds, document));
-            let arguments = json!([null, KEY_EVENTS, key]);
-            self.script::<u64>(document, function::ARM, arguments, OTHER_FRAMES_LIMIT).await
-        });
-        let tokens = futures_util::future::join_all(guards).await;
-        documents
-            .iter()
-            .cloned()
-            .zip(tokens)
-            .filter_map(|(document, token)| Some((document, token.ok()?)))
-            .collect()
-    }
-
-    /// Takes these guards away. Returns what a key was stopped at.
-    async fn stopped_key(&self, guards: &[(String, u64)]) -> Option<PageError> {
-        let verdicts = guards.iter().map(async |(document, token)| {
-            let arguments = json!([token, self.redaction]);
-            let verdict: Result<Verdict, Failure> =
-                self.script(document, function::DISARM, arguments, OTHER_FRAMES_LIMIT).await;
-            verdict.ok().and_then(|verdict| Some(verdict.unjudged?.of(document)))
-        });
-        futures_util::future::join_all(verdicts).await.into_iter().flatten().next()
-    }
-
     pub(super) async fn select(
         &self,
         node: &Node,
@@ -315,7 +251,7 @@ impl ChromiumPage {
 
     /// Waits for an answer of the document, which comes after all that the document did about the input. A document
     /// that went away does nothing more.
-    async fn answers(&self, document: &str) -> Result<(), PageError> {
+    pub(super) async fn answers(&self, document: &str) -> Result<(), PageError> {
         match self.function::<bool>(document, ANSWERS, Value::Null, READ_LIMIT).await {
             Ok(_) | Err(Failure::Gone) => Ok(()),
             Err(Failure::Page(error)) => Err(error),
@@ -323,7 +259,7 @@ impl ChromiumPage {
     }
 
     /// Lets the script do something to an element, once.
-    async fn ask(
+    pub(super) async fn ask(
         &self,
         node: &Node,
         function: &'static str,
@@ -344,7 +280,7 @@ impl ChromiumPage {
     }
 
     /// The session of the tab that shows a document: all input goes through it, and the browser finds the frame.
-    fn tab_session(&self, document: &str) -> Option<Session> {
+    pub(super) fn tab_session(&self, document: &str) -> Option<Session> {
         let state = self.shared.read();
         let (_, tab) = state.frame_of_context(document)?;
         Some(self.connection.session(&tab.session))
@@ -360,17 +296,8 @@ impl ChromiumPage {
     /// Lets events of these types, of clicks if none are named, pass at the element alone; in the documents of all other
     /// frames nothing passes.
     pub(super) async fn guard(&self, node: &Node, types: Option<&[&str]>) -> Result<Guards, PageError> {
-        self.guard_with(node, armed(node.handle, types), types).await
-    }
-
-    async fn guard_with(
-        &self,
-        node: &Node,
-        arguments: Value,
-        types: Option<&[&str]>,
-    ) -> Result<Guards, PageError> {
         let (own, others) = tokio::join!(
-            self.script::<u64>(&node.frame, function::ARM, arguments, READ_LIMIT),
+            self.script::<u64>(&node.frame, function::ARM, armed(node.handle, types), READ_LIMIT),
             self.guard_others(node, types),
         );
         match own {
@@ -382,8 +309,8 @@ impl ChromiumPage {
         }
     }
 
-    /// Lets nothing pass in the documents of all other frames. One that does not answer in time does not handle events
-    /// either.
+    /// Lets nothing pass in the documents of all other frames. One that does not answer in time does not handle events of the
+    /// pointer either; of keys that use things, `guard_key` makes sure.
     pub(super) async fn guard_others(&self, node: &Node, types: Option<&[&str]>) -> Vec<(String, u64)> {
         let mut documents = self.documents();
         documents.retain(|document| *document != node.frame);
@@ -400,10 +327,7 @@ impl ChromiumPage {
             self.script::<Verdict>(&node.frame, function::DISARM, arguments, READ_LIMIT),
             self.disarm(&guards.others),
         );
-        match own {
-            Ok(Verdict { unjudged: Some(unjudged), .. }) => Err(unjudged.of(&node.frame)),
-            own => judged(own, others),
-        }
+        judged(own, others)
     }
 
     /// Returns what an event was stopped at. All frames are asked at once.
@@ -443,13 +367,7 @@ impl ChromiumPage {
     }
 }
 
-/// The bounds of a key for the guard of a document.
-fn in_document(bounds: &KeyBounds, document: &str) -> Value {
-    let judged = bounds.judged.as_ref().filter(|node| node.frame == document).map(|node| node.handle);
-    json!({ "judged": judged, "maySubmit": bounds.may_submit })
-}
-
-fn armed(handle: u64, types: Option<&[&str]>) -> Value {
+pub(super) fn armed(handle: u64, types: Option<&[&str]>) -> Value {
     match types {
         Some(types) => json!([handle, types]),
         None => json!([handle]),
@@ -457,7 +375,7 @@ fn armed(handle: u64, types: Option<&[&str]>) -> Value {
 }
 
 /// What came of the events, by the element's own document and by what they were stopped at in others.
-fn judged(own: Result<Verdict, Failure>, others: Option<Description>) -> Result<(), PageError> {
+pub(super) fn judged(own: Result<Verdict, Failure>, others: Option<Description>) -> Result<(), PageError> {
     match own {
         Ok(Verdict { delivered: true, .. }) => Ok(()),
         Ok(Verdict { pressed: true, blocked_by, .. }) => {
@@ -540,38 +458,4 @@ impl<'a> Pointer<'a> {
         });
         self.session.send("Input.dispatchMouseEvent", event)
     }
-}
-
-/// Modifiers go down first and up last.
-fn strokes(session: &Session, chord: &Chord) -> Vec<Reply<Done>> {
-    let mut held = 0;
-    let mut sent = Vec::new();
-    for modifier in &chord.modifiers {
-        held |= modifier.bit();
-        sent.push(key(session, "rawKeyDown", &modifier.stroke(), held));
-    }
-    let down = if chord.stroke.text.is_some() { "keyDown" } else { "rawKeyDown" };
-    sent.push(key(session, down, &chord.stroke, held));
-    sent.push(key(session, "keyUp", &Stroke { text: None, ..chord.stroke.clone() }, held));
-    for modifier in chord.modifiers.iter().rev() {
-        held &= !modifier.bit();
-        sent.push(key(session, "keyUp", &modifier.stroke(), held));
-    }
-    sent
-}
-
-fn key(session: &Session, kind: &str, stroke: &Stroke, modifiers: u8) -> Reply<Done> {
-    let mut event = json!({
-        "type": kind,
-        "key": stroke.key,
-        "code": stroke.code,
-        "windowsVirtualKeyCode": stroke.number,
-        "modifiers": modifiers,
-        "location": stroke.location,
-    });
-    if let (Some(text), Some(event)) = (&stroke.text, event.as_object_mut()) {
-        event.insert("text".to_owned(), text.as_str().into());
-        event.insert("unmodifiedText".to_owned(), text.as_str().into());
-    }
-    session.send("Input.dispatchKeyEvent", event)
 }

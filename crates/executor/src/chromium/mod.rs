@@ -19,6 +19,7 @@ mod navigation;
 mod outline;
 mod page_log;
 mod port;
+mod press;
 mod protocol;
 mod requests;
 mod screenshot;

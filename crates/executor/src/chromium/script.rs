@@ -79,11 +79,12 @@ pub mod function {
     /// frame, and with null an event may go to any element; without types every event may pass. The last argument is for
     /// keys. Earlier guards are removed.
     pub const ARM: &str = "arm";
-    /// `(token, redaction)` → `{delivered, pressed, blockedBy, moved, detached, unjudged}`. Not delivered, but pressed: the
-    /// element has received the beginning of a click, and no element the rest. Neither of both and not blocked: no event
-    /// arrived. `unjudged` is what a key was stopped at: `{handle, names, submits, destination, pressed}`.
+    /// `(token, redaction)` → `{delivered, pressed, blockedBy, moved, detached, seen, unjudged}`. Not delivered, but pressed:
+    /// the element has received the beginning of a click, and no element the rest. Neither of both and not blocked: no event
+    /// arrived. `seen`: an event came to this document, wherever in it. `unjudged` is what a key was stopped at: `{handle, names, submits, destination, pressed}`.
     pub const DISARM: &str = "disarm";
-    /// `(token)` → `{pressed, dragging}`: the element has received the press, and the browser drags it.
+    /// `(token)` → `{seen, pressed, dragging}`: an event came to this document, the element has received the press, and the
+    /// browser drags it.
     pub const HELD: &str = "held";
     /// `(handle)` → `{ok}` or `{reason}`.
     pub const FOCUS: &str = "focus";

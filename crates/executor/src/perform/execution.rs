@@ -18,6 +18,10 @@ use crate::error::{FailedCondition, Failure, Phase};
 use crate::page::{Act, Button, KeyBounds, KeyTaker, Node, Page, PageError, Pointing};
 use crate::redact::is_peculiar;
 
+/// How often a key is sent that was stopped, each time at something else, before anything received it. A page that moves the
+/// focus once more has no place for the key.
+const KEY_TRIES: u32 = 3;
+
 impl<P: Page> Step<'_, P> {
     pub(super) async fn execute(&mut self, action: &Action, mut prepared: Prepared) -> Result<(), Failure> {
         if prepared.is_done {
@@ -106,13 +110,19 @@ impl<P: Page> Step<'_, P> {
         match error {
             PageError::Unjudged { taker, pressed } => {
                 self.touched = *pressed;
+                let was = self.criticality;
                 self.judge_taker(action, taker).await?;
                 if *pressed {
                     return Err(focus_moved());
                 }
-                prepared.taker = Some(taker.node.clone());
+                // What was judged as part of a normal action was not judged as part of a critical one.
+                if self.criticality != was {
+                    prepared.takers.clear();
+                }
+                prepared.takers.push(taker.node.clone());
+                prepared.stopped_keys += 1;
                 self.check_proof(action, deadline).await?;
-                Ok(deadline.left(self.clock).is_some())
+                Ok(prepared.stopped_keys < KEY_TRIES && deadline.left(self.clock).is_some())
             }
             error if is_stopped_click(action, error) => self.is_ready_again(action, prepared, deadline).await,
             _ => Ok(false),
@@ -187,7 +197,7 @@ impl<P: Page> Step<'_, P> {
             ActionKind::Fill => Act::Fill { node: node()?, text: self.text_to_type(action)? },
             ActionKind::Press => {
                 let may_submit = self.criticality == Criticality::Critical || self.may_be_lowered(action);
-                let bounds = Some(KeyBounds { judged: prepared.taker.clone(), may_submit });
+                let bounds = Some(KeyBounds { judged: prepared.takers.clone(), may_submit });
                 Act::Press { node: prepared.node.clone(), key: spec.key.clone().unwrap_or_default(), bounds }
             }
             ActionKind::Select => Act::Select { node: node()?, values: prepared.values.clone() },
@@ -266,6 +276,7 @@ impl<P: Page> Step<'_, P> {
             | PageError::Moved { .. }
             | PageError::Detached
             | PageError::Unjudged { .. }
+            | PageError::Unguarded { .. }
             | PageError::NotActionable { .. } => {
                 self.touched = false;
                 not_acted_on(action, error)
@@ -279,7 +290,7 @@ impl<P: Page> Step<'_, P> {
                 }
                 failure
             }
-            PageError::Interrupted { by: None } => {
+            PageError::Interrupted { by: None } | PageError::Unseen => {
                 Failure::of_condition(Phase::Post, "performed", json!({"observed": error.to_string()}))
             }
             PageError::TooSlow { waiting_for, limit } => {

@@ -22,8 +22,10 @@ use crate::text::normalised;
 #[derive(Debug, Default)]
 pub(super) struct Prepared {
     pub(super) node: Option<Node>,
-    /// What gets a key within the element, or without one, once that was judged.
-    pub(super) taker: Option<Node>,
+    /// What may get a key within the element, or without one, since it was judged.
+    pub(super) takers: Vec<Node>,
+    /// How often the key was stopped at what had not been judged.
+    pub(super) stopped_keys: u32,
     /// Where it is dragged to.
     pub(super) drop: Option<Drop>,
     /// Values of the options to be selected.

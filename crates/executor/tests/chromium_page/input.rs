@@ -1,8 +1,9 @@
 use std::time::Duration;
 
-use capataz_executor::page::{Act, Page, PageError, Pointing, WaitUntil};
+use capataz_executor::allowlist::Allowlist;
+use capataz_executor::page::{Act, KeyBounds, Page, PageError, Pointing, WaitUntil};
 
-use crate::support::{LIMIT, Opened, Server, css, open};
+use crate::support::{Answer, LIMIT, Opened, Server, css, open, open_with, within};
 
 const FORM: &str = "<!doctype html><title>form</title>
 <input id=name value=old> <textarea id=notes>x</textarea> <div id=free contenteditable>y</div>
@@ -322,4 +323,96 @@ async fn a_request_of_the_page_to_its_own_origin_that_is_answered_with_401_is_to
     page.reads("#go", "done").await;
     let told = page.changes(|changes| !changes.unauthorized.is_empty()).await;
     assert_eq!(told.unauthorized, [server.url("/api")]);
+}
+
+/// A page with a frame in a process of its own, which hangs alone once it gets a message. A key in the page is answered by a
+/// message where `talks` is checked, and the page goes on only when the frame hangs.
+async fn with_frame_that_hangs() -> (Server, Opened) {
+    let server = Server::start(|request| {
+        let port = request.head.split("127.0.0.1:").nth(1).and_then(|rest| rest.split("\r\n").next());
+        Some(Answer::html(match (request.path.as_str(), port) {
+            ("/", Some(port)) => format!(
+                r#"<!doctype html><iframe src="http://localhost:{port}/hangs"></iframe><input id=field><p id=log></p>
+<button id=hang>Hang</button><input type=checkbox id=talks><script>
+const hang = () => {{
+  frames[0].postMessage("", "*");
+  for (const end = performance.now() + 1000; performance.now() < end; );
+}};
+document.getElementById("hang").onclick = hang;
+addEventListener("keydown", () => {{
+  log.textContent += "key;";
+  if (talks.checked) hang();
+}});
+</script>"#
+            ),
+            _ => "<p>There</p><script>onmessage = () => { for (;;); }</script>".to_owned(),
+        }))
+    })
+    .await;
+    let allowlist = [server.entry(), format!("localhost:{}", server.port)];
+    let allowlist = Allowlist::parse(&allowlist).unwrap();
+    let mut page = open_with(&[&server], |options| options.allowlist = allowlist).await;
+    page.go(&server.url("/")).await.unwrap();
+    page.found(&within(&["iframe"], "p")).await;
+    (server, page)
+}
+
+#[tokio::test]
+async fn a_key_that_uses_things_is_not_sent_while_a_document_could_not_stop_it() {
+    let (_server, mut page) = with_frame_that_hangs().await;
+    let field = page.node("#field").await;
+    page.click("#hang").await.unwrap();
+    for node in [None, Some(field.clone())] {
+        for key in ["Enter", "Space"] {
+            let press =
+                Act::Press { node: node.clone(), key: key.to_owned(), bounds: Some(KeyBounds::default()) };
+            let pressed = page.act(press, WaitUntil::Load).await;
+            assert!(matches!(pressed, Err(PageError::Unguarded { .. })), "{key} {node:?} {pressed:?}");
+        }
+    }
+    assert_eq!(page.text_of("#log").await, "");
+    // Another key uses nothing.
+    let press = Act::Press { node: Some(field), key: "a".to_owned(), bounds: None };
+    assert_eq!(page.act(press, WaitUntil::Load).await, Ok(()));
+    assert_eq!(page.text_of("#log").await, "key;");
+}
+
+#[tokio::test]
+async fn a_key_whose_guard_is_not_heard_of_any_more_has_an_unknown_effect() {
+    let (_server, mut page) = with_frame_that_hangs().await;
+    page.click("#talks").await.unwrap();
+    let bounds = KeyBounds { judged: vec![page.node("#talks").await], may_submit: false };
+    let press = Act::Press { node: None, key: "Enter".to_owned(), bounds: Some(bounds) };
+    let pressed = page.act(press, WaitUntil::Load).await;
+    assert!(matches!(pressed, Err(PageError::Unanswered { .. })), "{pressed:?}");
+    assert_eq!(page.text_of("#log").await, "key;");
+}
+
+#[tokio::test]
+async fn a_key_that_no_guard_has_seen_has_an_unknown_effect() {
+    // A document that is opened anew has no listeners, and the page's are the first ones then.
+    let deaf = "<!doctype html><input id=field><script>addEventListener('load', () => {
+      document.open();
+      for (const type of ['keydown', 'keypress', 'keyup', 'beforeinput'])
+        addEventListener(type, (event) => event.stopImmediatePropagation(), true);
+      document.write('<form><input id=field><button id=send>Send</button></form><p id=deaf>deaf</p>');
+      document.close();
+    }, { once: true });</script>";
+    let server = Server::with(&[("/", deaf)]).await;
+    let mut page = open(&[&server]).await;
+    page.go(&server.url("/")).await.unwrap();
+    page.reads("#deaf", "deaf").await;
+    let (field, send) = (page.node("#field").await, page.node("#send").await);
+    let mut presses = Vec::new();
+    for key in ["Tab", "a", "Enter"] {
+        presses.extend([(Some(&field), key), (None, key)]);
+    }
+    presses.extend([(Some(&send), "Enter"), (Some(&send), "Space"), (None, "Space")]);
+    for (node, key) in presses {
+        let bounds = Some(KeyBounds::default());
+        let press = Act::Press { node: node.cloned(), key: key.to_owned(), bounds };
+        assert_eq!(page.act(press, WaitUntil::Load).await, Err(PageError::Unseen), "{key} {node:?}");
+    }
+    // Nothing was submitted all the same: the page would be another one.
+    page.reads("#deaf", "deaf").await;
 }

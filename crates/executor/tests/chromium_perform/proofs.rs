@@ -323,3 +323,88 @@ async fn a_key_without_a_target_is_judged_by_the_name_of_what_has_the_focus() {
     script.passes(proved_by(&press, heard("deleted")["conditions"].clone())).await;
     script.end().await;
 }
+
+// S002-RU-09
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_focus_in_a_closed_shadow_root_of_a_plain_element_may_submit_anything() {
+    let page = r#"<!doctype html><div data-testid=host></div><p data-testid=log></p><script>
+const root = document.querySelector("[data-testid=host]").attachShadow({ mode: "closed" });
+root.innerHTML = "<form><input></form>";
+root.querySelector("form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  document.querySelector("[data-testid=log]").textContent = "sent";
+});
+root.querySelector("input").focus();
+</script>"#;
+    let (_server, mut script) = opened(page, json!({})).await;
+    for press in [
+        json!({"kind": "press", "key": "Enter"}),
+        json!({"kind": "press", "key": "Enter", "target": {"testid": "host"}}),
+    ] {
+        let details =
+            refused(&mut script, press.clone(), "ACTION_CRITICAL_BLOCKED", ActionStage::Policy).await;
+        assert_eq!(details["critical_reason"], "missing_strong_postcondition", "{press}");
+        script.passes(heard("")).await;
+    }
+    // A proof makes it an action like any other.
+    let press = json!({"kind": "press", "key": "Enter"});
+    script.passes(proved_by(&press, heard("sent")["conditions"].clone())).await;
+    script.end().await;
+}
+
+// S002-RU-09
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_that_stops_keys_before_anyone_hears_of_them_gets_none_that_would_submit() {
+    let page = r#"<!doctype html><form><div data-testid=box tabindex=0><input name=field></div></form><p data-testid=log></p><script>
+for (const type of ["keydown", "keypress", "keyup", "beforeinput"])
+  addEventListener(type, (event) => event.stopImmediatePropagation(), true);
+addEventListener("submit", (event) => {
+  event.preventDefault();
+  document.querySelector("[data-testid=log]").textContent = "sent";
+});
+const field = document.querySelector("input");
+document.querySelector("[data-testid=box]").addEventListener("focus", () => field.focus());
+</script>"#;
+    let (_server, mut script) = opened(page, json!({})).await;
+    let press = json!({"kind": "press", "key": "Enter", "target": {"testid": "box"}});
+    let details = refused(&mut script, press, "ACTION_CRITICAL_BLOCKED", ActionStage::Policy).await;
+    assert_eq!(details["critical_reason"], "missing_strong_postcondition");
+    script.passes(heard("")).await;
+    script.end().await;
+}
+
+/// A box that hands the focus on to one of so many buttons in it, to the next one each time.
+fn swapping(buttons: usize) -> String {
+    let all: String = (0..buttons).map(|number| format!("<button>{number}</button>")).collect();
+    format!(
+        r#"<!doctype html><div data-testid=box tabindex=0>{all}</div><p data-testid=log></p><p data-testid=turns>0</p><script>
+const by = (id) => document.querySelector(`[data-testid=${{id}}]`);
+const buttons = document.querySelectorAll("button");
+let turns = 0;
+by("box").addEventListener("focus", () => {{
+  buttons[turns % buttons.length].focus();
+  turns += 1;
+  by("turns").textContent = turns;
+}});
+by("box").addEventListener("click", (event) => {{ by("log").textContent += event.target.textContent + ";"; }});
+</script>"#
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_whose_focus_does_not_stay_is_sent_three_times_at_most() {
+    let press = json!({"kind": "press", "target": {"testid": "box"}, "key": "Enter", "timeout_ms": 20_000});
+    // Both have been judged when the focus comes back to the first one.
+    let (_server, mut script) = opened(&swapping(2), json!({})).await;
+    script.passes(press.clone()).await;
+    script.passes(heard("0;")).await;
+    script.end().await;
+
+    let (_server, mut script) = opened(&swapping(9), json!({})).await;
+    let details = refused(&mut script, press, "PRECONDITION_FAILED", ActionStage::Execution).await;
+    assert_eq!(details["reason"], "focus_does_not_stay", "{details}");
+    script.passes(heard("")).await;
+    let turns = json!([{"kind": "text_equals", "target": {"testid": "turns"}, "value": "3"}]);
+    script.passes(json!({"kind": "assert", "conditions": turns})).await;
+    script.end().await;
+}

@@ -270,6 +270,42 @@ fn a_key_that_is_pressed_on_what_contains_the_focus_submits_what_that_would() {
 }
 
 #[test]
+fn an_element_that_takes_no_focus_by_itself_and_has_it_may_have_it_anywhere() {
+    let page = Page::with(
+        "<div id=a></div><section id=b></section><div id=c contenteditable></div><p id=d>x</p><div id=e tabindex=0></div>
+        <div id=g></div><script>
+        const close = (host, delegatesFocus) => {
+          const root = host.attachShadow({mode: 'closed', delegatesFocus});
+          root.innerHTML = '<form><input></form>';
+          return root.querySelector('input');
+        };
+        const inner = {a: close(a, false), b: close(b, true)};
+        g.attachShadow({mode: 'open'}).innerHTML = '<button type=button>x</button>';
+        </script>",
+    );
+    let focused = || {
+        let keys = page.run(function::FOCUSED_KEYS, &json!([]));
+        (keys["submitsByEnter"] == true, keys["submitsBySpace"] == true)
+    };
+    // Nothing has the focus.
+    assert_eq!(focused(), (false, false));
+    for (script, hidden) in [
+        ("inner.a.focus()", true),
+        ("inner.b.focus()", true),
+        ("c.focus()", false),
+        ("e.focus()", false),
+        ("g.shadowRoot.querySelector('button').focus()", false),
+        ("document.activeElement.blur()", false),
+        ("close(document.body, false).focus()", true),
+    ] {
+        page.page(script);
+        assert_eq!(focused(), (hidden, hidden), "{script}");
+    }
+    // Of an element without the focus nothing is hidden.
+    assert_eq!(page.facts("#d")["submitsByEnter"], false);
+}
+
+#[test]
 fn a_control_that_is_not_seen_names_the_label_that_is() {
     let page = Page::with(
         "<input id=a type=checkbox style='display:none'><label id=b for=a>Terms</label>

@@ -34,7 +34,7 @@ fn a_click_that_arrives_passes_untouched() {
     let outcome = click(&page, "#go", "0");
     assert_eq!(
         outcome,
-        json!({ "delivered": true, "pressed": false, "blockedBy": null, "moved": false, "detached": false, "unjudged": null })
+        json!({ "delivered": true, "pressed": false, "blockedBy": null, "moved": false, "detached": false, "seen": true, "unjudged": null })
     );
     assert_eq!(page.page("seen"), json!(WHOLE_CLICK));
     // Nothing is watched any more.
@@ -150,7 +150,7 @@ fn without_an_element_nothing_passes_and_without_an_event_nothing_is_reported() 
     let outcome = page.run("disarm", &json!([token]));
     assert_eq!(
         outcome,
-        json!({ "delivered": false, "pressed": false, "blockedBy": null, "moved": false, "detached": false, "unjudged": null })
+        json!({ "delivered": false, "pressed": false, "blockedBy": null, "moved": false, "detached": false, "seen": false, "unjudged": null })
     );
     assert_eq!(page.run("disarm", &json!([token]))["delivered"], false);
 }
@@ -213,4 +213,67 @@ fn an_element_that_is_somewhere_else_now_has_moved_and_is_not_covered() {
         "document.body.insertAdjacentHTML('beforeend', '<div style=\"position:fixed;inset:0\">x</div>')";
     let outcome = click(&page, "#go", cover);
     assert_eq!((&outcome["delivered"], &outcome["moved"]), (&json!(false), &json!(false)));
+}
+
+const KEYS: [&str; 4] = ["keydown", "keypress", "keyup", "beforeinput"];
+
+/// Enter, as the browser sends it for a key that is pressed and let go.
+fn press_enter(page: &Page) {
+    let event = |kind: &str| json!({ "type": kind, "key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "text": if kind == "keyDown" { "\r" } else { "" } });
+    page.call("Input.dispatchKeyEvent", event("keyDown"));
+    page.call("Input.dispatchKeyEvent", event("keyUp"));
+}
+
+/// Lets Enter go to whatever has the focus, but not submit anything.
+fn arm_for_enter(page: &Page, judged: &[u64]) -> Value {
+    page.run("arm", &json!([null, KEYS, { "judged": judged, "maySubmit": false }]))
+}
+
+#[test]
+fn the_guard_hears_of_a_key_before_a_page_that_lets_nobody_hear_of_it() {
+    let page = page_with(
+        "<script>for (const type of ['keydown', 'keypress', 'keyup', 'beforeinput'])
+          addEventListener(type, (event) => event.stopImmediatePropagation(), true);</script>
+        <form onsubmit='event.preventDefault()'><input id=field><input type=submit></form>",
+    );
+    page.page("field.focus()");
+    let token = arm_for_enter(&page, &[]);
+    press_enter(&page);
+    let outcome = page.run("disarm", &json!([token]));
+    assert_eq!((&outcome["seen"], &outcome["delivered"]), (&json!(true), &json!(false)));
+    assert_eq!(outcome["unjudged"]["submits"], true, "{outcome}");
+    assert_eq!(page.page("seen"), json!([]));
+    // Without a key nothing was seen.
+    let token = arm_for_enter(&page, &[]);
+    assert_eq!(page.run("disarm", &json!([token]))["seen"], false);
+}
+
+#[test]
+fn a_key_was_stopped_though_the_page_drops_what_it_was_stopped_at() {
+    let page =
+        page_with("<form onsubmit='event.preventDefault()'><input autofocus><button>Send</button></form>");
+    page.page("document.querySelector('input').focus()");
+    let token = arm_for_enter(&page, &[]);
+    press_enter(&page);
+    page.page("document.body.replaceChildren()");
+    for _ in 0..3 {
+        page.call("HeapProfiler.collectGarbage", json!({}));
+    }
+    let outcome = page.run("disarm", &json!([token]));
+    assert_eq!(outcome["delivered"], false, "{outcome}");
+    assert_eq!(outcome["unjudged"]["pressed"], false, "{outcome}");
+}
+
+#[test]
+fn a_key_may_go_to_each_element_that_was_judged() {
+    let page =
+        page_with("<button id=one>One</button><button id=two>Two</button><button id=three>Three</button>");
+    let judged = [page.handle("#one"), page.handle("#two")];
+    for (css, passes) in [("#one", true), ("#two", true), ("#three", false)] {
+        page.page(&format!("document.querySelector('{css}').focus()"));
+        let token = arm_for_enter(&page, &judged);
+        press_enter(&page);
+        let outcome = page.run("disarm", &json!([token]));
+        assert_eq!((&outcome["delivered"], outcome["unjudged"].is_null()), (&json!(passes), passes), "{css}");
+    }
 }

@@ -290,13 +290,27 @@ const keyTakersOf = (element) => {
   return shadow?.delegatesFocus ? [...takers, ...within(shadow, "button,input,select")] : takers;
 };
 
-/** True if nobody can tell what has the focus in the element: it may have a shadow root that is closed. */
-const mayHideFocus = (element) => localName(element).includes("-") && shadowRoot(element) === null;
+/** The elements without a name of the page's own that can have a shadow root (DOM, `attachShadow`). */
+const SHADOW_HOSTS = "article,aside,blockquote,body,div,footer,h1,h2,h3,h4,h5,h6,header,main,nav,p,section,span";
+
+/**
+ * True if nobody can tell what has the focus in the element: it may have a shadow root that is closed, which shows as the
+ * focus of an element that takes none by itself. `hasFocus`: the element has the focus of its document.
+ */
+const mayHideFocus = (element, hasFocus) => {
+  if (namespaceUri(element) !== HTML || shadowRoot(element) !== null) return false;
+  if (localName(element).includes("-")) return true;
+  if (!hasFocus || !elementMatches(element, SHADOW_HOSTS)) return false;
+  if (hasAttribute(element, "tabindex") || isEditableHost(element)) return false;
+  // The body stands for no focus at all, too.
+  return !isHtml(element, "body") || elementMatches(element, ":focus-within");
+};
 
 /** Which keys submit a form when they are pressed on the element, or may. */
 const submittingKeys = (element) => {
   const takers = keyTakersOf(element);
-  const isHidden = takers.some(mayHideFocus);
+  const focused = focusedElement();
+  const isHidden = takers.some((taker) => mayHideFocus(taker, taker === focused));
   return {
     submitsByEnter: isHidden || takers.some(submitsByEnter),
     submitsBySpace: isHidden || takers.some((taker) => submitterOf(taker) !== null),

@@ -2,6 +2,7 @@
 // else is stopped, so that nothing on the page receives it.
 
 const CLICK_TYPES = ["pointerdown", "mousedown", "pointerup", "mouseup", "click", "dblclick", "auxclick", "contextmenu"];
+const KEY_TYPES = ["keydown", "keypress", "keyup", "beforeinput"];
 const eventTrusted = (event) => event.isTrusted;
 
 /** The event that a use of the pointer is for, of those that are guarded. */
@@ -35,9 +36,10 @@ const unjudgedTaker = (event, guard) => {
   const [taker] = event.composedPath();
   if (!isElement(taker)) return null;
   const { judged, maySubmit } = guard.key;
+  const isHarmless = !elementMatches(taker, USABLE) && !mayHideFocus(taker, true);
   // A page that moves the focus when it hears of the key has used it already, but for what the rest of it would submit.
   const isKnown =
-    guard.began || taker === elementOf(guard.handle) || taker === elementOf(judged) || !elementMatches(taker, USABLE);
+    guard.began || isHarmless || [guard.handle, ...judged].some((handle) => taker === elementOf(handle));
   if (!isKnown || (!maySubmit && submitsByKey(taker, event.key))) return taker;
   guard.began = true;
   return null;
@@ -69,7 +71,8 @@ const onEvent = (event) => {
     const taker = guard.verdict ? unjudgedTaker(event, guard) : null;
     if (taker !== null) {
       guard.verdict = false;
-      guard.unjudged = { taker: new WeakRef(taker), key: event.key };
+      // Held until the guard is taken away: a page may drop the element, and the key was stopped at it all the same.
+      guard.unjudged = { taker, key: event.key };
     }
     if (!guard.verdict) {
       stop(event);
@@ -94,10 +97,14 @@ const onMenu = (event) => {
   if (eventTrusted(event) && guards.size > 0) event.preventDefault();
 };
 
-/** What has become of a press: `pressed`, the element has received it; `dragging`, the browser drags what was pressed. */
+/**
+ * What has become of a press or a key: `pressed`, the element has received it; `dragging`, the browser drags what was pressed;
+ * `seen` as of `disarm`.
+ */
 const held = (token) => {
   const guard = guards.get(token);
-  return { pressed: guard?.verdict === true, dragging: guard !== undefined && guard.drag !== null && !guard.drag.defaultPrevented };
+  const seen = guard !== undefined && guard.verdict !== null;
+  return { seen, pressed: guard?.verdict === true, dragging: guard !== undefined && guard.drag !== null && !guard.drag.defaultPrevented };
 };
 
 /** As `hit`, for a drop: what is dragged may lie under the pointer itself, and does not count. */
@@ -121,15 +128,15 @@ const listen = (types) => {
 };
 
 // Before any listener of the page's, where this runs before the page's scripts.
-listen(CLICK_TYPES);
+listen([...CLICK_TYPES, ...KEY_TYPES]);
 
 /**
  * From now on trusted events of these types pass only where the first of them arrives at the element. Handle 0
  * stands for no element, so no event passes: for the documents around a frame in which an event is to arrive. With `null` an
  * event may arrive anywhere. Without types every event passes.
  *
- * With `key`, Enter and Space are stopped where they would be used by something that is neither the element nor the one with
- * the handle `judged`, and wherever they would submit a form, unless `maySubmit`.
+ * With `key`, Enter and Space are stopped where they would be used by something that is neither the element nor one of those
+ * with the handles `judged`, and wherever they would submit a form, unless `maySubmit`.
  *
  * One act follows the other, so a guard that is still there belongs to an act that nobody waits for any more.
  */
@@ -146,12 +153,12 @@ const isIn = (box, [x, y]) => x >= box.left && x <= box.right && y >= box.top &&
 
 /**
  * Ends it and says what came. `moved`: what got it instead does not lie over the element, which is somewhere else now. `delivered: false` without `blockedBy`: nothing came at all, or no more than `pressed`, the
- * beginning of a click, which the element has received.
+ * beginning of a click, which the element has received. `seen`: an event of the guarded types came to this document.
  */
 const disarm = (token, redaction = null) => {
   const guard = guards.get(token);
   guards.delete(token);
-  if (guard === undefined) return { delivered: false, pressed: false, blockedBy: null, moved: false, detached: true, unjudged: null };
+  if (guard === undefined) return { delivered: false, pressed: false, blockedBy: null, moved: false, detached: true, seen: false, unjudged: null };
   const hit = guard.hit?.deref();
   const target = elementOf(guard.handle);
   const mask = maskOf(redaction);
@@ -160,13 +167,14 @@ const disarm = (token, redaction = null) => {
   const box = target === null ? null : boxOf(target);
   const moved = hit !== undefined && box !== null && guard.point !== null && !isIn(box, guard.point);
   const delivered = guard.verdict === true && (guard.clicked || guard.last === null);
-  const taker = guard.unjudged?.taker.deref();
+  const { unjudged } = guard;
   return {
     delivered,
     pressed: guard.pressed && !delivered,
     blockedBy,
     moved,
     detached: guard.detached || (!delivered && guard.handle !== 0 && target === null),
-    unjudged: taker === undefined ? null : { ...keyUse(taker, guard.unjudged.key, mask), pressed: guard.began },
+    seen: guard.verdict !== null,
+    unjudged: unjudged === null ? null : { ...keyUse(unjudged.taker, unjudged.key, mask), pressed: guard.began },
   };
 };

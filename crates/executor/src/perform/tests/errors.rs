@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::page::{Fake, FakePage, element};
 use super::*;
-use crate::page::{Description, Locator, PageError, SelectOption, SubmittingKeys};
+use crate::page::{Description, KeyTaker, Locator, Node, PageError, SelectOption, Struck, SubmittingKeys};
 
 const PRE: ActionStage = ActionStage::Precondition;
 const EXECUTION: ActionStage = ActionStage::Execution;
@@ -475,6 +475,40 @@ fn what_is_late_and_no_document_is_no_navigation_timeout() {
         let error = done.error("POSTCONDITION_FAILED", EXECUTION);
         assert_eq!(error.failed_conditions[0].kind, "performed", "{action}");
         assert!(done.outcome.touched, "{action}");
+    }
+}
+
+#[test]
+fn a_key_that_could_not_be_guarded_was_not_sent_and_one_that_nobody_saw_may_have_done_anything() {
+    let press = || json!({"kind": "press", "key": "Enter"});
+    let unguarded = PageError::Unguarded { reason: "no answer".to_owned() };
+    let done = case(stops(unguarded), press()).run();
+    let error = done.error("PRECONDITION_FAILED", EXECUTION);
+    assert_eq!(error.failed_conditions[0].kind, "page_readable");
+    assert_eq!((done.acts().len(), done.outcome.touched), (1, false));
+
+    let done = case(stops(PageError::Unseen), press()).run();
+    let error = done.error("POSTCONDITION_FAILED", EXECUTION);
+    assert_eq!(error.failed_conditions[0].kind, "performed");
+    assert_eq!((done.acts().len(), done.outcome.touched), (1, true));
+}
+
+#[test]
+fn a_key_that_is_stopped_at_something_else_each_time_is_sent_three_times() {
+    let mut page = page();
+    for handle in 7..20 {
+        let node = Node { frame: "main".to_owned(), handle };
+        let taker = Box::new(KeyTaker { node, used: Struck::default() });
+        page.reactions.push(Box::new(|_| Err(PageError::Unjudged { taker, pressed: false })));
+    }
+    let done = case(page, json!({"kind": "press", "key": "Enter"})).run();
+    done.error("PRECONDITION_FAILED", EXECUTION);
+    let acts = done.acts();
+    assert_eq!((acts.len(), done.outcome.touched), (3, false));
+    let judged = |act: &str| [7, 8].map(|handle| act.contains(&format!("handle: {handle}")));
+    let expected = [[false, false], [true, false], [true, true]];
+    for (act, expected) in acts.iter().zip(expected) {
+        assert_eq!(judged(act), expected, "{act}");
     }
 }
 
