@@ -6,6 +6,7 @@ use capataz_client::worker::{Task, TaskError, TaskOutput, Worker};
 use capataz_contracts::v1;
 use capataz_contracts::v1::event_service_client::EventServiceClient;
 
+use crate::data_folder::until_served;
 use crate::served::Served;
 
 /// Two events for each task, beside those of the run and its wave.
@@ -39,9 +40,7 @@ async fn subscribers_that_do_not_read_cost_no_memory_and_lose_no_event() {
     let filler = |_: Task| async { Ok::<_, TaskError>(TaskOutput::text("x".repeat(OUTPUT))) };
     let worker = Worker::new(daemon.url()).id("w").slots(256).agent("filler", filler);
     let worker = tokio::spawn(worker.run_until(std::future::pending::<()>()));
-    while client.list_agents().await.unwrap().iter().all(|agent| agent.workers == 0) {
-        tokio::task::yield_now().await;
-    }
+    until_served(&client, &["filler"]).await;
     // The first plans show how much memory the work itself takes: it grows with the second, and then hardly.
     for _ in 0..3 {
         client.execute_run(wide_plan(), None).await.unwrap().result.unwrap();

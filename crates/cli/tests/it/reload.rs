@@ -68,12 +68,12 @@ fn agents_come_and_go_with_the_file_and_what_has_begun_goes_on() {
     replace(&file, NEW);
     until_said(&served, "the configuration was read again: added new; removed idle, waits", 1);
     let new = run(&served, folder, "new").unwrap();
-    assert!(outcome(&served, &new).contains("SUCCEEDED"), "{}", outcome(&served, &new));
+    assert!(outcome(&served, &new).contains("run finished: succeeded"));
     let refused = run(&served, folder, "idle").unwrap_err();
     assert!(refused.contains("AGENT_NOT_FOUND") && refused.contains("idle"), "{refused}");
     // Its agent is gone, and it goes on to its end.
     std::fs::write(folder.join("go"), "").unwrap();
-    assert!(outcome(&served, &begun).contains("SUCCEEDED"));
+    assert!(outcome(&served, &begun).contains("run finished: succeeded"));
 
     std::fs::write(&file, format!("{}{IDLE}", NEW.replace("\"new\"]", "\"newer\"]"))).unwrap();
     until_said(&served, "the configuration was read again: added idle; changed new", 1);
