@@ -148,6 +148,8 @@ const EXEMPT: &[&str] = &[
     ", expected ",
     "a map",
     "a sequence",
+    // What was observed of a target, a fact and no sentence.
+    "focus does not stay",
     "boolean `",
     "floating point `",
     "integer `",

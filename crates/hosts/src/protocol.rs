@@ -3,7 +3,7 @@
 //! Everything that is said depends on what is held, so that after a broken connection it is said again from here. An
 //! answer is held until the shard confirms or refuses it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};
@@ -75,6 +75,8 @@ pub(crate) struct Protocol {
     hello: v1::Hello,
     inline_max: usize,
     held: BTreeMap<Lease, Held>,
+    /// What was held when the worker came to serve something else, of which it may serve no more.
+    before: BTreeSet<Lease>,
     /// Browsers that have ended since the hello, which said that they are there.
     unsaid_ends: Vec<String>,
     /// The hello was said on this connection.
@@ -110,6 +112,7 @@ impl Protocol {
             hello,
             inline_max,
             held: BTreeMap::new(),
+            before: BTreeSet::new(),
             unsaid_ends: Vec::new(),
             has_said_hello: false,
             is_welcome: false,
@@ -136,6 +139,7 @@ impl Protocol {
             }
             Input::Serves(agents) => {
                 self.hello.agents = agents;
+                self.before = self.held.keys().cloned().collect();
                 // What is held is known on this connection.
                 let hello = || Say::Hello(v1::Hello { browsers: Vec::new(), ..self.greeting() });
                 self.has_said_hello.then(|| Output::Say(hello())).into_iter().collect()
@@ -163,10 +167,11 @@ impl Protocol {
         }
     }
 
-    /// What is held may be of agents that are served no more: it takes no slot from the others, of which each has its own limit.
+    /// What is held of agents that are served no more takes no slot from the others, of which each has its own limit.
     fn greeting(&self) -> v1::Hello {
-        let held = u32::try_from(self.held.len()).unwrap_or(u32::MAX);
-        let slots = slots(&self.hello.agents).saturating_add(held).min(SLOTS_MAX);
+        let before = self.before.iter().filter(|lease| self.held.contains_key(*lease)).count();
+        let before = u32::try_from(before).unwrap_or(u32::MAX);
+        let slots = slots(&self.hello.agents).saturating_add(before).min(SLOTS_MAX);
         v1::Hello { slots, ..self.hello.clone() }
     }
 

@@ -285,7 +285,8 @@ async fn what_is_wrong_with_a_run_among_tasks_is_told_with_its_path() {
     }
     let refused = harness.try_start(nested).await.unwrap_err();
     let deepest = format!("plan{}", ".waves[0].tasks[0].run.plan".repeat(9));
-    assert_eq!(crate::support::paths_of(&refused), [deepest]);
+    let innermost = format!("{deepest}.waves[0].tasks[0].agent");
+    assert_eq!(crate::support::paths_of(&refused), [deepest, innermost], "and nobody serves its agent");
     let unknown = plan(&PARENT.replace("\"inner\"", "\"nobody\""));
     assert_eq!(code_of(&harness.try_start(unknown).await.unwrap_err()), "AGENT_NOT_FOUND");
     assert_eq!(harness.run_count().await, 0);

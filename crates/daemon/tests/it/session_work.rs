@@ -137,5 +137,5 @@ async fn a_plan_whose_session_has_no_name_that_can_be_is_refused_with_the_path()
             "name = \"p\"\nsession = \"a b\"\n[[waves]]\n[[waves.tasks]]\nname = \"t\"\nagent = \"a\"",
         ))
         .await;
-    assert_eq!(paths_of(&refused.unwrap_err()), ["plan.session"]);
+    assert_eq!(paths_of(&refused.unwrap_err()), ["plan.session", "plan.waves[0].tasks[0].agent"]);
 }

@@ -160,12 +160,25 @@ pub(super) const PATTERNS: Patterns = &[
         "no se puede actuar sobre el elemento: no es una tabla",
     ),
     ("the element cannot be acted on: {0}", "no se puede actuar sobre el elemento: {0}"),
+    ("the key would be used by {0}", "la tecla la usaría {0}"),
+    (
+        "the key was not sent, since nothing could have stopped it in a document of the page: {0}",
+        "no se envió la tecla, porque nada habría podido detenerla en un documento de la página: {0}",
+    ),
+    ("nobody can tell what has received the key", "no se puede saber qué recibió la tecla"),
+    (
+        "the page moved the focus to what submits a form after the key was pressed, and the rest was stopped",
+        "la página movió el foco a lo que envía un formulario después de pulsar la tecla, y se detuvo el resto",
+    ),
     ("the document did not come within {0}", "el documento no llegó en {0}"),
     ("a document did not come within {0}", "ningún documento llegó en {0}"),
     ("a document that stays did not come within {0}", "en {0} no llegó un documento que se quedara"),
     ("an answer of the page did not come within {0}", "la página no respondió en {0}"),
     ("the page to take the input did not come within {0}", "la página no tomó la entrada en {0}"),
-    ("the browser to begin the drag did not come within {0}", "el navegador no empezó a arrastrar en {0}"),
+    (
+        "the browser's sign that the drag has begun did not come within {0}",
+        "el navegador no empezó a arrastrar en {0}",
+    ),
     ("{0} did not come within {1}", "{0} no llegó en {1}"),
     // Why a browser is lost.
     ("the tab has crashed", "la pestaña dejó de funcionar"),

@@ -587,7 +587,8 @@ impl RunModel {
                 // Everything that a tool of this world gives back contains this word, and no other.
                 let expected = planned.as_ref().map_or(CONTAINED, |(_, expected)| expected.as_str());
                 let as_expected = match expected.contains(TO_FAIL) {
-                    true => event.error.is_some(),
+                    // A tool that a person has rejected has not failed.
+                    true => event.error.is_some() && event.wave.is_some(),
                     false => event.error.is_none() && expected.contains(CONTAINED),
                 };
                 // What the run of a plan gives back depends on how its tasks went.

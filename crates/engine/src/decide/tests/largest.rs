@@ -12,8 +12,8 @@ use crate::query::Query;
 /// Bytes and values that the references of one wave may have to do with (docs/limits.md).
 const BYTES: usize = 8 * 1024 * 1024;
 const VALUES: usize = 250_000;
-/// How many floors the longest turn may last.
-const FLOORS: u64 = 6;
+/// How many floors the longest turn may last, compiled as tests are.
+const FLOORS: u64 = 12;
 
 /// The time that this thread has had of a processor, in nanoseconds.
 fn used() -> u64 {
