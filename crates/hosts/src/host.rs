@@ -189,6 +189,11 @@ impl<W: Serve, C: Connect> Driver<W, C> {
             // What frees slots goes before what is only nice to know.
             tokio::select! {
                 biased;
+                // What is given from now on is done by the newest.
+                Ok(()) = self.renewed.changed() => {
+                    let agents = self.renew();
+                    self.turn(Input::Serves(agents), speaker).await?;
+                },
                 frame = frames.recv() => match frame {
                     Some(frame) => self.turn(Input::Heard(frame), speaker).await?,
                     None => return Ok(()),
@@ -200,10 +205,6 @@ impl<W: Serve, C: Connect> Driver<W, C> {
                     self.turn(Input::Progress(lease, report), speaker).await?;
                 },
                 run = work.browser_ended() => self.turn(Input::BrowserEnded(run), speaker).await?,
-                Ok(()) = self.renewed.changed() => {
-                    let agents = self.renew();
-                    self.turn(Input::Serves(agents), speaker).await?;
-                },
                 _ = self.beat.tick() => self.turn(Input::Beat, speaker).await?,
                 _ = &mut self.told_to_end => return Err(Over::ToldToEnd),
             }

@@ -78,9 +78,8 @@ fn agents_come_and_go_with_the_file_and_what_has_begun_goes_on() {
     std::fs::write(&file, format!("{}{IDLE}", NEW.replace("\"new\"]", "\"newer\"]"))).unwrap();
     until_said(&served, "the configuration was read again: added idle; changed new", 1);
     let newer = run(&served, folder, "new").unwrap();
-    outcome(&served, &newer);
-    let shown = text(&capataz(&served, &["runs", "show", &newer, "--json"]));
-    assert!(shown.contains("newer"), "{shown}");
+    let told = outcome(&served, &newer);
+    assert!(told.contains("\nnewer\n"), "{told}");
 }
 
 #[test]
