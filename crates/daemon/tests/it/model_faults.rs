@@ -74,12 +74,12 @@ async fn a_fault_that_stays_ends_the_run(protocol: Protocol) {
 
 #[tokio::test]
 async fn a_fault_that_stays_ends_the_run_with_its_code_or_asks_a_person_in_the_openai_protocol() {
-    a_fault_that_stays_ends_the_run(Protocol::OpenAi).await;
+    Box::pin(a_fault_that_stays_ends_the_run(Protocol::OpenAi)).await;
 }
 
 #[tokio::test]
 async fn a_fault_that_stays_ends_the_run_with_its_code_or_asks_a_person_in_the_anthropic_protocol() {
-    a_fault_that_stays_ends_the_run(Protocol::Anthropic).await;
+    Box::pin(a_fault_that_stays_ends_the_run(Protocol::Anthropic)).await;
 }
 
 #[tokio::test]
