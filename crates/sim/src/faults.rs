@@ -94,8 +94,12 @@ impl World {
     /// An agent is taken out of the configuration, comes back to it, or is the daemon's own. Then its hosts say anew what they
     /// serve.
     pub(crate) fn configure(&mut self) -> Result<(), Violation> {
-        if self.is_calm() {
+        if self.stands_still() {
+            self.after(1_000, Action::Configure);
             return Ok(());
+        }
+        if self.is_calm() {
+            return self.name(Naming::Declared);
         }
         let next = self.rng.between(2_000, 40_000);
         self.after(next, Action::Configure);
@@ -105,6 +109,11 @@ impl World {
 
     /// Everything is in the configuration, for everybody.
     pub(crate) fn name_again(&mut self) -> Result<(), Violation> {
+        if self.stands_still() {
+            // It reads what has changed when it goes on.
+            self.after(1_000, Action::Configure);
+            return Ok(());
+        }
         self.name(Naming::Declared)
     }
 
@@ -115,7 +124,7 @@ impl World {
         }
         self.naming = naming;
         self.line(|| format!("-- the configuration says of {RECONFIGURED}: {naming:?}"));
-        if self.daemon.core.is_none() || self.stands_still() {
+        if self.daemon.core.is_none() {
             return Ok(());
         }
         self.deliver(Input::Configure(self.scenario.known(naming)))?;
