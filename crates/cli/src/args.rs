@@ -114,7 +114,8 @@ pub enum Color {
 pub enum Command {
     /// Start a daemon
     ///
-    /// Settings come from capataz.toml, then CAPATAZ_LISTEN, CAPATAZ_DATA_DIR and CAPATAZ_SPECS_DIR, then these flags.
+    /// Settings come from capataz.toml, then CAPATAZ_LISTEN, CAPATAZ_DATA_DIR and CAPATAZ_SPECS_DIR, then these flags. Agents,
+    /// models and specs are read again when a file changes, and on SIGHUP.
     Serve(ServeArgs),
     /// Write a small folder with a crew and a plan that work
     ///

@@ -50,7 +50,7 @@ fn document(output: &Output) -> Value {
 
 /// Waits until a condition holds that nobody tells.
 #[track_caller]
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     for _ in 0..PATIENCE.as_millis() / LOOK_AGAIN.as_millis() {
         if holds() {
             return;

@@ -2,16 +2,14 @@
 
 use std::path::Path;
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
 
+use crate::newcomer::eventually;
 use crate::served::Served;
 
 /// `waits` ends when the file `go` is there.
 const WAITS: &str = "[[agents]]\nname = \"waits\"\ncommand = [\"sh\", \"-c\", 'until [ -e go ]; do sleep 0.02; done; echo waited']\n";
 const IDLE: &str = "[[agents]]\nname = \"idle\"\ncommand = [\"echo\", \"idle\"]\n";
 const NEW: &str = "[[agents]]\nname = \"new\"\ncommand = [\"echo\", \"new\"]\n";
-/// The longest that a change may take to be heard of, on a machine that does much else.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn capataz(served: &Served, arguments: &[&str]) -> Output {
     let mut program = Command::new(env!("CARGO_BIN_EXE_capataz"));
@@ -42,11 +40,7 @@ fn outcome(served: &Served, run: &str) -> String {
 
 /// Waits until the daemon has said this so many times.
 fn until_said(served: &Served, what: &str, times: usize) {
-    let until = Instant::now() + PATIENCE;
-    while served.said().matches(what).count() < times {
-        assert!(Instant::now() < until, "not said {times} times: {what}\n{}", served.said());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    eventually(what, || served.said().matches(what).count() >= times);
 }
 
 /// Replaces a file as editors do: by a new one of the same name.

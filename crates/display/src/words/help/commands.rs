@@ -319,8 +319,8 @@ pub(super) const ABOUTS: Texts = &[
         "No guarda nada, y solo lo alcanza esta máquina.",
     ),
     (
-        "Settings come from capataz.toml, then CAPATAZ_LISTEN, CAPATAZ_DATA_DIR and CAPATAZ_SPECS_DIR, then these flags.",
-        "Los ajustes vienen de capataz.toml, luego de CAPATAZ_LISTEN, CAPATAZ_DATA_DIR y CAPATAZ_SPECS_DIR, y luego de estas opciones.",
+        "Settings come from capataz.toml, then CAPATAZ_LISTEN, CAPATAZ_DATA_DIR and CAPATAZ_SPECS_DIR, then these flags. Agents, models and specs are read again when a file changes, and on SIGHUP.",
+        "Los ajustes vienen de capataz.toml, luego de CAPATAZ_LISTEN, CAPATAZ_DATA_DIR y CAPATAZ_SPECS_DIR, y luego de estas opciones. Los agentes, los modelos y las especificaciones se vuelven a leer cuando cambia un archivo, y con SIGHUP.",
     ),
     (
         "The daemon runs inside this command, on a free port, with a new data folder that is kept.",
