@@ -24,4 +24,5 @@ pub mod timeout;
 pub mod transition;
 
 mod check;
+mod near;
 mod text;

@@ -1,20 +1,18 @@
 //! Checks that the names in a plan exist (seed 000, contract 1). A run starts only if all of them do.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use capataz_contracts::v1;
 
 use crate::codes::{self, Code, owned};
+use crate::near::{Effort, Names};
 
 /// The maximum edit distance of a suggestion for an agent, a resource or a task.
 const AGENT_DISTANCE: usize = 5;
 /// The maximum edit distance of a suggestion for a command.
 const COMMAND_DISTANCE: usize = 4;
-const MOST_SUGGESTIONS: usize = 3;
-/// The maximum length of a name that gets suggestions. A comparison takes time proportional to both lengths, and
-/// anybody can send long names.
-const LONGEST_COMPARED: usize = 256;
-/// The maximum number of unknown names in one batch that get suggestions, for the same reason.
+/// The maximum number of unknown names in one batch that get suggestions.
 const MOST_SUGGESTED_FOR: usize = 100;
 const COMMAND_PREFIX: &str = "/elsabro:";
 
@@ -30,25 +28,8 @@ pub fn suggest_commands(input: &str, names: impl IntoIterator<Item = impl AsRef<
 }
 
 fn suggest(input: &str, names: impl IntoIterator<Item = impl AsRef<str>>, farthest: usize) -> Vec<String> {
-    let length = input.chars().count();
-    if length > LONGEST_COMPARED {
-        return Vec::new();
-    }
-    let lowered = input.to_lowercase();
-    let lowered_length = lowered.chars().count();
-    let mut near = BTreeSet::new();
-    for name in names {
-        let lowered_name = name.as_ref().to_lowercase();
-        // The difference in length is a lower bound of the distance.
-        if lowered_name.chars().count().abs_diff(lowered_length) > farthest {
-            continue;
-        }
-        let distance = strsim::levenshtein(&lowered, &lowered_name);
-        if distance <= farthest {
-            near.insert((distance, name.as_ref().to_owned()));
-        }
-    }
-    near.into_iter().take(MOST_SUGGESTIONS).map(|(_, name)| name).collect()
+    let names: Vec<_> = names.into_iter().collect();
+    Names::of(names.iter().map(AsRef::as_ref)).nearest(input, farthest, &mut Effort::default())
 }
 
 fn command_name(input: &str) -> &str {
@@ -74,20 +55,35 @@ impl Registry {
         commands: impl IntoIterator<Item = impl AsRef<str>>,
         resources: impl IntoIterator<Item = impl AsRef<str>>,
     ) -> Batch {
+        self.check_within(&mut Effort::default(), agents, commands, resources)
+    }
+
+    /// The same, with so much effort for suggestions.
+    fn check_within(
+        &self,
+        effort: &mut Effort,
+        agents: impl IntoIterator<Item = impl AsRef<str>>,
+        commands: impl IntoIterator<Item = impl AsRef<str>>,
+        resources: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Batch {
         let mut batch = Batch::default();
+        // Names are looked at as a whole once, and only where one of them is needed.
+        let known = LazyCell::new(|| Names::of(self.agents.keys().map(String::as_str)));
         for name in distinct(agents) {
-            let nearest = |name: &str| suggest_agents(name, self.agents.keys());
+            let nearest = |name: &str| known.nearest(name, AGENT_DISTANCE, effort);
             let found = self.agents.get(&name).map(|category| Some(category.clone()));
             batch.count(Sort::Agent, name, found, nearest);
         }
         batch.agents = (batch.total, batch.invalid);
+        let known = LazyCell::new(|| Names::of(self.commands.iter().map(String::as_str)));
         for name in distinct(commands) {
-            let nearest = |name: &str| suggest_commands(name, &self.commands);
+            let nearest = |name: &str| known.nearest(command_name(name), COMMAND_DISTANCE, effort);
             let found = self.commands.contains(command_name(&name)).then_some(None);
             batch.count(Sort::Command, name, found, nearest);
         }
+        let known = LazyCell::new(|| Names::of(self.resources.iter().map(String::as_str)));
         for name in distinct(resources) {
-            let nearest = |name: &str| suggest_agents(name, &self.resources);
+            let nearest = |name: &str| known.nearest(name, AGENT_DISTANCE, effort);
             let found = self.resources.contains(&name).then_some(None);
             batch.count(Sort::Resource, name, found, nearest);
         }
@@ -162,7 +158,7 @@ pub struct Batch {
     pub valid: u32,
     pub invalid: u32,
     /// One error for each unknown name: agents, commands, resources, each group sorted by name. After the first
-    /// hundred, errors come without suggestions.
+    /// hundred, and beyond what comparing may take, errors come without suggestions.
     pub details: Vec<v1::Error>,
     pub can_proceed: bool,
     /// The numbers of checked agents and of unknown agents; the latter come first in `details`.
@@ -178,7 +174,7 @@ impl Batch {
         sort: Sort,
         name: String,
         found: Option<Option<String>>,
-        nearest: impl Fn(&str) -> Vec<String>,
+        nearest: impl FnOnce(&str) -> Vec<String>,
     ) {
         self.total += 1;
         if found.is_some() {
@@ -251,6 +247,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::near::MOST_COMPARED;
 
     const NOTHING: [&str; 0] = [];
 
@@ -388,6 +385,42 @@ mod tests {
         let batch = registry().check_all(&names, NOTHING, NOTHING);
         assert_eq!(batch.details.len(), 250);
         assert_eq!(batch.details.iter().filter(|detail| !detail.suggestions.is_empty()).count(), 100);
+    }
+
+    /// So many names of so many characters, which differ from each other in few places.
+    fn alike(count: usize, length: usize) -> impl Iterator<Item = String> {
+        (0..count).map(move |number| {
+            let number = format!("{number:05}");
+            number + &"a".repeat(length - 5)
+        })
+    }
+
+    fn compared(known: usize, asked: impl Iterator<Item = String>) -> (Batch, usize) {
+        let agents = alike(known, 128).map(|name| (name, "utility".to_owned())).collect();
+        let registry = Registry { agents, ..Registry::default() };
+        let mut effort = Effort::default();
+        let batch = registry.check_within(&mut effort, asked, NOTHING, NOTHING);
+        (batch, MOST_COMPARED - effort.left)
+    }
+
+    #[test]
+    fn what_suggestions_take_is_bounded_whatever_is_known_and_asked_for() {
+        let asked = || alike(1_000, 127).map(|name| name + "b");
+        let (batch, all) = compared(10_000, asked());
+        assert_eq!((batch.invalid, all), (1_000, MOST_COMPARED));
+        // What is nowhere near takes a few characters of each.
+        let (_, unlike) = compared(10_000, asked().take(10).map(|name| name.replace('a', "c")));
+        assert!(unlike < 10 * 10_000 * 80, "{unlike}");
+        let (_, shorter) = compared(10_000, alike(100, 122));
+        assert_eq!(shorter, 0);
+    }
+
+    #[test]
+    fn one_name_gets_its_suggestions_however_much_is_known() {
+        let (batch, compared) = compared(10_000, alike(1, 127).map(|name| name + "b"));
+        let nearest: Vec<String> = alike(3, 128).collect();
+        assert_eq!(batch.details.first().map(|error| &error.suggestions), Some(&nearest));
+        assert!(compared < MOST_COMPARED, "{compared}");
     }
 
     proptest! {
