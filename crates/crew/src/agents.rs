@@ -83,6 +83,8 @@ pub(crate) struct Agents {
 }
 
 fn bytes_of(agent: &v1::Agent) -> usize {
+    #[cfg(test)]
+    tests::MEASURED.set(tests::MEASURED.get() + 1);
     agent.encoded_len()
 }
 
@@ -190,6 +192,12 @@ impl Agents {
 
     /// Whether so many agents and so many bytes of their descriptions are room for these as well.
     pub(crate) fn fits(&self, agents: &[v1::Agent], (most, most_bytes): (usize, usize)) -> bool {
+        let (count, bytes) = self.remembered_with(agents);
+        count <= most && bytes <= most_bytes
+    }
+
+    /// How many agents are remembered once these are as well, and the bytes of their descriptions.
+    fn remembered_with(&self, agents: &[v1::Agent]) -> (usize, usize) {
         let (mut count, mut bytes) = self.remembered;
         for agent in agents {
             let before = self.entries.get(agent.name.as_str()).and_then(|entry| entry.known.as_ref());
@@ -204,7 +212,7 @@ impl Agents {
                 }
             }
         }
-        count <= most && bytes <= most_bytes
+        (count, bytes)
     }
 
     /// Forgets agents until these have room: those that nobody serves, and of which nothing `waits`, that were seen last
@@ -212,7 +220,7 @@ impl Agents {
     pub(crate) fn forget_for(
         &mut self,
         agents: &[v1::Agent],
-        room: (usize, usize),
+        (most, most_bytes): (usize, usize),
         waits: impl Fn(&Arc<str>) -> bool,
     ) -> Vec<String> {
         let comes: BTreeSet<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
@@ -226,25 +234,29 @@ impl Agents {
             })
             .collect();
         idle.sort_unstable();
+        // None of those that are forgotten is among these, so that each one's own room is what it leaves.
+        let (mut count, mut bytes) = self.remembered_with(agents);
         let mut forgotten = Vec::new();
         for (_, name) in idle {
-            if self.fits(agents, room) {
+            if count <= most && bytes <= most_bytes {
                 break;
             }
-            self.forget(&name);
+            let (fewer, shorter) = self.forget(&name);
+            (count, bytes) = (count.saturating_sub(fewer), bytes.saturating_sub(shorter));
             forgotten.push(name.to_string());
         }
         forgotten
     }
 
-    fn forget(&mut self, name: &str) {
+    /// How many remembered agents this has been, and the bytes of their descriptions.
+    fn forget(&mut self, name: &str) -> (usize, usize) {
         let known = self.entries.remove(name).and_then(|entry| entry.known);
         self.registry.agents.remove(name);
-        if let Some(known) = known.filter(KnownAgent::is_remembered) {
-            let (count, bytes) = &mut self.remembered;
-            *count = count.saturating_sub(1);
-            *bytes = bytes.saturating_sub(bytes_of(&known.agent));
-        }
+        let known = known.filter(KnownAgent::is_remembered);
+        let (fewer, shorter) = known.map_or((0, 0), |known| (1, bytes_of(&known.agent)));
+        let (count, bytes) = &mut self.remembered;
+        (*count, *bytes) = (count.saturating_sub(fewer), bytes.saturating_sub(shorter));
+        (fewer, shorter)
     }
 
     pub(crate) fn registry(&self) -> &Registry {
@@ -319,5 +331,53 @@ impl Agents {
 
     fn entry(&mut self, agent: &Arc<str>) -> &mut Entry {
         self.entries.entry(Arc::clone(agent)).or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    thread_local! {
+        /// Descriptions that were measured.
+        pub(super) static MEASURED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    fn agent(name: String) -> v1::Agent {
+        v1::Agent { name, ..v1::Agent::default() }
+    }
+
+    fn remembered(count: i64) -> Agents {
+        let mut agents = Agents::default();
+        for number in 0..count {
+            let (agent, source) = (agent(format!("old{number:05}")), v1::AgentSource::Worker);
+            agents.learn(KnownAgent { agent, source, last_seen: Some(Millis(number)) });
+        }
+        agents
+    }
+
+    #[test]
+    fn making_room_for_many_agents_measures_each_of_them_once() {
+        let mut agents = remembered(1_000);
+        let new: Vec<v1::Agent> = (0..600).map(|number| agent(format!("new{number:05}"))).collect();
+        MEASURED.set(0);
+        let forgotten = agents.forget_for(&new, (1_000, usize::MAX), |_| false);
+        let oldest: Vec<String> = (0..600).map(|number| format!("old{number:05}")).collect();
+        assert_eq!(forgotten, oldest);
+        assert_eq!(MEASURED.get(), 600 + 600);
+        assert!(agents.fits(&new, (1_000, usize::MAX)));
+    }
+
+    #[test]
+    fn no_more_are_forgotten_than_bytes_of_descriptions_need() {
+        let mut agents = remembered(10);
+        let one = bytes_of(&agent("old00000".to_owned()));
+        let new = [agent("a".repeat(3 * one)), agent("old00000".to_owned())];
+        let needed = bytes_of(&new[0]);
+        let forgotten = agents.forget_for(&new, (100, 10 * one), |name| &**name == "old00001");
+        assert_eq!(forgotten.len(), needed.div_ceil(one));
+        assert_eq!(forgotten[0], "old00002", "it comes itself, or something waits for it");
     }
 }
