@@ -26,9 +26,13 @@ pub(crate) struct Connection {
     pub(crate) welcomed: bool,
     /// Results that were passed on to a shard and have no answer yet.
     owed: BTreeMap<ShardId, u32>,
-    /// Runs whose browsers it had and lost since it came.
-    pub(crate) gone: BTreeSet<RunId>,
+    /// The newest of the runs that may have a browser there, and whether it said that the browser has ended since it came.
+    browsers: BTreeMap<RunId, bool>,
 }
+
+/// Runs of a connection that may have a browser there: as many as a hello may name. Where one of the others was lost, a shard
+/// that was read again learns it with the next activity there.
+pub(crate) const MAX_BROWSERS: usize = 10_000;
 
 struct Offer {
     in_use: u32,
@@ -56,7 +60,7 @@ impl Connection {
             reattached: Vec::new(),
             welcomed: false,
             owed: BTreeMap::new(),
-            gone: BTreeSet::new(),
+            browsers: BTreeMap::new(),
         }
     }
 
@@ -86,6 +90,26 @@ impl Connection {
         for (name, offer) in &mut self.offers {
             offer.is_withheld = agents.contains(&**name);
         }
+    }
+
+    /// The run may have a browser there: the worker has said so, or got something of it to do.
+    pub(crate) fn may_have_browser(&mut self, run: RunId) {
+        self.browsers.entry(run).or_insert(false);
+        if self.browsers.len() > MAX_BROWSERS {
+            self.browsers.pop_first();
+        }
+    }
+
+    /// The worker says that the run's browser has ended, which counts for runs that may have one there.
+    pub(crate) fn lost_browser(&mut self, run: RunId) {
+        if let Some(is_gone) = self.browsers.get_mut(&run) {
+            *is_gone = true;
+        }
+    }
+
+    /// Runs whose browsers it had and lost since it came.
+    pub(crate) fn lost_browsers(&self) -> BTreeSet<RunId> {
+        self.browsers.iter().filter(|(_, is_gone)| **is_gone).map(|(run, _)| *run).collect()
     }
 
     pub(crate) fn has_slots(&mut self, slots: usize) {
@@ -220,5 +244,40 @@ impl Connections {
 
     pub(crate) fn len(&self) -> usize {
         self.connections.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn run(number: usize) -> RunId {
+        RunId(Uuid::from_u128(number as u128))
+    }
+
+    #[test]
+    fn what_a_worker_says_of_runs_that_it_never_had_is_not_kept() {
+        let mut connection = Connection::new(Arc::from("worker"), 1, Mono(0));
+        connection.may_have_browser(run(1));
+        connection.may_have_browser(run(2));
+        for number in 2..MAX_BROWSERS {
+            connection.lost_browser(run(number));
+        }
+        assert_eq!((connection.browsers.len(), connection.lost_browsers()), (2, BTreeSet::from([run(2)])));
+        connection.may_have_browser(run(2));
+        assert_eq!(connection.lost_browsers().len(), 1, "what is lost stays lost");
+    }
+
+    #[test]
+    fn the_newest_runs_of_a_worker_are_kept() {
+        let mut connection = Connection::new(Arc::from("worker"), 1, Mono(0));
+        for number in 0..2 * MAX_BROWSERS {
+            connection.may_have_browser(run(number));
+            connection.lost_browser(run(number));
+        }
+        assert_eq!(connection.lost_browsers().len(), MAX_BROWSERS);
+        assert_eq!(connection.lost_browsers().first(), Some(&run(MAX_BROWSERS)));
     }
 }

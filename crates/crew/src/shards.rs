@@ -83,7 +83,7 @@ impl Crew {
         peer.is_open = true;
         self.gather();
         for connection in self.connections.ids() {
-            let gone = self.connections.get(connection).map(|worker| worker.gone.clone());
+            let gone = self.connections.get(connection).map(|worker| worker.lost_browsers());
             self.present(shard, connection, Vec::new(), Browsers::AllBut(gone.unwrap_or_default()));
         }
         if !self.timers.iter().any(|(_, timer)| *timer == Timer::Beat) {
@@ -106,7 +106,10 @@ impl Crew {
         let Some(slot) = self.slots.get_mut(offer).filter(|slot| !slot.is_taken) else { return };
         slot.is_taken = true;
         let Some(agent) = slot.agent.clone() else { return };
-        let place = slot.place;
+        let (place, connection) = (slot.place, slot.connection);
+        if let Some(connection) = self.connections.get_mut(connection) {
+            connection.may_have_browser(place.run);
+        }
         self.queues.taken(&agent, place, tasks);
         self.changed.insert(agent);
     }

@@ -18,10 +18,6 @@ use crate::slots::Slot;
 use crate::standing::Verdict;
 use crate::{Browsers, ConnectionId, Departure, KnownAgent, Lease, OfferId, Said, Spurned, ToShard};
 
-/// Browsers that a worker may lose while it is connected, and of which a shard that was read again is told; the loss of
-/// the others shows with their next activity.
-const MAX_GONE: usize = 10_000;
-
 impl Crew {
     pub(crate) fn frame(&mut self, id: ConnectionId, frame: Heard) {
         // What comes on a connection that was closed counts for nothing.
@@ -89,9 +85,7 @@ impl Crew {
     fn browser_gone(&mut self, id: ConnectionId, run: &str) {
         let Ok(run) = run.parse::<RunId>() else { return };
         let Some(connection) = self.connections.get_mut(id) else { return };
-        if connection.gone.len() < MAX_GONE {
-            connection.gone.insert(run);
-        }
+        connection.lost_browser(run);
         let worker = Arc::clone(&connection.worker);
         if let Some(shard) = home(run, &self.shards) {
             self.tell(shard, ToShard::BrowserGone { worker, run });
@@ -139,13 +133,14 @@ impl Crew {
         }
         self.meet(id, hello.agents);
         connection.awaits = by_shard.keys().copied().collect();
-        self.connections.add(id, connection);
         let mut browsers: BTreeMap<ShardId, BTreeSet<RunId>> = BTreeMap::new();
         for run in hello.browsers.iter().filter_map(|run| run.parse().ok()) {
             if let Some(shard) = home(run, &self.shards) {
+                connection.may_have_browser(run);
                 browsers.entry(shard).or_default().insert(run);
             }
         }
+        self.connections.add(id, connection);
         for shard in self.shards.clone() {
             let leases = by_shard.remove(&shard).unwrap_or_default();
             let browsers = browsers.remove(&shard).unwrap_or_default();
@@ -229,6 +224,7 @@ impl Crew {
             let slot = Slot { connection: id, agent: None, place, is_taken: true, since, is_spurned: false };
             let offer = self.slots.add(slot);
             connection.occupy(offer, None);
+            connection.may_have_browser(lease.run);
             held.push((lease, offer));
         }
         self.tell(shard, ToShard::Present { connection: id, worker, held, browsers });

@@ -287,6 +287,22 @@ fn a_worker_that_is_back_without_it_or_silent_or_says_so_has_lost_it_at_once() {
 }
 
 #[test]
+fn a_loss_is_known_to_a_shard_that_is_read_again_whatever_else_its_worker_says() {
+    let (mut world, run, mine, _) = opened(session());
+    let gone = |run: RunId| Say::BrowserGone(v1::BrowserGone { run_id: run.to_string() });
+    for other in 0..10_000 {
+        let other = RunId(Uuid::from_u128(8_000_000 + other));
+        world.hears(Input::Frame { connection: mine, frame: gone(other) });
+    }
+    world.hears(Input::CommitFailed { shard: SHARD });
+    world.hears(Input::Frame { connection: mine, frame: gone(run) });
+    let (writer, recovered, _) = journal::claim(&world.store, SHARD, &mut chance(2)).unwrap();
+    world.writer = writer;
+    world.hears(Input::Recovered { shard: SHARD, recovered });
+    assert_eq!(world.losses(), [("mine".to_owned(), v1::BrowserLossReason::Restarted)]);
+}
+
+#[test]
 fn what_is_at_work_in_a_browser_answers_for_it() {
     let (mut world, run, mine, _) = opened(script());
     let (lease, _) = world.lease(run).unwrap();
