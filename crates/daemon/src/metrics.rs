@@ -319,7 +319,7 @@ fn of_meters(meters: &Meters) -> Vec<Metric> {
         Metric("capataz_appends", "Appends that became durable.", Value::Counter(read(&meters.appends))),
         Metric(
             "capataz_turn_seconds",
-            "How long each decision of the core kept everybody else waiting.",
+            "How long each turn of the core kept everybody else waiting, without the commits in it.",
             Value::Histogram(meters.turns.counted()),
         ),
         Metric(

@@ -21,7 +21,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use crate::clock::{Clock, Watch};
 use crate::desk::{Desk, Load, Queued, WeakInbox};
 use crate::judging;
-use crate::longest::Longest;
+use crate::longest::{Longest, Turn};
 use crate::meters::Begun;
 use crate::recorder::Recorder;
 use crate::shared::Shared;
@@ -136,6 +136,8 @@ pub(crate) struct Memory {
     claimed: BTreeMap<ShardId, Mono>,
     outputs: Vec<Output>,
     longest: Longest,
+    /// The turn that is being taken.
+    turn: Option<Turn>,
     /// When the shards' thread looks at what is due, of itself.
     wakes_at: Option<Mono>,
     draining: bool,
@@ -181,6 +183,7 @@ async fn take_turns(desk: &Desk, mut coming: Coming) {
             () = sleep_until(wake, now) => woken = true,
         }
         let Some(mut turning) = desk.lock() else { return };
+        turning.begins();
         if woken {
             turning.input(Input::Wake);
         }
@@ -199,6 +202,7 @@ async fn take_turns(desk: &Desk, mut coming: Coming) {
         turning.load.end(taken + heard);
         turning.wake_if_due();
         turning.carry_out(taken <= ALONE);
+        turning.ends();
     }
 }
 
@@ -231,13 +235,45 @@ impl Turning {
     fn stop(&mut self) {
         self.memory.stopped = true;
         self.carry_out(false);
+        self.ends();
     }
 
     /// Handles a message while nothing else is under way.
     pub(crate) fn take_alone(&mut self, message: Message) {
+        self.begins();
         self.message(message);
         self.wake_if_due();
         self.carry_out(true);
+        self.ends();
+    }
+
+    /// Somebody has the shards, so that everybody else waits.
+    fn begins(&mut self) {
+        self.memory.turn = Some(Turn::begins((self.clock)().mono));
+    }
+
+    /// They are about to be given back.
+    fn ends(&mut self) {
+        let Some(turn) = self.memory.turn.take() else { return };
+        let (took, lasted_ms) = turn.ends((self.clock)().mono);
+        self.shared.meters.turns.took(took);
+        if lasted_ms > LONG_TURN_MS {
+            tracing::warn!(lasted_ms, "a turn kept everybody waiting");
+        }
+        if self.memory.longest.takes(lasted_ms) {
+            tracing::debug!(lasted_ms, "one of the two longest turns so far");
+        }
+    }
+
+    /// Makes a commit here and now, which is measured for itself.
+    fn commit(&mut self, job: Job) -> Vec<Told> {
+        let (begun, at) = (Begun::now(), (self.clock)().mono);
+        let told = self.writer.carry_out(job);
+        let lasted_ms = (self.clock)().mono.since(at);
+        if let Some(turn) = &mut self.memory.turn {
+            turn.leaves_out(begun.took(), lasted_ms);
+        }
+        told
     }
 
     /// What is due is not put off for as long as messages come.
@@ -283,26 +319,17 @@ impl Turning {
         }
     }
 
-    /// One turn of the driver, recorded where a trace is wanted.
+    /// One step of the driver, recorded where a trace is wanted.
     fn turn(&mut self, input: Input) {
         let now = (self.clock)();
         if let Some(by_ms) = self.watch.set_by(now) {
             tracing::warn!(by_ms, "the clock on the wall was set; deadlines stay as far ahead as they were");
         }
         let before = self.memory.outputs.len();
-        let begun = Begun::now();
         self.recorder.take_if(|recorder| !recorder.input(now, &input));
         self.driver.handle(now, input, &mut self.memory.outputs);
-        self.shared.meters.turns.took(begun.took());
         let unfinished = u64::try_from(self.driver.run_count()).unwrap_or(u64::MAX);
         self.shared.meters.unfinished.store(unfinished, Ordering::Relaxed);
-        let lasted_ms = (self.clock)().mono.since(now.mono);
-        if lasted_ms > LONG_TURN_MS {
-            tracing::warn!(lasted_ms, "a turn kept everybody waiting");
-        }
-        if self.memory.longest.takes(lasted_ms) {
-            tracing::debug!(lasted_ms, "one of the two longest turns so far");
-        }
         let outputs = self.memory.outputs.get(before..).unwrap_or_default();
         self.recorder.take_if(|recorder| !recorder.outputs(now, outputs));
     }
@@ -478,7 +505,7 @@ impl Turning {
             for work in writes {
                 match work {
                     Work::Append(appends) if alone && self.load.is_none() => {
-                        for told in self.writer.carry_out(Job::Commit(appends)) {
+                        for told in self.commit(Job::Commit(appends)) {
                             self.told(told);
                         }
                     }
@@ -672,5 +699,65 @@ async fn sleep_until(wake: Option<Mono>, now: Mono) {
             let wait = at.since(now).min(1_000);
             tokio::time::sleep(Duration::from_millis(u64::try_from(wait).unwrap_or(0))).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicI64;
+
+    use capataz_contracts::v1;
+    use capataz_crew::{Known, Now};
+    use capataz_engine::{StartRun, Work};
+    use capataz_policy::codes;
+    use capataz_shard::{Chosen, StartRequest};
+    use capataz_store::MemoryStore;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{Options, Runtime};
+
+    /// A router that takes its time.
+    struct Slow(Arc<AtomicI64>);
+
+    impl Route for Slow {
+        fn route(&self, _: &v1::Ask, _: &v1::SessionContext, _: Option<&str>) -> Chosen {
+            self.0.fetch_add(70, Ordering::Relaxed);
+            Chosen { target: Err(codes::error(codes::SPEC_NOT_FOUND, "none".to_owned())), default_spec: None }
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_turn_lasts_as_long_as_everybody_waits_for_it() {
+        let time = Arc::new(AtomicI64::new(1_000));
+        let clock = Arc::clone(&time);
+        let clock: Clock = Arc::new(move || Now::alike(clock.load(Ordering::Relaxed)));
+        let options = Options { clock, ..Options::default() };
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let runtime = Runtime::start(vec![ShardId(0)], store, Known::default(), options).await.unwrap();
+        runtime.set_router(Arc::new(Slow(Arc::clone(&time)))).await;
+        let ask = v1::Ask { text: "text".to_owned(), ..v1::Ask::default() };
+        let start = StartRequest {
+            run: RunId(Uuid::now_v7()),
+            start: StartRun { work: Work::Ask(ask), labels: Default::default(), parent: None, lineage: None },
+            session: None,
+            agents: Default::default(),
+            commands: Vec::new(),
+            resources: Vec::new(),
+            key: None,
+            wait: true,
+            blobs: Vec::new(),
+        };
+        runtime.start_run(start).await.unwrap();
+        let routed = time.load(Ordering::Relaxed) - 1_000;
+        assert!(routed > LONG_TURN_MS);
+        let longest = loop {
+            let longest = runtime.desk().lock().unwrap().memory.longest.longest_ms();
+            if longest > 0 {
+                break longest;
+            }
+            tokio::task::yield_now().await;
+        };
+        assert!((70..=routed).contains(&longest), "{longest} of {routed}");
     }
 }
