@@ -26,6 +26,7 @@ mod sweeper;
 mod traces;
 mod unread;
 mod watching;
+mod waiting;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;

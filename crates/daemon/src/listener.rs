@@ -17,7 +17,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_stream::Stream;
 use tonic::transport::server::Connected;
 
-use crate::unread::Life;
+use crate::waiting::Life;
 
 /// Connections at once, where the process may have enough files open.
 const MAX_CONNECTIONS: usize = 16_384;

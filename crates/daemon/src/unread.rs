@@ -4,193 +4,72 @@
 //! connection is closed of which nothing has left for the longest time, and for a second at least: a client that reads is
 //! never the one, unless twice as much waits, as no client that reads leaves it.
 
-use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures_util::task::AtomicWaker;
 use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
+
+use crate::waiting::{Budget, Life, Piece, Rule};
 
 /// Bytes that may wait for all clients together. Beyond twice as many, nobody is given a second.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 /// Smaller pieces are not counted: a stream has more than that for itself.
 const COUNTED: usize = 1024;
-/// Nothing leaves for so long only to a client that does not read.
-const STALLED: Duration = Duration::from_secs(1);
-
-/// The end of a connection, from whoever decides on it to whoever reads from it and writes to it.
-#[derive(Debug, Default)]
-pub(crate) struct Life {
-    is_over: AtomicBool,
-    waker: AtomicWaker,
-    /// When something left last.
-    left_at: Mutex<Option<Instant>>,
-}
-
-impl Life {
-    fn end(&self) {
-        self.is_over.store(true, Ordering::Release);
-        self.waker.wake();
-    }
-
-    /// Whether the connection is to be closed. Wakes whoever has asked last when it is.
-    pub(crate) fn is_over(&self, waker: &Waker) -> bool {
-        self.waker.register(waker);
-        self.is_over.load(Ordering::Acquire)
-    }
-
-    fn left_at(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.left_at.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// All that waits.
 #[derive(Clone, Debug)]
-pub(crate) struct Unread {
-    waiting: Arc<Mutex<Waiting>>,
-    max_bytes: usize,
-}
-
-#[derive(Debug, Default)]
-struct Waiting {
-    /// In the order in which it began to wait.
-    pieces: BTreeMap<u64, Waits>,
-    next: u64,
-    bytes: usize,
-    /// Somebody looks again after a while.
-    is_watched: bool,
-}
-
-#[derive(Debug)]
-struct Waits {
-    bytes: usize,
-    life: Arc<Life>,
-    since: Instant,
-}
+pub(crate) struct Unread(Budget);
 
 impl Default for Unread {
     fn default() -> Self {
-        Self { waiting: Arc::default(), max_bytes: MAX_BYTES }
+        Self::with(MAX_BYTES)
     }
 }
 
+/// Since when nothing has left.
+fn since(piece: &Piece) -> Option<Instant> {
+    piece.since.map(|since| piece.life.left_at().map_or(since, |left| left.max(since)))
+}
+
 impl Unread {
+    fn with(max_bytes: usize) -> Self {
+        let closes =
+            || tracing::warn!("a connection is closed that has left its answers unread for too long");
+        Self(Budget::new(Rule { max_bytes, since, closes }))
+    }
+
     /// Counts the bytes until they have left.
     fn counted(&self, bytes: Bytes, life: &Arc<Life>) -> Bytes {
         if bytes.len() < COUNTED {
             return bytes;
         }
-        let mut waiting = self.lock();
-        let piece = waiting.next;
-        waiting.next += 1;
-        waiting.bytes += bytes.len();
-        let waits = Waits { bytes: bytes.len(), life: Arc::clone(life), since: Instant::now() };
-        waiting.pieces.insert(piece, waits);
-        let is_far_too_much = waiting.bytes > self.max_bytes.saturating_mul(2);
-        let stalled = match is_far_too_much {
-            true => waiting.close_down_to(self.max_bytes, Duration::ZERO),
-            false => Vec::new(),
-        };
-        let begins = waiting.bytes > self.max_bytes && !waiting.is_watched;
-        waiting.is_watched |= begins;
-        drop(waiting);
-        end(stalled);
-        if begins {
-            tokio::spawn(self.clone().watch());
-        }
-        Bytes::from_owner(Piece { bytes, piece, unread: self.clone() })
-    }
-
-    /// Closes connections of which nothing leaves, until no more waits than may.
-    async fn watch(self) {
-        loop {
-            tokio::time::sleep(STALLED).await;
-            let mut waiting = self.lock();
-            let stalled = waiting.close_down_to(self.max_bytes, STALLED);
-            waiting.is_watched = waiting.bytes > self.max_bytes;
-            let goes_on = waiting.is_watched;
-            drop(waiting);
-            end(stalled);
-            if !goes_on {
-                return;
-            }
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn end(stalled: Vec<Arc<Life>>) {
-    for life in stalled {
-        tracing::warn!("a connection is closed that has left its answers unread for too long");
-        life.end();
-    }
-}
-
-impl Waiting {
-    fn left(&mut self, piece: u64) {
-        // What waits for a connection that is being closed is not counted any more.
-        if let Some(waits) = self.pieces.remove(&piece) {
-            self.bytes -= waits.bytes;
-            *waits.life.left_at() = Some(Instant::now());
-        }
-    }
-
-    /// The connections to be closed so that no more than so many bytes wait: those of which nothing has left for longest, and
-    /// for `at_least` so long. One connection with all that waits stays: it may have asked for one large answer.
-    fn close_down_to(&mut self, max_bytes: usize, at_least: Duration) -> Vec<Arc<Life>> {
-        let (now, mut stalled) = (Instant::now(), Vec::new());
-        while self.bytes > max_bytes {
-            let mut clients: BTreeMap<*const Life, (Instant, &Arc<Life>)> = BTreeMap::new();
-            for waits in self.pieces.values() {
-                let begin =
-                    || (waits.life.left_at().map_or(waits.since, |left| left.max(waits.since)), &waits.life);
-                clients.entry(Arc::as_ptr(&waits.life)).or_insert_with(begin);
-            }
-            if clients.len() < 2 && self.pieces.len() < 2 {
-                break;
-            }
-            let Some((since, life)) = clients.into_values().min_by_key(|(since, _)| *since) else { break };
-            if now.saturating_duration_since(since) < at_least {
-                break;
-            }
-            let life = Arc::clone(life);
-            let bytes = &mut self.bytes;
-            self.pieces.retain(|_, waits| {
-                let stays = !Arc::ptr_eq(&waits.life, &life);
-                *bytes -= if stays { 0 } else { waits.bytes };
-                stays
-            });
-            stalled.push(life);
-        }
-        stalled
+        let piece = self.0.add(life, bytes.len(), Some(Instant::now()));
+        Bytes::from_owner(Waits { bytes, piece, unread: self.clone() })
     }
 }
 
 /// Bytes that wait; dropped when they have left.
-struct Piece {
+struct Waits {
     bytes: Bytes,
     piece: u64,
     unread: Unread,
 }
 
-impl AsRef<[u8]> for Piece {
+impl AsRef<[u8]> for Waits {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Drop for Piece {
+impl Drop for Waits {
     fn drop(&mut self) {
-        self.unread.lock().left(self.piece);
+        if let Some(life) = self.unread.0.remove(self.piece) {
+            *life.left_at() = Some(Instant::now());
+        }
     }
 }
 
@@ -268,10 +147,13 @@ impl<B: Body<Data = Bytes> + Unpin> Body for CountedBody<B> {
 
 #[cfg(test)]
 mod tests {
+    use std::task::Waker;
+
     use super::*;
+    use crate::waiting::STALLED;
 
     fn unread(max_bytes: usize) -> Unread {
-        Unread { max_bytes, ..Unread::default() }
+        Unread::with(max_bytes)
     }
 
     fn is_over(life: &Life) -> bool {
@@ -289,9 +171,9 @@ mod tests {
             let mut sent = answer(&unread, &life, 9_000);
             let first = sent.split_to(1_000);
             drop(sent);
-            assert_eq!(unread.lock().bytes, 9_000, "a part of it has not left");
+            assert_eq!(unread.0.bytes(), 9_000, "a part of it has not left");
             drop(first);
-            assert_eq!(unread.lock().bytes, 0);
+            assert_eq!(unread.0.bytes(), 0);
         }
         assert!(!is_over(&life));
     }
@@ -314,7 +196,7 @@ mod tests {
             assert!(!all[2], "it reads");
         }
         assert_eq!((is_over(&slower), is_over(&slow)), (true, false), "one of them is enough");
-        assert_eq!(unread.lock().bytes, 7_000);
+        assert_eq!(unread.0.bytes(), 7_000);
     }
 
     #[tokio::test(start_paused = true)]
@@ -322,11 +204,11 @@ mod tests {
         let unread = unread(10_000);
         let clients = [(); 6].map(|()| Arc::new(Life::default()));
         let answers: Vec<Bytes> = clients.iter().map(|life| answer(&unread, life, 3_000)).collect();
-        assert_eq!(unread.lock().bytes, 18_000);
+        assert_eq!(unread.0.bytes(), 18_000);
         drop(answers);
         tokio::time::sleep(2 * STALLED).await;
         assert!(!clients.iter().any(|life| is_over(life)));
-        assert!(!unread.lock().is_watched);
+        assert!(!unread.0.is_watched());
     }
 
     #[tokio::test(start_paused = true)]
@@ -334,7 +216,7 @@ mod tests {
         let unread = unread(10_000);
         let clients = [(); 8].map(|()| Arc::new(Life::default()));
         let _answers: Vec<Bytes> = clients.iter().map(|life| answer(&unread, life, 3_000)).collect();
-        assert!(unread.lock().bytes <= 20_000);
+        assert!(unread.0.bytes() <= 20_000);
         let closed = clients.iter().filter(|life| is_over(life)).count();
         assert_eq!(closed, 4, "down to what may wait, when the seventh came");
     }
@@ -347,13 +229,13 @@ mod tests {
         tokio::time::sleep(3 * STALLED).await;
         assert!(!is_over(&life));
         drop(large);
-        assert_eq!(unread.lock().bytes, 0);
+        assert_eq!(unread.0.bytes(), 0);
     }
 
     #[tokio::test]
     async fn small_pieces_are_not_counted() {
         let (unread, life) = (unread(0), Arc::new(Life::default()));
         let _small = answer(&unread, &life, COUNTED - 1);
-        assert_eq!(unread.lock().bytes, 0);
+        assert_eq!(unread.0.bytes(), 0);
     }
 }
