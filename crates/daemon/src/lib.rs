@@ -10,6 +10,7 @@ mod draining;
 mod folder;
 mod folds;
 mod guard;
+mod heard;
 mod holder;
 mod hosts;
 mod listener;
@@ -25,8 +26,8 @@ mod status;
 mod sweeper;
 mod traces;
 mod unread;
-mod watching;
 mod waiting;
+mod watching;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;

@@ -59,6 +59,7 @@ use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::HealthServer;
 use tonic_health::server::HealthReporter;
 
+use crate::heard::HearingLayer;
 use crate::listener::Listener;
 use crate::specs::Specs;
 use crate::unread::CountingLayer;
@@ -69,6 +70,10 @@ pub use starts::{names_in_plan, unknown_in_plan};
 
 /// An answer of many pages, each of which is made when the reader takes it: nothing waits for one that does not read.
 type Pages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// Calls at once over one connection. Further ones wait at the client until one of them has ended, so that there are more than
+/// any client waits for at once.
+const MAX_STREAMS: u32 = 1_000;
 
 /// What the health service calls retention.
 const RETENTION: &str = "capataz.retention";
@@ -210,7 +215,9 @@ pub(crate) async fn serve(
         .accept_http1(true)
         .http2_keepalive_interval(Some(Duration::from_secs(10)))
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
+        .max_concurrent_streams(MAX_STREAMS)
         .layer(CountingLayer::default())
+        .layer(HearingLayer::default())
         .layer(tower::util::MapRequestLayer::new(guard::mark))
         .layer(tonic::service::InterceptorLayer::new(guard::refuse_marked))
         .add_routes(routes);

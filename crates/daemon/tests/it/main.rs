@@ -41,3 +41,4 @@ mod streams;
 mod support;
 mod time_travel;
 mod trace;
+mod unfinished;

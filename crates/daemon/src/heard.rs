@@ -1,0 +1,511 @@
+//! Requests that have come in part: bytes that wait in the daemon because a client does not send the rest.
+//!
+//! Whatever has arrived of a message that is not whole is counted, for all clients together; of a call with one message, whatever
+//! has arrived of it until its end, for nothing is done before that. Where that is more than [`MAX_BYTES`], the connection is
+//! closed for which the daemon has waited for the longest time, and for a second at least, whatever has come of it meanwhile.
+//! And a call ends whose next message does not go on.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use http_body::{Frame, SizeHint};
+use tokio::time::{Sleep, sleep};
+use tonic::Status;
+use tonic::body::Body;
+
+use crate::status;
+use crate::waiting::{Budget, Life, Rule};
+
+/// Bytes of messages in part that may wait for all clients together. Beyond twice as many, nobody is given a second.
+const MAX_BYTES: usize = 64 * 1024 * 1024;
+/// Messages of which less has arrived are not counted: a stream has more than that for itself.
+const COUNTED: usize = 1024;
+/// How long the daemon waits for a message to be whole, or for [`PROGRESS_BYTES`] more of it.
+const PROGRESS: Duration = Duration::from_secs(30);
+/// The bytes of a message that give it time again.
+const PROGRESS_BYTES: usize = 64 * 1024;
+/// The bytes before each message: whether it is compressed, and its length.
+const HEADER: usize = 5;
+/// The methods whose calls may have many messages.
+const STREAMS: [&str; 4] = [
+    "/capataz.v1.BlobService/PutBlob",
+    "/capataz.v1.WorkerService/Connect",
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+];
+
+/// All that has come in part.
+#[derive(Clone, Debug)]
+pub(crate) struct Heard(Budget);
+
+impl Default for Heard {
+    fn default() -> Self {
+        Self::with(MAX_BYTES)
+    }
+}
+
+impl Heard {
+    fn with(max_bytes: usize) -> Self {
+        let closes =
+            || tracing::warn!("a connection is closed that has left its requests unfinished for too long");
+        Self(Budget::new(Rule { max_bytes, since: |piece| piece.since, closes }))
+    }
+
+    fn body<B>(&self, body: B, life: Arc<Life>, is_stream: bool) -> HeardBody<B> {
+        HeardBody {
+            body,
+            life,
+            budget: self.0.clone(),
+            next: Next::default(),
+            piece: None,
+            is_stream,
+            is_first: true,
+            patience: None,
+            is_late: false,
+        }
+    }
+}
+
+/// A message as far as it has come.
+#[derive(Debug, Default)]
+struct Next {
+    header: [u8; HEADER],
+    /// Bytes that have arrived, with its header.
+    arrived: usize,
+}
+
+impl Next {
+    /// The bytes that are still to come before more of it is known.
+    fn missing(&self) -> usize {
+        let [_, length @ ..] = self.header;
+        let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
+        let all = if self.arrived < HEADER { HEADER } else { length.saturating_add(HEADER) };
+        all.saturating_sub(self.arrived)
+    }
+
+    /// Takes bytes. Returns how many messages became whole.
+    fn take(&mut self, mut bytes: &[u8]) -> usize {
+        let mut whole = 0;
+        while !bytes.is_empty() {
+            let (part, rest) = bytes.split_at(self.missing().min(bytes.len()));
+            for (place, byte) in self.header.iter_mut().skip(self.arrived).zip(part) {
+                *place = *byte;
+            }
+            self.arrived = self.arrived.saturating_add(part.len());
+            bytes = rest;
+            if self.arrived >= HEADER && self.missing() == 0 {
+                *self = Self::default();
+                whole += 1;
+            }
+        }
+        whole
+    }
+}
+
+/// A request whose bytes are counted until the message that they belong to is whole.
+#[derive(Debug)]
+struct HeardBody<B> {
+    body: B,
+    life: Arc<Life>,
+    budget: Budget,
+    next: Next,
+    /// What is counted of the next message.
+    piece: Option<u64>,
+    /// It may have many messages.
+    is_stream: bool,
+    /// No message of them has come yet.
+    is_first: bool,
+    /// Until when the next message has to go on, and how many bytes have come since the daemon waits for that.
+    patience: Option<(Pin<Box<Sleep>>, usize)>,
+    is_late: bool,
+}
+
+impl<B: http_body::Body> HeardBody<B> {
+    fn arrived(&mut self, bytes: &Bytes) {
+        let before = self.next.arrived;
+        let is_whole = match self.is_stream {
+            true => self.next.take(bytes) > 0,
+            false => {
+                self.next.arrived = before.saturating_add(bytes.len());
+                self.body.is_end_stream()
+            }
+        };
+        if is_whole {
+            self.is_first = false;
+            self.patience = None;
+            self.forget();
+        } else if let Some((_, come)) = &mut self.patience {
+            *come = come.saturating_add(bytes.len());
+        }
+        if is_whole && !self.is_stream {
+            return;
+        }
+        let now = self.next.arrived;
+        match self.piece {
+            Some(piece) => self.budget.grow(piece, now.saturating_sub(before)),
+            None if now >= COUNTED => self.piece = Some(self.budget.add(&self.life, now, None)),
+            None => {}
+        }
+    }
+
+    /// The daemon waits for more of the next message: ready when it has done so for too long.
+    fn waits(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.next.arrived == 0 && !self.is_first && self.is_stream {
+            return Poll::Pending;
+        }
+        if let Some(piece) = self.piece {
+            self.budget.awaits(piece);
+        }
+        loop {
+            let (until, come) = self.patience.get_or_insert_with(|| (Box::pin(sleep(PROGRESS)), 0));
+            std::task::ready!(until.as_mut().poll(context));
+            if *come < PROGRESS_BYTES {
+                return Poll::Ready(());
+            }
+            self.patience = None;
+        }
+    }
+}
+
+impl<B> HeardBody<B> {
+    fn forget(&mut self) {
+        if let Some(piece) = self.piece.take() {
+            self.budget.remove(piece);
+        }
+    }
+}
+
+impl<B> Drop for HeardBody<B> {
+    fn drop(&mut self) {
+        self.forget();
+    }
+}
+
+fn late() -> Status {
+    let message = format!("the rest of the request has not come within {} s; repeat it", PROGRESS.as_secs());
+    status::invalid_field("request", "timeout", message)
+}
+
+impl<B> http_body::Body for HeardBody<B>
+where
+    B: http_body::Body<Data = Bytes> + Unpin,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Data = Bytes;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        if self.is_late {
+            return Poll::Ready(None);
+        }
+        match Pin::new(&mut self.body).poll_frame(context) {
+            Poll::Ready(Some(Ok(frame))) => {
+                if let Some(bytes) = frame.data_ref() {
+                    self.arrived(bytes);
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(error.into()))),
+            Poll::Ready(None) => {
+                self.forget();
+                Poll::Ready(None)
+            }
+            Poll::Pending => {
+                std::task::ready!(self.waits(context));
+                self.is_late = true;
+                self.forget();
+                Poll::Ready(Some(Err(late().into())))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A service whose requests are counted.
+#[derive(Clone, Debug)]
+pub(crate) struct Hearing<S> {
+    inner: S,
+    heard: Heard,
+}
+
+/// Makes services count their requests.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HearingLayer(Heard);
+
+impl<S> tower::Layer<S> for HearingLayer {
+    type Service = Hearing<S>;
+
+    fn layer(&self, inner: S) -> Hearing<S> {
+        Hearing { inner, heard: self.0.clone() }
+    }
+}
+
+impl<S: tower::Service<Request<Body>>> tower::Service<Request<Body>> for Hearing<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> S::Future {
+        let life = request.extensions().get::<Arc<Life>>().map(Arc::clone).unwrap_or_default();
+        let is_stream = STREAMS.contains(&request.uri().path());
+        self.inner.call(request.map(|body| Body::new(self.heard.body(body, life, is_stream))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use http_body::Body as _;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::waiting::STALLED;
+
+    /// What a test sends, and what is made of it.
+    struct Sent(mpsc::UnboundedReceiver<Bytes>);
+
+    impl http_body::Body for Sent {
+        type Data = Bytes;
+        type Error = Status;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+            self.0.poll_recv(context).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
+        }
+    }
+
+    struct Call {
+        sender: mpsc::UnboundedSender<Bytes>,
+        body: HeardBody<Sent>,
+        life: Arc<Life>,
+    }
+
+    impl Call {
+        fn new(heard: &Heard) -> Self {
+            Self::over(heard, Arc::default())
+        }
+
+        fn over(heard: &Heard, life: Arc<Life>) -> Self {
+            let (sender, receiver) = mpsc::unbounded_channel();
+            Self { sender, body: heard.body(Sent(receiver), Arc::clone(&life), true), life }
+        }
+
+        /// A call with one message.
+        fn of_one(heard: &Heard) -> Self {
+            let mut call = Self::new(heard);
+            call.body.is_stream = false;
+            call
+        }
+
+        fn sends(&self, bytes: impl Into<Bytes>) {
+            self.sender.send(bytes.into()).unwrap();
+        }
+
+        /// Takes what has come. The refusal, if there is one.
+        fn reads(&mut self) -> Option<Status> {
+            let mut context = Context::from_waker(Waker::noop());
+            while let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(&mut context) {
+                if let Err(error) = frame? {
+                    return Some(*error.downcast().unwrap());
+                }
+            }
+            None
+        }
+
+        fn is_over(&self) -> bool {
+            self.life.is_over(Waker::noop())
+        }
+    }
+
+    fn header(length: u32) -> Vec<u8> {
+        [&[0][..], &length.to_be_bytes()].concat()
+    }
+
+    fn message(length: usize) -> Vec<u8> {
+        [header(u32::try_from(length).unwrap()), vec![7; length]].concat()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_has_come_of_a_message_is_counted_until_it_is_whole() {
+        let heard = Heard::with(1_000_000);
+        let mut call = Call::new(&heard);
+        // In pieces of every length, so that headers are cut in every place, and two messages come in one piece.
+        let all = [message(10_000), message(0), message(3), message(2_000), message(700)].concat();
+        for length in 1..600 {
+            for piece in all.chunks(length) {
+                call.sends(piece.to_vec());
+                assert!(call.reads().is_none());
+                // What a task may take from a channel at once is bounded.
+                tokio::task::yield_now().await;
+                let counted = heard.0.bytes();
+                let arrived = call.body.next.arrived;
+                assert_eq!(counted, if arrived < COUNTED { 0 } else { arrived }, "pieces of {length}");
+            }
+            assert_eq!(call.body.next.arrived, 0);
+        }
+        call.sends(message(5_000)[..4_000].to_vec());
+        assert!(call.reads().is_none());
+        assert_eq!(heard.0.bytes(), 4_000);
+        drop(call);
+        assert_eq!(heard.0.bytes(), 0, "a call that is over has nothing");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_with_one_message_is_counted_to_its_end() {
+        let heard = Heard::with(10_000);
+        let Call { sender, mut body, life } = Call::of_one(&heard);
+        sender.send(message(5_000).into()).unwrap();
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(Pin::new(&mut body).poll_frame(&mut context).is_ready());
+        assert!(Pin::new(&mut body).poll_frame(&mut context).is_pending());
+        assert_eq!(
+            heard.0.bytes(),
+            5_005,
+            "it is whole, and nothing is done before the call says that this is all"
+        );
+        drop(sender);
+        assert!(matches!(Pin::new(&mut body).poll_frame(&mut context), Poll::Ready(None)));
+        assert_eq!(heard.0.bytes(), 0);
+        assert!(!life.is_over(Waker::noop()));
+
+        let mut open = Call::of_one(&heard);
+        open.sends(message(5_000));
+        assert!(open.reads().is_none());
+        tokio::time::sleep(PROGRESS).await;
+        assert!(open.reads().is_some(), "it does not go on");
+        assert_eq!(heard.0.bytes(), 0);
+    }
+
+    #[test]
+    fn methods_with_many_messages_are_those_of_the_contract() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../proto/capataz/v1");
+        let mut found = Vec::new();
+        for file in std::fs::read_dir(folder).unwrap() {
+            let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+            let mut service = "";
+            for line in text.lines() {
+                if let Some(rest) = line.strip_prefix("service ") {
+                    service = rest.trim_end_matches(" {");
+                }
+                if let Some((method, _)) =
+                    line.trim().strip_prefix("rpc ").and_then(|rest| rest.split_once("(stream "))
+                    && !method.contains('(')
+                {
+                    found.push(format!("/capataz.v1.{service}/{method}"));
+                }
+            }
+        }
+        found.sort_unstable();
+        let ours: Vec<&str> = STREAMS.into_iter().filter(|method| method.starts_with("/capataz.")).collect();
+        assert_eq!(found, ours);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_connection_that_is_awaited_for_longest_is_closed_whatever_drips() {
+        let heard = Heard::with(100_000);
+        let [mut first, mut second] = [(); 2].map(|()| Call::new(&heard));
+        first.sends(message(90_000)[..60_000].to_vec());
+        first.reads();
+        tokio::time::advance(STALLED / 2).await;
+        second.sends(message(90_000)[..60_000].to_vec());
+        second.reads();
+        for _ in 0..10 {
+            tokio::time::sleep(STALLED / 4).await;
+            first.sends(vec![7]);
+            first.reads();
+        }
+        assert_eq!((first.is_over(), second.is_over()), (true, false), "one of them is enough");
+        assert_eq!(heard.0.bytes(), 60_000);
+        second.sends(vec![7; 30_005]);
+        assert!(second.reads().is_none());
+        assert_eq!(heard.0.bytes(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_connection_with_many_calls_holds_no_more_than_others_together() {
+        let heard = Heard::with(100_000);
+        let life = Arc::new(Life::default());
+        let mut calls: Vec<Call> = (0..1_000).map(|_| Call::over(&heard, Arc::clone(&life))).collect();
+        let mut most = 0;
+        for call in &mut calls {
+            call.sends(message(50_000)[..40_000].to_vec());
+            call.reads();
+            most = most.max(heard.0.bytes());
+        }
+        assert!(life.is_over(Waker::noop()));
+        assert!(most <= 200_000, "{most}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_the_daemon_keeps_waiting_is_not_the_one() {
+        let heard = Heard::with(100_000);
+        let [mut kept, mut slow] = [(); 2].map(|()| Call::new(&heard));
+        // The daemon takes one frame and no more, for it has something else to do.
+        kept.sends([message(10), message(90_000)[..50_000].to_vec()].concat());
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(Pin::new(&mut kept.body).poll_frame(&mut context).is_ready());
+        tokio::time::sleep(2 * PROGRESS).await;
+        slow.sends(message(90_000)[..60_000].to_vec());
+        slow.reads();
+        tokio::time::sleep(2 * STALLED).await;
+        assert_eq!((kept.is_over(), slow.is_over()), (false, true));
+        kept.sends(vec![7; 40_005]);
+        assert!(kept.reads().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_that_does_not_go_on_ends_its_call() {
+        let heard = Heard::default();
+        let [mut silent, mut stopped, mut drips, mut slow, mut between] = [(); 5].map(|()| Call::new(&heard));
+        stopped.sends(message(4_000_000)[..2_000_000].to_vec());
+        drips.sends(header(4_000_000));
+        slow.sends(header(4_000_000));
+        between.sends(message(5_000));
+        for call in [&mut silent, &mut stopped, &mut drips, &mut slow, &mut between] {
+            assert!(call.reads().is_none());
+        }
+        for _ in 0..29 {
+            tokio::time::sleep(PROGRESS / 30).await;
+            drips.sends(vec![7]);
+            slow.sends(vec![7; PROGRESS_BYTES / 20]);
+            let all = [&mut silent, &mut stopped, &mut drips, &mut slow, &mut between];
+            assert!(all.into_iter().all(|call| call.reads().is_none()));
+        }
+        for _ in 0..62 {
+            tokio::time::sleep(PROGRESS / 30).await;
+            slow.sends(vec![7; PROGRESS_BYTES / 20]);
+            assert!(
+                slow.reads().is_none() && between.reads().is_none(),
+                "they go on, or have nothing to say"
+            );
+        }
+        for call in [&mut silent, &mut stopped, &mut drips] {
+            let refusal = call.reads().unwrap();
+            assert_eq!(refusal.code(), tonic::Code::InvalidArgument);
+            assert!(refusal.message().contains("within 30 s"), "{}", refusal.message());
+            assert!(call.reads().is_none(), "said once");
+        }
+        assert!(heard.0.bytes() < 500_000, "what is over is not counted");
+    }
+}
