@@ -215,7 +215,7 @@ pub(crate) fn unreadable_frame(error: &Status) -> Status {
     with_details(Code::OutOfRange, codes::FRAME_TOO_LARGE, message, ErrorDetails::new(), metadata)
 }
 
-fn overloaded(retry_after_ms: i64) -> Status {
+pub(crate) fn overloaded(retry_after_ms: i64) -> Status {
     let mut details = ErrorDetails::new();
     details.set_retry_info(Some(Duration::from_millis(u64::try_from(retry_after_ms).unwrap_or(250))));
     with_details(

@@ -11,7 +11,7 @@ use capataz_shard::blob_hash;
 use capataz_store::BlobHash;
 use futures_util::{Stream, StreamExt};
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::Pages;
@@ -24,17 +24,48 @@ const MAX_BLOB: usize = 64 * 1024 * 1024;
 const CHUNK: usize = 256 * 1024;
 /// Uploads in memory at once.
 const UPLOADS: usize = 4;
-/// The longest that an upload which has a place may let the daemon wait for its next frame.
-const NEXT_FRAME: Duration = Duration::from_secs(30);
+/// Uploads that wait for a place in memory.
+const WAITING: usize = 64;
+/// How long an upload waits for a place.
+const PLACE: Duration = Duration::from_secs(60);
+/// How long an upload which has a place may take for its first frame, and for [`PROGRESS_BYTES`] each time.
+const PROGRESS: Duration = Duration::from_secs(30);
+/// The bytes that give an upload time again.
+const PROGRESS_BYTES: usize = 2 * 1024 * 1024;
+/// What an upload for which there is no place is asked to wait, in milliseconds.
+const UPLOAD_AGAIN_MS: i64 = 1_000;
 
 pub(super) struct Blobs {
     runtime: Runtime,
-    uploads: Semaphore,
+    uploads: Uploads,
+}
+
+/// The places of uploads.
+struct Uploads {
+    places: Semaphore,
+    waiting: Semaphore,
+}
+
+impl Uploads {
+    fn new(places: usize, waiting: usize) -> Self {
+        Self { places: Semaphore::new(places), waiting: Semaphore::new(waiting) }
+    }
+
+    /// A place, for which not too many others wait already, and not for too long.
+    async fn place(&self) -> Result<SemaphorePermit<'_>, Status> {
+        if let Ok(place) = self.places.try_acquire() {
+            return Ok(place);
+        }
+        let overloaded = || status::overloaded(UPLOAD_AGAIN_MS);
+        let _waits = self.waiting.try_acquire().map_err(|_| overloaded())?;
+        let place = timeout(PLACE, self.places.acquire()).await.map_err(|_| overloaded())?;
+        place.map_err(|_| status::unavailable())
+    }
 }
 
 impl Blobs {
     pub(super) fn new(runtime: Runtime) -> Self {
-        Self { runtime, uploads: Semaphore::new(UPLOADS) }
+        Self { runtime, uploads: Uploads::new(UPLOADS, WAITING) }
     }
 }
 
@@ -75,26 +106,35 @@ impl BlobService for Blobs {
     }
 }
 
-/// An upload as a whole, with its place among those in memory. It gets the place with its first frame, and keeps it only
-/// while it goes on: whoever opens uploads and says nothing holds up nobody else for long.
+/// An upload as a whole, with its place among those in memory. It has the place before anything of it is read, and keeps it
+/// only while it goes on: whoever opens uploads and says nothing, or next to nothing, holds up nobody else for long.
 async fn received(
-    uploads: &Semaphore,
+    uploads: &Uploads,
     mut frames: impl Stream<Item = Result<v1::PutBlobRequest, Status>> + Unpin,
 ) -> Result<(Bytes, SemaphorePermit<'_>), Status> {
-    let mut frame = frames.next().await.transpose()?;
-    let place = uploads.acquire().await.map_err(|_| status::unavailable())?;
+    let place = uploads.place().await?;
     let mut content = BytesMut::new();
-    while let Some(v1::PutBlobRequest { chunk }) = frame {
+    // Until when so many bytes have to be there.
+    let (mut until, mut awaited) = (Instant::now() + PROGRESS, 0);
+    for number in 0_u64.. {
+        let Ok(frame) = timeout_at(until, frames.next()).await else {
+            let (seconds, bytes) = (PROGRESS.as_secs(), PROGRESS_BYTES);
+            let message = format!("less than {bytes} bytes more have come for {seconds} s; upload it again");
+            return Err(status::invalid_field("chunk", "timeout", message));
+        };
+        let Some(v1::PutBlobRequest { chunk }) = frame.transpose()? else { break };
         if content.len() + chunk.len() > MAX_BLOB {
             let message = format!("a blob has at most {MAX_BLOB} bytes");
             return Err(status::invalid_field("chunk", "size", message));
         }
+        if chunk.is_empty() && number > 0 {
+            let message = "a chunk after the first has at least one byte";
+            return Err(status::invalid_field("chunk", "size", message));
+        }
         content.extend_from_slice(&chunk);
-        let Ok(next) = timeout(NEXT_FRAME, frames.next()).await else {
-            let message = format!("nothing more has come for {} s; upload it again", NEXT_FRAME.as_secs());
-            return Err(status::invalid_field("chunk", "timeout", message));
-        };
-        frame = next.transpose()?;
+        if content.len() >= awaited {
+            (until, awaited) = (Instant::now() + PROGRESS, content.len() + PROGRESS_BYTES);
+        }
     }
     Ok((content.freeze(), place))
 }
@@ -130,7 +170,9 @@ impl Download {
 
 #[cfg(test)]
 mod tests {
-    use futures_util::stream::{self, iter, pending};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::stream::{self, FuturesUnordered, iter, pending};
 
     use super::*;
 
@@ -138,34 +180,74 @@ mod tests {
         Ok(v1::PutBlobRequest { chunk: chunk.into() })
     }
 
+    fn ended_for_time(refusal: &Status) -> bool {
+        refusal.code() == tonic::Code::InvalidArgument && refusal.message().contains("have come for 30 s")
+    }
+
     #[tokio::test(start_paused = true)]
-    async fn an_upload_that_says_nothing_has_no_place() {
-        let uploads = Semaphore::new(1);
+    async fn an_upload_that_says_nothing_gives_its_place_to_the_next() {
+        let uploads = Uploads::new(1, 1);
+        let begun = Instant::now();
         let silent = received(&uploads, pending());
-        let other = async {
-            let (content, _place) = received(&uploads, iter([frame(b"ab"), frame(b"c")])).await.unwrap();
-            content
-        };
-        tokio::select! {
-            biased;
-            _ = silent => panic!("nothing has come"),
-            content = other => assert_eq!(content, "abc"),
-            () = tokio::time::sleep(NEXT_FRAME / 2) => panic!("held up by an upload that has not begun"),
-        }
+        let other = received(&uploads, iter([frame(b"ab"), frame(b"c")]));
+        let (silent, other) = tokio::join!(silent, other);
+        assert!(ended_for_time(&silent.unwrap_err()));
+        assert_eq!((other.unwrap().0.as_ref(), begun.elapsed()), (&b"abc"[..], PROGRESS));
         let (empty, _place) = received(&uploads, stream::empty()).await.unwrap();
         assert!(empty.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_upload_that_has_stopped_gives_its_place_to_the_next() {
-        let uploads = Semaphore::new(1);
+        let uploads = Uploads::new(1, 1);
         let stopped = received(&uploads, iter([frame(b"ab")]).chain(pending()));
         let next = received(&uploads, iter([frame(b"c")]));
-        let begun = tokio::time::Instant::now();
+        let begun = Instant::now();
         let (stopped, next) = tokio::join!(stopped, next);
-        let refusal = stopped.unwrap_err();
-        assert_eq!(refusal.code(), tonic::Code::InvalidArgument);
-        assert!(refusal.message().contains("nothing more has come for 30 s"), "{}", refusal.message());
-        assert_eq!((next.unwrap().0.as_ref(), begun.elapsed()), (&b"c"[..], NEXT_FRAME));
+        assert!(ended_for_time(&stopped.unwrap_err()));
+        assert_eq!((next.unwrap().0.as_ref(), begun.elapsed()), (&b"c"[..], PROGRESS));
+    }
+
+    /// A frame of so many bytes in every second.
+    fn drips(length: usize) -> impl Stream<Item = Result<v1::PutBlobRequest, Status>> + Unpin {
+        Box::pin(stream::unfold((), move |()| async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Some((Ok(v1::PutBlobRequest { chunk: vec![7; length].into() }), ()))
+        }))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn uploads_that_drip_hold_no_place_for_ever() {
+        let uploads = Uploads::new(1, 1);
+        let begun = Instant::now();
+        let refusal = received(&uploads, drips(1)).await.unwrap_err();
+        assert!(ended_for_time(&refusal) && begun.elapsed() < 2 * PROGRESS, "{refusal:?}");
+        let refusal = received(&uploads, drips(0)).await.unwrap_err();
+        assert!(refusal.message().contains("at least one byte"), "{refusal:?}");
+        let enough = received(&uploads, drips(PROGRESS_BYTES / 20).take(100)).await.unwrap();
+        assert_eq!(enough.0.len(), PROGRESS_BYTES / 20 * 100, "a slow one goes on for as long as it needs");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn uploads_that_wait_are_bounded_in_number_and_time_and_nothing_of_them_is_read() {
+        let uploads = Uploads::new(1, 2);
+        let _place = uploads.place().await.unwrap();
+        let read = AtomicUsize::new(0);
+        let upload = || {
+            let frames = iter([frame(b"ab")]).inspect(|_| {
+                read.fetch_add(1, Ordering::Relaxed);
+            });
+            received(&uploads, frames)
+        };
+        let begun = Instant::now();
+        let mut ends: FuturesUnordered<_> = (0..10).map(|_| upload()).collect();
+        let mut refused = Vec::new();
+        while let Some(end) = ends.next().await {
+            assert_eq!(end.unwrap_err().code(), tonic::Code::ResourceExhausted);
+            refused.push(begun.elapsed());
+        }
+        refused.sort_unstable();
+        assert_eq!(refused, [[Duration::ZERO; 8].as_slice(), &[PLACE; 2]].concat());
+        assert_eq!(read.load(Ordering::Relaxed), 0);
     }
 }

@@ -28,6 +28,9 @@ const MODE_STATE: &str = "crates/engine/src/machine/mode/state.rs";
 /// Where the limits of pipelines are.
 const PIPELINE: &str = "crates/contracts/src/validate/pipeline.rs";
 const PHASES: &str = "crates/shard/src/phases";
+/// Where uploads and what comes in part have their bounds.
+const UPLOADS: &str = "crates/daemon/src/services/blobs.rs";
+const HEARD: &str = "crates/daemon/src/heard.rs";
 const BLOCKED: &str = "crates/engine/src/machine/pipeline/blocked.rs";
 
 /// The numbers. A place is as wide as the name is unambiguous, so that code can move.
@@ -208,8 +211,11 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/limits.md", "characters, {3} lines", "crates/shard/src/tail.rs", "MOST_LINES"),
     number("docs/limits.md", "that a worker shows itself | {1 KiB}", "crates/contracts/src", "LINE_MAX"),
     number("docs/limits.md", "a blob through BlobService | {64 MiB}", "crates", "MAX_BLOB"),
-    number("docs/limits.md", "each from its first frame on | {4}", "crates", "UPLOADS"),
-    number("docs/limits.md", "next frame of an upload | {30 s}", "crates/daemon/src", "NEXT_FRAME"),
+    number("docs/limits.md", "concurrent uploads | {4};", "crates", "UPLOADS"),
+    number("docs/limits.md", "concurrent uploads | 4; {64} more wait", UPLOADS, "WAITING"),
+    number("docs/limits.md", "more wait, for {60 s} at most", UPLOADS, "PLACE"),
+    number("docs/limits.md", "for {2 MiB} each time", UPLOADS, "PROGRESS_BYTES"),
+    number("docs/limits.md", "for 2 MiB each time | {30 s}", UPLOADS, "PROGRESS"),
     number("docs/limits.md", "answer of a wait | {1 MiB} in all", "crates", "max_result_bytes"),
     number(
         "docs/limits.md",
@@ -579,7 +585,40 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/limits.md", "do not read, in bytes | {64 MiB}", "crates/daemon/src/unread.rs", "MAX_BYTES"),
     number("docs/limits.md", "for answers at once | {8};", "crates/runtime/src/reads.rs", "ANSWERS"),
     number("docs/limits.md", "for answers at once | 8; {1,024}", "crates/runtime/src/reads.rs", "WAITING"),
-    number("docs/limits.md", "closed, after {1 s} at least", "crates/daemon/src/unread.rs", "STALLED"),
+    number(
+        "docs/limits.md",
+        "for longest is closed, after {1 s} at least",
+        "crates/daemon/src/waiting.rs",
+        "STALLED",
+    ),
+    number(
+        "docs/limits.md",
+        "over one connection | {1,000} ",
+        "crates/daemon/src/services/mod.rs",
+        "MAX_STREAMS",
+    ),
+    number("docs/limits.md", "has not come, in bytes | {64 MiB}", HEARD, "MAX_BYTES"),
+    number("docs/limits.md", "or for {64 KiB} more of it", HEARD, "PROGRESS_BYTES"),
+    number("docs/limits.md", "or for 64 KiB more of it | {30 s}", HEARD, "PROGRESS"),
+    number(
+        "docs/limits.md",
+        "with suggestions | {100}, for",
+        "crates/policy/src/registry.rs",
+        "MOST_SUGGESTED_FOR",
+    ),
+    number(
+        "docs/limits.md",
+        "| 100, for {10,000,000} comparisons",
+        "crates/policy/src/near.rs",
+        "MOST_COMPARED",
+    ),
+    number("docs/limits.md", "| the newest {10,000} ", "crates/crew/src/connections.rs", "MAX_BROWSERS"),
+    number(
+        "docs/limits.md",
+        "what it has shown is good for {5 s}",
+        "crates/hosts/src/browsers/source.rs",
+        "LOOK_IS_GOOD",
+    ),
     number("docs/limits.md", "frames of workers at once | {2} ", "crates/runtime/src/reads.rs", "FRAMES"),
     number("docs/limits.md", "for streams at once | {4} ", "crates/runtime/src/reads.rs", "STREAMS"),
     number("docs/limits.md", "by readers | those up to {4 MiB}", "crates/daemon/src/folds.rs", "SMALL"),
