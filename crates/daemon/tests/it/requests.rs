@@ -121,6 +121,23 @@ async fn a_key_finds_its_run_whatever_has_changed_since() {
     other.name = "another".to_owned();
     let refusal = harness.runs.clone().start_run(with_key(other, "k")).await.unwrap_err();
     assert_eq!(code_of(&refusal), "AGENT_NOT_FOUND");
+    // Nor does it matter that nothing new is begun any more: the daemon drains, until the worker has done.
+    let mut worker = harness.worker("w", &["coder"]).await;
+    harness.start_run(one_wave(&["coder"])).await;
+    let assigned = worker.acknowledged().await;
+    let mut runs = harness.runs.clone();
+    let stopping = tokio::spawn(harness.stop());
+    let refusal = loop {
+        match runs.start_run(v1::StartRunRequest::of_plan(one_wave(&["coder"]))).await {
+            Ok(_) => tokio::task::yield_now().await,
+            Err(refusal) => break refusal,
+        }
+    };
+    assert_eq!(code_of(&refusal), "DRAINING");
+    let again = runs.start_run(request).await.unwrap().into_inner();
+    assert_eq!((again.run_id, again.created), (first.run_id, false));
+    worker.complete(&assigned.lease, json(serde_json::json!(1))).await;
+    stopping.await.unwrap();
 }
 
 #[tokio::test]
