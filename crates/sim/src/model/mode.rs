@@ -148,6 +148,7 @@ enum Stage {
     Plans,
     Asked(u32),
     Proposed,
+    Rejected,
     /// A call, and whether a person has approved it.
     Wanted(v1::ToolCall, bool, bool),
     Called(u32, v1::ToolCall, bool),
@@ -168,7 +169,10 @@ struct Counted {
     approved: bool,
     replans: u32,
     last_failed: bool,
-    tolerated: f64,
+    /// The last result is an error that was not to be one.
+    erred: bool,
+    /// Of those that miss, how many a person knows of.
+    known: u32,
     /// A plan was made anew before, and its checkpoint is to follow.
     owes_checkpoint: bool,
 }
@@ -191,7 +195,7 @@ impl Counted {
         };
         let was_done = |step: &v1::PlanStep| before.get(&step.id).copied().flatten().filter(|done| *done);
         self.steps = plan.steps.iter().map(was_done).collect();
-        (self.done, self.missed, self.approved, self.tolerated) = (0, 0, false, 0.0);
+        (self.done, self.missed, self.approved, self.known) = (0, 0, false, 0);
         self.plan = Some(plan);
     }
 }
@@ -281,8 +285,8 @@ impl ModeModel {
             Some(ExecutionMode::Simple) => self.now.errors < 3 && !self.now.ended,
             Some(ExecutionMode::Planner) => !self.now.is_complete(),
             Some(ExecutionMode::Supervised) if self.now.approved => {
-                let allowed = self.run.autonomy_level.unwrap_or(0.3).max(self.now.tolerated);
-                !self.now.is_complete() && self.now.deviation() <= allowed
+                let departs = self.now.deviation() > self.run.autonomy_level.unwrap_or(0.3);
+                !self.now.is_complete() && !(departs && self.now.missed > self.now.known)
             }
             Some(ExecutionMode::Supervised) => true,
             Some(ExecutionMode::Unspecified) | None => false,
@@ -407,13 +411,14 @@ impl RunModel {
             Body::PlannerAnswered(event) => (&event.remembered, &[]),
             Body::PlanEdited(event) => (&event.remembered, &[]),
             Body::PlanApproved(event) => (&event.remembered, &[]),
+            Body::PlanRejected(event) => (&event.remembered, &[]),
             Body::ToolApproved(event) => (&event.remembered, &[]),
             Body::EscalationAnswered(event) => (&event.remembered, &[]),
             Body::ModeCompleted(event) => (&event.remembered, &[]),
             Body::ToolObserved(event) => {
                 let planned = event.step_index.is_some() && mode.now.plan.is_some();
                 let failed = event.error.is_some() && !event.as_expected;
-                let expected = match (failed, mode.now.errors > 0) {
+                let expected = match (failed, mode.now.erred) {
                     // What a person says of a call is feedback.
                     _ if event.wave.is_none() => "user_feedback",
                     (true, _) => "error",
@@ -525,6 +530,13 @@ impl RunModel {
                 mode.now.approved = true;
                 mode.stage = Stage::Plans;
             }
+            Body::PlanRejected(event) => {
+                let answered = self.answered_with("reject");
+                let mode = self.mode()?;
+                let is_newest = mode.now.plan.as_ref().is_some_and(|plan| plan.revision == event.revision);
+                rule(answered && is_newest && mode.stage == Stage::Proposed, "nobody has rejected it")?;
+                mode.stage = Stage::Rejected;
+            }
             Body::ToolApproved(event) => {
                 let answered = self.answered_with("approve");
                 let mode = self.mode()?;
@@ -598,6 +610,7 @@ impl RunModel {
                 // What was to fail, and has, went as planned.
                 let failed = event.error.is_some() && !event.as_expected;
                 mode.now.last_failed = event.error.is_some();
+                mode.now.erred = failed;
                 mode.now.errors = if failed { mode.now.errors + 1 } else { 0 };
                 if let Some((place, _)) = planned {
                     mode.now.done += 1;
@@ -611,9 +624,8 @@ impl RunModel {
             }
             Body::EscalationAnswered(event) => {
                 let mode = self.mode()?;
-                let tolerated = mode.now.deviation();
-                rule((event.deviation - tolerated).abs() < 1e-9, "another deviation")?;
-                mode.now.tolerated = mode.now.tolerated.max(tolerated);
+                rule((event.deviation - mode.now.deviation()).abs() < 1e-9, "another deviation")?;
+                mode.now.known = mode.now.missed;
                 mode.stage = match std::mem::take(&mut mode.stage) {
                     Stage::Escalated(Some((call, goes_on))) => Stage::Wanted(call, false, goes_on),
                     Stage::Wanted(call, approved, goes_on) => Stage::Wanted(call, approved, goes_on),
