@@ -200,6 +200,31 @@ impl Counted {
     }
 }
 
+/// The failure is what the tool has said, whatever was tried and concluded after it.
+fn is_of_the_tool(error: &v1::Error) -> bool {
+    let concluded = ["RETRY_EXHAUSTED", "NON_RETRYABLE_ERROR", "TOTAL_TIMEOUT_EXCEEDED"];
+    match &error.cause {
+        Some(cause) if concluded.contains(&error.code.as_str()) => is_of_the_tool(cause),
+        _ => ![
+            "TASK_TIMEOUT",
+            "TIMEOUT",
+            "TOTAL_TIMEOUT_EXCEEDED",
+            "SCHEDULE_TO_START_TIMEOUT",
+            "WORKER_LOST",
+            "OUTCOME_UNKNOWN",
+            "TASK_CANCELLED",
+            "BROWSER_LOST",
+            "EVIDENCE_FAILED",
+            "INVALID_OUTPUT",
+            "OUTPUT_TOO_LARGE",
+            "INPUT_TOO_LARGE",
+            "INPUT_UNRESOLVED",
+            "RUN_LIMIT_EXCEEDED",
+        ]
+        .contains(&error.code.as_str()),
+    }
+}
+
 impl ModeModel {
     pub fn new(run: v1::ModeRun) -> Self {
         Self {
@@ -332,8 +357,7 @@ impl RunModel {
             Some(task.result.as_ref()?.status != v1::ResultStatus::Success as i32)
         };
         let planner_failed = matches!(mode.stage, Stage::Asked(wave) if failed(wave) == Some(true));
-        let rejected = mode.stage == Stage::Proposed
-            && self.questions.values().any(|question| question.answer.as_deref() == Some("reject"));
+        let rejected = mode.stage == Stage::Rejected;
         match () {
             () if mode.completed => Some(v1::RunOutcome::Succeeded),
             () if rejected => Some(v1::RunOutcome::Cancelled),
@@ -599,8 +623,8 @@ impl RunModel {
                 // Everything that a tool of this world gives back contains this word, and no other.
                 let expected = planned.as_ref().map_or(CONTAINED, |(_, expected)| expected.as_str());
                 let as_expected = match expected.contains(TO_FAIL) {
-                    // A tool that a person has rejected has not failed.
-                    true => event.error.is_some() && event.wave.is_some(),
+                    // A tool that a person has rejected has not failed, nor has one that was not reached or not waited for.
+                    true => event.wave.is_some() && event.error.as_ref().is_some_and(is_of_the_tool),
                     false => event.error.is_none() && expected.contains(CONTAINED),
                 };
                 // What the run of a plan gives back depends on how its tasks went.

@@ -488,7 +488,9 @@ impl ModeState {
             self.execution.begin_plan(plan, event.keeps_done, seq);
             if !event.reasons.is_empty() {
                 self.execution.replans = self.execution.replans.checked_add(1)?;
-                self.execution.errors = 0;
+                if !planted::is(Fault::ReplanKeepsErrors) {
+                    self.execution.errors = 0;
+                }
                 self.execution.checkpoint_due = Some(REPLANNED.to_owned());
             }
         }
