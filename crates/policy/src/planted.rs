@@ -119,10 +119,12 @@ pub enum Fault {
     InputReadOutsideIsLost,
     /// What a host has at work is not counted once it has said anew what it serves.
     HelloAgainForgetsWork,
+    /// An `ExecutorError` without its obligatory evidence is recorded as it came.
+    ErrorRecordedAsItCame,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 81] = [
+    pub const ALL: [Fault; 82] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -204,6 +206,7 @@ impl Fault {
         Fault::MemoryRowWithoutItsEvent,
         Fault::InputReadOutsideIsLost,
         Fault::HelloAgainForgetsWork,
+        Fault::ErrorRecordedAsItCame,
     ];
 }
 
