@@ -643,7 +643,6 @@ fn results_that_depart_further_than_the_autonomy_allows_ask_a_person_who_alone_l
     bench.expect_outcome(v1::RunOutcome::Succeeded);
 }
 
-// S004-SU-04
 #[test]
 fn whoever_lets_one_result_pass_is_asked_about_the_next_one_that_misses() {
     let steps: Vec<Value> = (0..4).map(|n| step(&format!("s{n}"), "read", &[])).collect();
