@@ -23,6 +23,8 @@ use capataz_display::words::{counted, fill, words};
 pub enum Failure {
     /// A problem of this machine or of the command line.
     Local { exit: Exit, message: String, hint: Option<String> },
+    /// A name that nothing has, with what may be meant.
+    Unknown { code: &'static str, message: String, hint: String, near: Vec<Near> },
     /// These files keep the command from doing anything.
     Files { message: String, files: Vec<String>, hint: String },
     /// Files that this program reads have all of these problems, each with its place.
@@ -122,6 +124,7 @@ impl Failure {
     pub fn code(&self) -> Option<&str> {
         match self {
             Self::Answer { error, .. } => error.code(),
+            Self::Unknown { code, .. } => Some(code),
             _ => None,
         }
     }
@@ -129,7 +132,7 @@ impl Failure {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Local { exit, .. } => *exit,
-            Self::Files { .. } => Exit::Failed,
+            Self::Files { .. } | Self::Unknown { .. } => Exit::Failed,
             Self::Problems { .. } | Self::Violations { .. } | Self::Script { .. } | Self::State { .. } => {
                 Exit::Invalid
             }
@@ -152,6 +155,11 @@ impl Failure {
             Self::Script { file, violations } => return invalid_script(file, violations),
             Self::Local { message, hint: None, .. } => json!({ "message": message }),
             Self::Local { message, hint: Some(hint), .. } => json!({ "message": message, "hint": hint }),
+            Self::Unknown { code, message, hint, near } => {
+                let mut answer = json!({ "code": code, "message": message, "hint": hint });
+                insert_near(&mut answer, near);
+                answer
+            }
             Self::Files { message, files, hint } => {
                 json!({ "message": message, "files": files, "hint": hint })
             }
@@ -180,12 +188,8 @@ impl Failure {
                         let listed = error.violations().iter().map(field_violation);
                         object.insert("violations".to_owned(), listed.collect());
                     }
-                    if !near.is_empty() {
-                        let listed =
-                            near.iter().map(|near| json!({ "name": near.name, "names": near.names }));
-                        object.insert("near".to_owned(), listed.collect());
-                    }
                 }
+                insert_near(&mut answer, near);
                 answer
             }
         };
@@ -203,6 +207,9 @@ impl Failure {
                     text.push_str(&format!("\n{hint}"));
                 }
                 text
+            }
+            Self::Unknown { code, message, hint, .. } => {
+                format!("{} {code}: {}\n{hint}", paint.text(Tone::Bad, "error:"), visible(message))
             }
             Self::Files { message, files, hint } => {
                 let head = format!("{} {}", paint.text(Tone::Bad, "error:"), visible(message));
@@ -268,6 +275,13 @@ impl Failure {
                 [shown].into_iter().chain(near.iter().map(meant)).collect::<Vec<_>>().join("\n")
             }
         }
+    }
+}
+
+fn insert_near(answer: &mut Value, near: &[Near]) {
+    if let Some(object) = answer.as_object_mut().filter(|_| !near.is_empty()) {
+        let listed = near.iter().map(|near| json!({ "name": near.name, "names": near.names }));
+        object.insert("near".to_owned(), listed.collect());
     }
 }
 

@@ -188,6 +188,7 @@ mod configuration;
 mod doctor;
 mod explain;
 pub mod help;
+mod json_errors;
 mod live;
 mod measures;
 pub mod messages;
@@ -890,7 +891,7 @@ texts! {
             / "/accept  aceptar el spec sugerido\n/spec ID  elegir el spec del próximo mensaje\n/why  explicar a quién se dirigió el último mensaje\n/quit  terminar",
         welcome: "session {0}; /help lists chat commands" / "sesión {0}; /help muestra las órdenes del chat",
         interrupted: "once more to leave; Ctrl-D leaves too" / "otra vez para salir; también con Ctrl-D",
-        no_such_spec: "SPEC_NOT_FOUND: there is no spec {0}" / "SPEC_NOT_FOUND: no hay ningún spec {0}",
+        no_such_spec: "there is no spec {0}" / "no hay ningún spec {0}",
         specs_are: "there are {0}" / "hay {0}",
         next_spec: "the next message goes to {0}" / "el próximo mensaje va a {0}",
         prompt: "> " / "> ",

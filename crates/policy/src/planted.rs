@@ -123,10 +123,12 @@ pub enum Fault {
     InputReadOutsideIsLost,
     /// What a host has at work is not counted once it has said anew what it serves.
     HelloAgainForgetsWork,
+    /// An `ExecutorError` without its obligatory evidence is recorded as it came.
+    ErrorRecordedAsItCame,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 83] = [
+    pub const ALL: [Fault; 84] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -210,6 +212,7 @@ impl Fault {
         Fault::MemoryRowWithoutItsEvent,
         Fault::InputReadOutsideIsLost,
         Fault::HelloAgainForgetsWork,
+        Fault::ErrorRecordedAsItCame,
     ];
 }
 

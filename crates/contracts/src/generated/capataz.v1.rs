@@ -3399,7 +3399,7 @@ pub struct SessionMessage {
     /// Who wrote it.
     #[prost(enumeration = "MessageRole", tag = "1")]
     pub role: i32,
-    /// What was written, cut to 4 KiB.
+    /// What was written: at most 4 KiB. A longer text is cut and ends with ` \[…\]`.
     #[prost(string, tag = "2")]
     pub text: ::prost::alloc::string::String,
     /// The spec that answered.

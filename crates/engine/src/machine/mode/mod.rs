@@ -474,9 +474,9 @@ impl Kind for ModeState {
         self.is_planner(task).then(Vec::new)
     }
 
-    fn completed(&self, run: &RunState, task: TaskRef, output: v1::Payload, _: Moment) -> Verdict {
+    fn completed(&self, run: &RunState, task: TaskRef, output: v1::Payload, now: Moment) -> Verdict {
         if !self.is_planner(task) {
-            return self.browser_said(run, task, &output).unwrap_or_else(|| Verdict::done(Some(output)));
+            return self.browser_said(run, task, &output, now).unwrap_or_else(|| Verdict::done(Some(output)));
         }
         match self.read(task.wave, &output) {
             Ok(mut answered) => {
