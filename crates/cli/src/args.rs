@@ -83,6 +83,14 @@ pub struct Global {
     /// Language of what people read [default: that of the locale, else English]
     #[arg(long, global = true, help_heading = GLOBAL, env = "CAPATAZ_LANG", value_enum, value_name = "LANGUAGE")]
     pub lang: Option<Lang>,
+    /// Draw results and errors as boxes, and not in lines
+    #[arg(
+        long,
+        global = true, help_heading = GLOBAL,
+        env = "CAPATAZ_BOXES",
+        value_parser = clap::builder::FalseyValueParser::new(),
+    )]
+    pub boxes: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

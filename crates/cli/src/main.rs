@@ -60,7 +60,7 @@ fn main() -> ExitCode {
         }
     };
     cli.global.lang.map(Language::from).or_else(language::of_locale).unwrap_or_default().choose();
-    let mut out = Output::new(cli.global.json, cli.global.color);
+    let mut out = Output::new(cli.global.json, cli.global.boxes, cli.global.color);
     let exit = execute(cli, &mut out).unwrap_or_else(|failure| {
         failure.tell(&mut out);
         failure.exit()

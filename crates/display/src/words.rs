@@ -91,6 +91,7 @@ pub struct Words {
     pub cancels: Cancels,
     pub keys: Keys,
     pub live: Live,
+    pub compact: Compact,
     pub runs: Runs,
     pub statuses: Statuses,
     pub agents: Agents,
@@ -184,6 +185,7 @@ macro_rules! texts {
 mod actions;
 pub mod advice;
 mod browser;
+mod compact;
 mod configuration;
 mod doctor;
 mod explain;
@@ -200,6 +202,7 @@ pub mod routing;
 mod specs;
 
 pub use actions::{Act, ActError, Browser, Page, ScriptLines};
+pub use compact::Compact;
 pub use doctor::Doctor;
 pub use explain::{AgentStats, Analytics, Cascade, Classified, Memory, SessionViews, TimeTravel};
 pub use help::{Usage, Wrong};
@@ -221,6 +224,7 @@ const ENGLISH: Words = Words {
     cancels: Cancels::ENGLISH,
     keys: Keys::ENGLISH,
     live: Live::ENGLISH,
+    compact: Compact::ENGLISH,
     runs: Runs::ENGLISH,
     statuses: Statuses::ENGLISH,
     agents: Agents::ENGLISH,
@@ -271,6 +275,7 @@ const SPANISH: Words = Words {
     cancels: Cancels::SPANISH,
     keys: Keys::SPANISH,
     live: Live::SPANISH,
+    compact: Compact::SPANISH,
     runs: Runs::SPANISH,
     statuses: Statuses::SPANISH,
     agents: Agents::SPANISH,

@@ -247,7 +247,7 @@ impl<'r> Watcher<'r> {
     /// The box of an event that a person is told at once. What has happened before somebody watched is told by the report.
     fn told_at_once(&self, event: &v1::Event, out: &Output) -> Option<Told> {
         let tells = self.caught_up && self.draws_boxes(out);
-        tells.then(|| at_once::of_event(&self.run, self.run_id, event, out.paint)).flatten()
+        tells.then(|| at_once::of_event(&self.run, self.run_id, event, out.form, out.paint)).flatten()
     }
 
     /// Documents, and the log of every event, have the errors themselves.
@@ -265,7 +265,8 @@ impl<'r> Watcher<'r> {
             return;
         }
         let open = self.run.questions.iter();
-        let told = open.filter_map(|open| at_once::of_question(&self.run, self.run_id, open, out.paint));
+        let told =
+            open.filter_map(|open| at_once::of_question(&self.run, self.run_id, open, out.form, out.paint));
         let told: Vec<Told> = told.collect();
         told.into_iter().for_each(|told| self.tell(told, out));
     }
