@@ -204,6 +204,16 @@ impl Told {
                 }
             }
             _ => {
+                // That it is not tried again says its code; what has failed says its cause.
+                let cause = error.cause.as_deref().filter(|_| error.code == codes::NON_RETRYABLE_ERROR);
+                let original = original.filter(|_| cause.is_none());
+                let told = cause.map_or_else(
+                    || subject(error, context),
+                    |cause| match context.task {
+                        Some(task) => format!("{task}: {}", one_line(cause)),
+                        None => one_line(cause),
+                    },
+                );
                 let reason = error.reason.as_deref().filter(|reason| !reason.is_empty());
                 let reason = reason.map(|reason| fill(texts.reason, &[&message(reason)]));
                 let is_critical = severity == v1::Severity::Critical;
@@ -215,7 +225,7 @@ impl Told {
                 };
                 let continuing = (is_warning && context.continues).then(|| texts.continuing.to_owned());
                 Self {
-                    subject: subject(error, context),
+                    subject: told,
                     facts: original.into_iter().chain(reason).chain(continuing).collect(),
                     details: few(error.details.iter().map(one_line).collect()),
                     advice: advice(error).or_else(resolve),

@@ -271,7 +271,8 @@ const TRIES: [&str; 3] = [RETRY, "retry_manual", "fix_manual"];
 pub const RETRY: &str = "retry";
 
 /// The name of an answer for people: whatever tries again is `retry`.
-fn name_of(answer: &str) -> &str {
+#[must_use]
+pub fn name_of(answer: &str) -> &str {
     if TRIES.contains(&answer) { RETRY } else { answer }
 }
 

@@ -389,7 +389,9 @@ pub fn failures(
         parts.push(error::error(error, &context, paint));
     }
     let boxed: Vec<&str> = untold.take(MOST_BOXES).map(|(task, _)| task.name.as_str()).collect();
-    let listed = serious.iter().filter(|(task, _)| !boxed.contains(&task.name.as_str()));
+    // The lines of a failure that was told when it came about are still in sight.
+    let is_seen = |task: &v1::TaskView| form == Form::Compact && is_told(task);
+    let listed = serious.iter().filter(|(task, _)| !boxed.contains(&task.name.as_str()) && !is_seen(task));
     let lines = listed.map(|(task, error)| short_lines(run, task, error));
     parts.extend(titled_list(words().watch.failures_listed, lines.collect()));
     for (severity, title) in [

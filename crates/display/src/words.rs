@@ -92,6 +92,7 @@ pub struct Words {
     pub keys: Keys,
     pub live: Live,
     pub compact: Compact,
+    pub choosing: Choosing,
     pub runs: Runs,
     pub statuses: Statuses,
     pub agents: Agents,
@@ -206,7 +207,7 @@ pub use compact::Compact;
 pub use doctor::Doctor;
 pub use explain::{AgentStats, Analytics, Cascade, Classified, Memory, SessionViews, TimeTravel};
 pub use help::{Usage, Wrong};
-pub use live::Live;
+pub use live::{Choosing, Live};
 pub use measures::Measures;
 pub use modes::{Asking, Modes};
 pub use own_daemon::{Init, Local, Needs, Status};
@@ -225,6 +226,7 @@ const ENGLISH: Words = Words {
     keys: Keys::ENGLISH,
     live: Live::ENGLISH,
     compact: Compact::ENGLISH,
+    choosing: Choosing::ENGLISH,
     runs: Runs::ENGLISH,
     statuses: Statuses::ENGLISH,
     agents: Agents::ENGLISH,
@@ -276,6 +278,7 @@ const SPANISH: Words = Words {
     keys: Keys::SPANISH,
     live: Live::SPANISH,
     compact: Compact::SPANISH,
+    choosing: Choosing::SPANISH,
     runs: Runs::SPANISH,
     statuses: Statuses::SPANISH,
     agents: Agents::SPANISH,

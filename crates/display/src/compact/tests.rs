@@ -345,8 +345,8 @@ fn names_that_may_be_meant_steps_that_are_right_and_details_are_told() {
         error::error(&wrong, &Context { form: Form::Compact, ..Context::default() }, Paint::OFF)
     });
     for line in [
-        "✗ NON_RETRYABLE_ERROR (CRITICAL): attempt 1 failed",
-        "  Original error: NOT_HERE: no such file; Reason: the code is not retryable",
+        "✗ NON_RETRYABLE_ERROR (CRITICAL): NOT_HERE: no such file",
+        "  Reason: the code is not retryable",
         "  - DETAIL: 5",
         "  - ... and 2 more errors",
     ] {
