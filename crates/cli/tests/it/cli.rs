@@ -15,7 +15,7 @@ const NOBODY: &str = "http://127.0.0.1:9";
 fn capataz(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_capataz"));
     command.args(arguments).env_remove("CAPATAZ_ADDR").env_remove("CAPATAZ_LISTEN").stdin(Stdio::null());
-    command.env_remove("CAPATAZ_LANG").env_remove("COLUMNS").env("LC_ALL", "C");
+    command.env_remove("CAPATAZ_LANG").env_remove("CAPATAZ_BOXES").env_remove("COLUMNS").env("LC_ALL", "C");
     command
 }
 
@@ -487,13 +487,22 @@ fn a_box_offers_what_can_be_done_and_the_command_that_does_it() {
     let daemon = Daemon::start(CREW);
     let plan = format!("on_high = \"pause\"\n{MIXED}\n[policy]\nkind = \"continue_all\"\n");
     daemon.run(&plan, &["--exit-on-question"], 5, "", "");
-    let shown = daemon.check(&["runs", "show", "latest"], 0, "|  Options: ", "");
+    let shown = daemon.check(&["runs", "show", "latest", "--boxes"], 0, "|  Options: ", "");
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.contains("|  -> `capataz runs resolve "), "{shown}");
     assert!(shown.contains("|  [s] Skip (not recommended) "), "{shown}");
     // A task that is done is not retried: it is taken back, and begins anew.
-    let refused = daemon.check(&["runs", "retry", "latest", "one"], 1, "", "ERROR: INVALID_STATE_TRANSITION");
+    let retry = ["runs", "retry", "latest", "one", "--boxes"];
+    let refused = daemon.check(&retry, 1, "", "ERROR: INVALID_STATE_TRANSITION");
     let refused = String::from_utf8_lossy(&refused.stderr).into_owned();
+    // The lines have the same commands, each in one piece.
+    let lines = daemon.check(&retry[..4], 1, "", "✗ INVALID_STATE_TRANSITION (");
+    let lines = String::from_utf8_lossy(&lines.stderr).into_owned();
+    assert!(
+        lines.contains("  [c] ") && lines.contains("  [a] Abort the run: `capataz runs cancel "),
+        "{lines}"
+    );
+    assert_eq!(command_in(&lines, "[c] "), command_in(&refused, "[c] "));
     assert!(refused.contains("|  [a] Abort the run: `capataz runs cancel "), "{refused}");
     assert!(!refused.contains("[f]"), "{refused}");
     let command = command_in(&refused, "[c] ");
@@ -533,13 +542,14 @@ fn a_serious_failure_is_told_while_the_run_goes_on_and_a_warning_at_its_end() {
         task("serious", "broken", "HIGH"),
     );
     // It waits for an answer, and says to what: nobody asked for the events to be shown.
-    let waits = daemon.run(&plan, &["--exit-on-question"], 5, "|  ERROR: NON_RETRYABLE_ERROR ", "");
+    let waits =
+        daemon.run(&plan, &["--exit-on-question", "--boxes"], 5, "|  ERROR: NON_RETRYABLE_ERROR ", "");
     let told = String::from_utf8_lossy(&waits.stdout).into_owned();
     assert!(told.contains("|  -> `capataz runs resolve ") && !told.contains("WARNING"), "{told}");
     let question = json(&daemon.check(&["runs", "show", "latest", "--json"], 0, "", ""));
     let question = question["questions"][0]["question_id"].as_str().unwrap_or_default().to_owned();
     daemon.check(&["runs", "resolve", "latest", &question, "skip"], 0, "[OK]", "");
-    let report = daemon.check(&["runs", "watch", "latest"], 0, "|  WARNING: ", "");
+    let report = daemon.check(&["runs", "watch", "latest", "--boxes"], 0, "|  WARNING: ", "");
     let report = String::from_utf8_lossy(&report.stdout).into_owned();
     let (end, warning) = (report.find("PARALLEL EXECUTION COMPLETE"), report.find("|  WARNING: "));
     assert!(end.is_some() && end < warning, "{report}");
@@ -549,8 +559,15 @@ fn a_serious_failure_is_told_while_the_run_goes_on_and_a_warning_at_its_end() {
 fn what_the_daemon_refuses_is_told() {
     let daemon = Daemon::start(CREW);
     let plan = "name = \"p\"\n[[tasks]]\nname = \"a\"\nagent = \"ecco\"\n";
-    daemon.run(plan, &[], 1, "", "|  ERROR: AGENT_NOT_FOUND");
-    daemon.run(plan, &[], 1, "", "|  - echo ");
+    daemon.run(plan, &["--boxes"], 1, "", "|  ERROR: AGENT_NOT_FOUND");
+    daemon.run(plan, &["--boxes"], 1, "", "|  - echo ");
+    daemon.run(
+        plan,
+        &[],
+        1,
+        "",
+        "✗ AGENT_NOT_FOUND (CRITICAL): The agent \"ecco\" does not exist\n  similar: echo\n",
+    );
     let output = daemon.run(plan, &["--json"], 1, "", "");
     let error = &json(&output)["error"];
     assert_eq!(error["code"], "AGENT_NOT_FOUND");
@@ -602,8 +619,8 @@ fn people_are_addressed_in_the_language_of_their_locale_or_the_one_that_they_ask
 |  ACCIÓN REQUERIDA:                                   |
 |  -> Corregir el nombre del agente en el plan         |
 +======================================================+";
-    daemon.run(plan, &["--lang", "es"], 1, "", spanish);
-    daemon.run(plan, &["--lang", "en"], 1, "", "|  The agent \"ecco\" does not exist ");
+    daemon.run(plan, &["--lang", "es", "--boxes"], 1, "", spanish);
+    daemon.run(plan, &["--lang", "en", "--boxes"], 1, "", "|  The agent \"ecco\" does not exist ");
 
     let unreachable = |variables: &[(&str, &str)]| {
         let mut command = capataz(&["--addr", NOBODY, "runs", "list"]);
@@ -677,7 +694,7 @@ fn the_demo_shows_all_of_it() {
     let subject = folder.path().join("subject");
     fs::create_dir(&subject).expect("a folder in it");
     fs::write(subject.join("a.py"), "print(1)  # TODO: more\n").expect("a file");
-    let mut command = capataz(&["demo", "--path", &subject.to_string_lossy()]);
+    let mut command = capataz(&["demo", "--boxes", "--path", &subject.to_string_lossy()]);
     command.env("TMPDIR", folder.path());
     let output = check_command(command, 0, "|  RETRY: ask-service ", "");
     let shown = String::from_utf8_lossy(&output.stdout);
