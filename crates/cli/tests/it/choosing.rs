@@ -16,6 +16,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_capataz");
 const PLAN: &str = "
 name = \"mending\"
 on_high = \"pause\"
+policy = { kind = \"continue_all\" }
 [[waves]]
 tasks = [{ name = \"mend\", agent = \"second-time\", severity = \"HIGH\" }]
 [[waves]]

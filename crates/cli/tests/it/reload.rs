@@ -73,7 +73,7 @@ fn agents_come_and_go_with_the_file_and_what_has_begun_goes_on() {
     until_said(&served, "the configuration was read again: added idle; changed new", 1);
     let newer = run(&served, folder, "new").unwrap();
     let told = outcome(&served, &newer);
-    assert!(told.contains("\nnewer\n"), "{told}");
+    assert!(told.contains("  newer\n"), "{told}");
 }
 
 #[test]

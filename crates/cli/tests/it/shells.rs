@@ -140,11 +140,8 @@ fn names_that_the_daemon_knows_are_told_in_lines_with_what_they_are() {
         "build\tcounter\nbuild-docs\tcritic\ntest\tcritic\n"
     );
     assert_eq!(values(&["runs", "retry", "nothing", ""]), "");
-    let agents = values(&["agents", "check", "c"]);
-    assert_eq!(
-        agents.lines().map(|line| line.split('\t').next().unwrap()).collect::<Vec<_>>(),
-        ["counter", "critic"]
-    );
+    assert_eq!(values(&["agents", "check", "counter", "cri"]), "critic\t\n");
+    assert!(values(&["agents", "stats", ""]).contains("counter\t"));
     assert_eq!(values(&["mode", "show", ""]), "", "the run is one of a plan");
     // Where no daemon is, nothing is said either, and where there is no such command.
     for words in [["--addr", "http://127.0.0.1:9", "runs", "show", ""], ["--addr", "?", "runs", "show", ""]] {
@@ -179,7 +176,8 @@ fn bash_completes_runs_tasks_and_agents_that_the_daemon_knows() {
     assert_eq!(completed("capataz agents check cr", 3).unwrap(), "critic");
     // What bash has parted is one word, and options and commands are completed as before.
     let parted = known.served.address().replace(':', " : ");
-    assert_eq!(completed(&format!("capataz --addr {parted} logs latest te"), 9).unwrap(), "test");
+    let line = format!("capataz --addr {parted} logs latest te");
+    assert_eq!(completed(&line, line.split(' ').count() - 1).unwrap(), "test");
     assert_eq!(completed("capataz runs show --out", 3).unwrap(), "--outputs");
     assert_eq!(completed("capataz runs lis", 2).unwrap(), "list");
 }
@@ -254,7 +252,7 @@ fn elvish_completes_runs_tasks_and_agents_that_the_daemon_knows() {
         "elvish_completes_runs_tasks_and_agents_that_the_daemon_knows",
         "elvish",
         &["-norc"],
-        "eval (slurp < SCRIPT); echo 'is'' ready'",
+        "eval (slurp < SCRIPT); echo is' 'ready",
         "> ",
     );
 }
