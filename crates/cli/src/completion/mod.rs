@@ -241,12 +241,14 @@ fn kind_of(command: &clap::Command, path: &[&str], given: &[&str]) -> Option<Kin
     let name_of = |argument: &Arg| {
         argument.get_value_names().and_then(|names| names.first().map(|name| name.to_string()))
     };
-    let of_runs = match path.first() {
-        Some(&"browser" | &"evidence") => Some(v1::RunKind::Script),
-        Some(&"pipeline") => Some(v1::RunKind::Pipeline),
-        Some(&"mode") => Some(v1::RunKind::Mode),
-        _ => None,
+    // Some commands are about runs of one kind.
+    let kind = match path.first() {
+        Some(&("browser" | "evidence")) => "SCRIPT",
+        Some(&"pipeline") => "PIPELINE",
+        Some(&"mode") => "MODE",
+        _ => "",
     };
+    let of_runs = v1::RunKind::from_str_name(&format!("RUN_KIND_{kind}"));
     match (name_of(next)?.as_str(), path) {
         ("RUN" | "RUN[@SEQ]", _) => Some(Kind::Runs(of_runs)),
         ("TASK", _) => {
@@ -284,7 +286,7 @@ mod tests {
         check("runs watch --timeout 5s 01", Some((runs.clone(), "01", None)));
         check("logs -n 20 ", Some((runs.clone(), "", None)));
         check("runs diff latest ", Some((runs, "", None)));
-        check("mode show ", Some((Kind::Runs(Some(v1::RunKind::Mode)), "", None)));
+        check("mode show ", Some((Kind::Runs(v1::RunKind::from_str_name("RUN_KIND_MODE")), "", None)));
         check("logs latest bu", Some((Kind::Tasks("latest".to_owned()), "bu", None)));
         check("logs latest build te", Some((Kind::Tasks("latest".to_owned()), "te", None)));
         check("runs retry 7f3a ", Some((Kind::Tasks("7f3a".to_owned()), "", None)));
