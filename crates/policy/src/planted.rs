@@ -40,6 +40,8 @@ pub enum Fault {
     ChildCreatedBeforeItIsNamed,
     ChildEndLost,
     ChildEndCountedTwice,
+    /// A child is created under a second id as well.
+    ChildStartedTwice,
     AppendWithoutItsRows,
     /// What an event leaves in memory is not written with it.
     MemoryWithoutItsRows,
@@ -58,6 +60,8 @@ pub enum Fault {
     ToolCalledUnapproved,
     /// That a plan is made anew is not recorded as such: errors are not counted anew, and no checkpoint is made.
     ReplanForgotten,
+    /// Errors in a row are not counted anew for a new plan.
+    ReplanKeepsErrors,
     /// A checkpoint that is made while a call that cannot be undone is at work may be gone back to.
     CheckpointForgetsTheCall,
     ForkKeepsLeases,
@@ -122,7 +126,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 81] = [
+    pub const ALL: [Fault; 83] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -153,6 +157,7 @@ impl Fault {
         Fault::ChildCreatedBeforeItIsNamed,
         Fault::ChildEndLost,
         Fault::ChildEndCountedTwice,
+        Fault::ChildStartedTwice,
         Fault::AppendWithoutItsRows,
         Fault::MemoryWithoutItsRows,
         Fault::RecalledBeforeItsEvents,
@@ -167,6 +172,7 @@ impl Fault {
         Fault::ErrorLimitNotKept,
         Fault::ToolCalledUnapproved,
         Fault::ReplanForgotten,
+        Fault::ReplanKeepsErrors,
         Fault::CheckpointForgetsTheCall,
         Fault::ForkKeepsLeases,
         Fault::ForkDeliversTwice,
