@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::exit::Exit;
 use crate::near::Near;
 use crate::output::Output;
+use capataz_display::compact::Form;
 use capataz_display::error::{self, Context};
 use capataz_display::frame::visible;
 use capataz_display::paint::{Paint, Tone};
@@ -145,7 +146,7 @@ impl Failure {
         if out.json {
             out.record(&self.to_json());
         } else {
-            out.note(&self.to_text(out.error_paint()));
+            out.note(&self.to_text(out.form, out.error_paint()));
         }
     }
 
@@ -199,7 +200,7 @@ impl Failure {
         json!({ "error": answer })
     }
 
-    pub fn to_text(&self, paint: Paint) -> String {
+    pub fn to_text(&self, form: Form, paint: Paint) -> String {
         match self {
             Self::Local { message, hint, .. } => {
                 let mut text = format!("{} {}", paint.text(Tone::Bad, "error:"), visible(message));
@@ -233,7 +234,7 @@ impl Failure {
                 [summary].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
             }
             Self::State { error, recovery } => {
-                error::error(error, &Context { recovery, ..Context::default() }, paint)
+                error::error(error, &Context { recovery, form, ..Context::default() }, paint)
             }
             Self::Answer { error, addr, .. } if is_unreachable(error) => {
                 let said = visible(&unreachable(error, addr));
@@ -258,7 +259,8 @@ impl Failure {
                 // A run that has ended refuses with RUN_FINISHED.
                 let goes_on = error.code() == Some(codes::INVALID_STATE_TRANSITION.as_str());
                 let task = about.task.as_deref().filter(|_| goes_on);
-                let context = Context { run: about.run.as_deref(), task, goes_on, ..Context::default() };
+                let context =
+                    Context { run: about.run.as_deref(), task, goes_on, form, ..Context::default() };
                 let mut told = in_words(to_contract(error));
                 // This box has a place for them.
                 let is_one = error.code() == Some(codes::AGENT_NOT_FOUND.as_str()) && told.details.is_empty();

@@ -91,6 +91,8 @@ pub struct Words {
     pub cancels: Cancels,
     pub keys: Keys,
     pub live: Live,
+    pub compact: Compact,
+    pub choosing: Choosing,
     pub runs: Runs,
     pub statuses: Statuses,
     pub agents: Agents,
@@ -184,6 +186,7 @@ macro_rules! texts {
 mod actions;
 pub mod advice;
 mod browser;
+mod compact;
 mod configuration;
 mod doctor;
 mod explain;
@@ -201,10 +204,11 @@ pub mod routing;
 mod specs;
 
 pub use actions::{Act, ActError, Browser, Page, ScriptLines};
+pub use compact::Compact;
 pub use doctor::Doctor;
 pub use explain::{AgentStats, Analytics, Cascade, Classified, Memory, SessionViews, TimeTravel};
 pub use help::{Usage, Wrong};
-pub use live::Live;
+pub use live::{Choosing, Live};
 pub use measures::Measures;
 pub use modes::{Asking, Modes};
 pub use own_daemon::{Init, Local, Needs, Status};
@@ -222,6 +226,8 @@ const ENGLISH: Words = Words {
     cancels: Cancels::ENGLISH,
     keys: Keys::ENGLISH,
     live: Live::ENGLISH,
+    compact: Compact::ENGLISH,
+    choosing: Choosing::ENGLISH,
     runs: Runs::ENGLISH,
     statuses: Statuses::ENGLISH,
     agents: Agents::ENGLISH,
@@ -272,6 +278,8 @@ const SPANISH: Words = Words {
     cancels: Cancels::SPANISH,
     keys: Keys::SPANISH,
     live: Live::SPANISH,
+    compact: Compact::SPANISH,
+    choosing: Choosing::SPANISH,
     runs: Runs::SPANISH,
     statuses: Statuses::SPANISH,
     agents: Agents::SPANISH,
