@@ -224,7 +224,9 @@ pub async fn pipelines(options: &Options) -> Outcome<()> {
 /// # Errors
 /// The folder is not on a disk, a process did not start, or a call failed. A missed aim is not an error.
 pub async fn modes(options: &Options) -> Outcome<()> {
-    alone(options, sections::modes(options)).await
+    std::fs::create_dir_all(&options.dir)?;
+    let disk = disk::describe(&options.dir)?;
+    alone(options, sections::modes(options, &disk)).await
 }
 
 /// Measures what traces and metrics cost, and prints.

@@ -83,6 +83,14 @@ pub struct Global {
     /// Language of what people read [default: that of the locale, else English]
     #[arg(long, global = true, help_heading = GLOBAL, env = "CAPATAZ_LANG", value_enum, value_name = "LANGUAGE")]
     pub lang: Option<Lang>,
+    /// Draw results and errors as boxes, and not in lines
+    #[arg(
+        long,
+        global = true, help_heading = GLOBAL,
+        env = "CAPATAZ_BOXES",
+        value_parser = clap::builder::FalseyValueParser::new(),
+    )]
+    pub boxes: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -357,14 +365,14 @@ pub struct RunArgs {
 /// Whether and how a run is followed that was just started.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Following {
-    /// Show events as they happen; on a terminal, the running tasks (the default there), and the key `e` gives the task that
-    /// is next to time out 15 minutes more
+    /// Show events as they happen (the default without `--json`); on a terminal, the running tasks, where keys answer
+    /// questions, and `e` gives the task that is next to time out 15 minutes more
     #[arg(long, short = 'w', conflicts_with = "detach")]
     pub watch: bool,
     /// With `--watch` and `--json`: also a line for each progress frame, with what running tasks say and put out
     #[arg(long, requires = "watch")]
     pub progress: bool,
-    /// Wait for the end and show nothing until then (the default where the output is no terminal)
+    /// Wait for the end and show nothing until then
     #[arg(long, conflicts_with = "detach")]
     pub wait: bool,
     /// Start the run and do not wait for its end

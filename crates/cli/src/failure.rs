@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::exit::Exit;
 use crate::near::Near;
 use crate::output::Output;
+use capataz_display::compact::Form;
 use capataz_display::error::{self, Context};
 use capataz_display::frame::visible;
 use capataz_display::paint::{Paint, Tone};
@@ -23,6 +24,8 @@ use capataz_display::words::{counted, fill, words};
 pub enum Failure {
     /// A problem of this machine or of the command line.
     Local { exit: Exit, message: String, hint: Option<String> },
+    /// A name that nothing has, with what may be meant.
+    Unknown { code: &'static str, message: String, hint: String, near: Vec<Near> },
     /// These files keep the command from doing anything.
     Files { message: String, files: Vec<String>, hint: String },
     /// Files that this program reads have all of these problems, each with its place.
@@ -122,6 +125,7 @@ impl Failure {
     pub fn code(&self) -> Option<&str> {
         match self {
             Self::Answer { error, .. } => error.code(),
+            Self::Unknown { code, .. } => Some(code),
             _ => None,
         }
     }
@@ -129,7 +133,7 @@ impl Failure {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Local { exit, .. } => *exit,
-            Self::Files { .. } => Exit::Failed,
+            Self::Files { .. } | Self::Unknown { .. } => Exit::Failed,
             Self::Problems { .. } | Self::Violations { .. } | Self::Script { .. } | Self::State { .. } => {
                 Exit::Invalid
             }
@@ -142,7 +146,7 @@ impl Failure {
         if out.json {
             out.record(&self.to_json());
         } else {
-            out.note(&self.to_text(out.error_paint()));
+            out.note(&self.to_text(out.form, out.error_paint()));
         }
     }
 
@@ -152,6 +156,11 @@ impl Failure {
             Self::Script { file, violations } => return invalid_script(file, violations),
             Self::Local { message, hint: None, .. } => json!({ "message": message }),
             Self::Local { message, hint: Some(hint), .. } => json!({ "message": message, "hint": hint }),
+            Self::Unknown { code, message, hint, near } => {
+                let mut answer = json!({ "code": code, "message": message, "hint": hint });
+                insert_near(&mut answer, near);
+                answer
+            }
             Self::Files { message, files, hint } => {
                 json!({ "message": message, "files": files, "hint": hint })
             }
@@ -180,12 +189,8 @@ impl Failure {
                         let listed = error.violations().iter().map(field_violation);
                         object.insert("violations".to_owned(), listed.collect());
                     }
-                    if !near.is_empty() {
-                        let listed =
-                            near.iter().map(|near| json!({ "name": near.name, "names": near.names }));
-                        object.insert("near".to_owned(), listed.collect());
-                    }
                 }
+                insert_near(&mut answer, near);
                 answer
             }
         };
@@ -195,7 +200,7 @@ impl Failure {
         json!({ "error": answer })
     }
 
-    pub fn to_text(&self, paint: Paint) -> String {
+    pub fn to_text(&self, form: Form, paint: Paint) -> String {
         match self {
             Self::Local { message, hint, .. } => {
                 let mut text = format!("{} {}", paint.text(Tone::Bad, "error:"), visible(message));
@@ -203,6 +208,9 @@ impl Failure {
                     text.push_str(&format!("\n{hint}"));
                 }
                 text
+            }
+            Self::Unknown { code, message, hint, .. } => {
+                format!("{} {code}: {}\n{hint}", paint.text(Tone::Bad, "error:"), visible(message))
             }
             Self::Files { message, files, hint } => {
                 let head = format!("{} {}", paint.text(Tone::Bad, "error:"), visible(message));
@@ -226,7 +234,7 @@ impl Failure {
                 [summary].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
             }
             Self::State { error, recovery } => {
-                error::error(error, &Context { recovery, ..Context::default() }, paint)
+                error::error(error, &Context { recovery, form, ..Context::default() }, paint)
             }
             Self::Answer { error, addr, .. } if is_unreachable(error) => {
                 let said = visible(&unreachable(error, addr));
@@ -251,7 +259,8 @@ impl Failure {
                 // A run that has ended refuses with RUN_FINISHED.
                 let goes_on = error.code() == Some(codes::INVALID_STATE_TRANSITION.as_str());
                 let task = about.task.as_deref().filter(|_| goes_on);
-                let context = Context { run: about.run.as_deref(), task, goes_on, ..Context::default() };
+                let context =
+                    Context { run: about.run.as_deref(), task, goes_on, form, ..Context::default() };
                 let mut told = in_words(to_contract(error));
                 // This box has a place for them.
                 let is_one = error.code() == Some(codes::AGENT_NOT_FOUND.as_str()) && told.details.is_empty();
@@ -268,6 +277,13 @@ impl Failure {
                 [shown].into_iter().chain(near.iter().map(meant)).collect::<Vec<_>>().join("\n")
             }
         }
+    }
+}
+
+fn insert_near(answer: &mut Value, near: &[Near]) {
+    if let Some(object) = answer.as_object_mut().filter(|_| !near.is_empty()) {
+        let listed = near.iter().map(|near| json!({ "name": near.name, "names": near.names }));
+        object.insert("near".to_owned(), listed.collect());
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod args;
 mod commands;
+mod completion;
 mod demo;
 mod exit;
 mod failure;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
     match arguments.next().as_deref().and_then(|first| first.to_str()) {
         Some(SHIM) => return capataz_daemon::shim_main(arguments),
         Some(demo::agent::MODE) => return demo::agent::main(arguments),
+        Some(completion::VALUES) => return completion::main(arguments),
         _ => {}
     }
     let cli = match parsed(Cli::command()) {
@@ -60,7 +62,7 @@ fn main() -> ExitCode {
         }
     };
     cli.global.lang.map(Language::from).or_else(language::of_locale).unwrap_or_default().choose();
-    let mut out = Output::new(cli.global.json, cli.global.color);
+    let mut out = Output::new(cli.global.json, cli.global.boxes, cli.global.color);
     let exit = execute(cli, &mut out).unwrap_or_else(|failure| {
         failure.tell(&mut out);
         failure.exit()
@@ -144,9 +146,7 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
         Command::Verify(args) => return commands::backup::verify(args, out),
         Command::Man { folder } => return commands::man::man(folder.as_deref(), out),
         Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "capataz", &mut script);
-            out.raw(&script);
+            completion::print(shell, out);
             return Ok(Exit::Ok);
         }
         command => command,

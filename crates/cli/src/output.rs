@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use serde_json::Value;
 
 use crate::args::Color;
+use capataz_display::compact::Form;
 use capataz_display::frame;
 use capataz_display::paint::Paint;
 
@@ -19,12 +20,14 @@ pub struct Output {
     /// True when stdout is a terminal whose cursor moves.
     pub moves: bool,
     pub paint: Paint,
+    /// The form of results and errors.
+    pub form: Form,
     error_paint: Paint,
     closed: bool,
 }
 
 impl Output {
-    pub fn new(json: bool, color: Color) -> Self {
+    pub fn new(json: bool, boxes: bool, color: Color) -> Self {
         let (out, err) = (io::stdout().is_terminal(), io::stderr().is_terminal());
         if let Some(columns) = columns(out || err) {
             frame::fit(columns);
@@ -39,6 +42,7 @@ impl Output {
             json,
             terminal: out,
             moves: out && !is_dumb(),
+            form: if boxes { Form::Boxes } else { Form::Compact },
             paint: paint(out && console::colors_enabled()),
             error_paint: paint(err && console::colors_enabled_stderr()),
             closed: false,

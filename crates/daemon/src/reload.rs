@@ -178,16 +178,16 @@ fn settings_that_differ(now: &Config, new: &Config) -> Vec<&'static str> {
     values(now).into_iter().zip(values(new)).filter_map(differ).collect()
 }
 
-/// How two configurations differ in names.
+/// How two configurations, or two states of the specs, differ in names.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Difference {
+pub(crate) struct Difference {
     added: Vec<String>,
     changed: Vec<String>,
     removed: Vec<String>,
 }
 
 impl Difference {
-    fn of(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Self {
+    pub(crate) fn of(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Self {
         let (old, kept): (Vec<&String>, Vec<&String>) =
             after.keys().partition(|name| !before.contains_key(*name));
         let changed = kept.into_iter().filter(|name| before.get(*name) != after.get(*name));
@@ -198,15 +198,19 @@ impl Difference {
             removed: removed.cloned().collect(),
         }
     }
+
+    /// The difference in words; `nothing` where there is none.
+    pub(crate) fn told(&self, nothing: &str) -> String {
+        let told = [("added", &self.added), ("changed", &self.changed), ("removed", &self.removed)];
+        let told = told.into_iter().filter(|(_, names)| !names.is_empty());
+        let told: Vec<String> = told.map(|(how, names)| format!("{how} {}", names.join(", "))).collect();
+        if told.is_empty() { nothing.to_owned() } else { told.join("; ") }
+    }
 }
 
 impl fmt::Display for Difference {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told = [("added", &self.added), ("changed", &self.changed), ("removed", &self.removed)];
-        let told = told.into_iter().filter(|(_, names)| !names.is_empty());
-        let told: Vec<String> = told.map(|(how, names)| format!("{how} {}", names.join(", "))).collect();
-        formatter.write_str(if told.is_empty() { "nothing of agents has changed" } else { "" })?;
-        formatter.write_str(&told.join("; "))
+        formatter.write_str(&self.told("nothing of agents has changed"))
     }
 }
 

@@ -1,5 +1,6 @@
 //! The spec files: read, watched, and handed to whoever routes.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use capataz_shard::{Chosen, Route};
 use tokio::sync::{Mutex, watch};
 use tokio::task::AbortHandle;
 
+use crate::reload::Difference;
 use crate::watching::Changes;
 
 /// The agent that answers from a spec's own templates.
@@ -53,6 +55,19 @@ pub(crate) enum Source {
 #[derive(Clone, Debug)]
 pub(crate) struct Specs {
     inner: Arc<Inner>,
+}
+
+/// What came of reading the files again.
+#[derive(Debug)]
+pub(crate) struct Reloaded {
+    /// The number of specs.
+    pub(crate) count: usize,
+    difference: Difference,
+}
+
+/// All that a router knows of each of its specs, by their ids.
+fn told(router: &Router) -> BTreeMap<String, String> {
+    router.catalogue().specs().iter().map(|spec| (spec.id.clone(), format!("{spec:?}"))).collect()
 }
 
 #[derive(Debug)]
@@ -132,8 +147,8 @@ impl Specs {
         Arc::clone(&self.inner.current.borrow())
     }
 
-    /// Reads the files again. If any of them is invalid, nothing changes. Returns the number of specs.
-    pub(crate) async fn reload(&self) -> Result<usize, SpecsError> {
+    /// Reads the files again. If any of them is invalid, nothing changes.
+    pub(crate) async fn reload(&self) -> Result<Reloaded, SpecsError> {
         let _one = self.inner.reloading.lock().await;
         let source = self.inner.source.clone();
         let loaded = tokio::task::spawn_blocking(move || load(&source)).await;
@@ -145,15 +160,19 @@ impl Specs {
             }
         };
         let count = router.catalogue().specs().len();
+        let difference = Difference::of(&told(&self.current()), &told(&router));
         self.inner.runtime.set_router(Arc::new(SpecRouter(Arc::clone(&router)))).await;
         self.inner.current.send_replace(router);
-        Ok(count)
+        Ok(Reloaded { count, difference })
     }
 
     /// The same, and says in the log how it went.
     pub(crate) async fn reload_and_tell(&self) {
         match self.reload().await {
-            Ok(count) => tracing::info!(specs = count, "the specs were read again"),
+            Ok(Reloaded { count, difference }) => {
+                let difference = difference.told("no spec has changed");
+                tracing::info!(specs = count, "the specs were read again: {difference}");
+            }
             Err(error) => tracing::error!(%error, "the specs stay unchanged: a file is invalid"),
         }
     }

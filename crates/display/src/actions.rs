@@ -2,6 +2,7 @@
 
 use capataz_contracts::v1;
 
+use crate::compact::{Form, hanging};
 use crate::format::took;
 use crate::frame::{Frame, fitted, truncated, visible};
 use crate::paint::{Paint, Tone};
@@ -104,8 +105,65 @@ fn settled(activities: &[&Activity]) -> Option<String> {
     Some(format!("{}: {}", error.code, message(&error.message)))
 }
 
-/// The error as a box, followed by its evidence.
-pub fn error(error: &v1::ExecutorError, paint: Paint) -> String {
+/// The error as a box or in lines, followed by its evidence.
+pub fn error(error: &v1::ExecutorError, form: Form, paint: Paint) -> String {
+    let shown = match form {
+        Form::Boxes => boxed(error, paint),
+        Form::Compact => in_lines(error, paint),
+    };
+    let evidence: Vec<String> = error.evidence_refs.iter().map(evidence_line).collect();
+    let evidence = match evidence.is_empty() {
+        true => String::new(),
+        false => format!("\n{}\n{}", words().act_error.evidence, evidence.join("\n")),
+    };
+    format!("{shown}{evidence}")
+}
+
+/// Each condition that has failed, and each detail.
+fn parts_of(error: &v1::ExecutorError) -> (Vec<String>, Vec<String>) {
+    let conditions = error.failed_conditions.iter().map(|failed| {
+        let args = failed.args.as_deref().unwrap_or_default();
+        truncated(&format!("{} {} {args}", failed.phase, failed.kind), DETAIL_LENGTH)
+    });
+    let details = error.details.as_deref().map(describe::details).unwrap_or_default();
+    let details = details.iter().map(|(key, value)| truncated(&format!("{key}: {value}"), DETAIL_LENGTH));
+    (conditions.collect(), details.collect())
+}
+
+fn in_lines(error: &v1::ExecutorError, paint: Paint) -> String {
+    let texts = &words().act_error;
+    let severity =
+        [describe::severity_name(error.severity()), describe::stage_name(error.stage())].join(", ");
+    let head = [error.error_code.as_str(), &severity, &message(&error.message)];
+    let mut lines = hanging("✗ ", &fill(words().compact.error, &head), Tone::Bad, paint);
+    let number = error.step_index.map_or_else(String::new, |step| (step + 1).to_string());
+    let template =
+        if error.criticality() == v1::Criticality::Critical { texts.action_critical } else { texts.action };
+    let state = error.state_after.as_ref().or(error.state_before.as_ref());
+    let facts = [fill(template, &[&number, &error.action_id, describe::kind_name(error.action_kind())])]
+        .into_iter()
+        .chain(state.map(|state| fill(texts.at, &[&state.url])))
+        .chain(error.cause.as_ref().map(|cause| fill(texts.cause, &[&message(cause)])))
+        .chain((error.retryable == Some(true)).then(|| texts.retryable.to_owned()));
+    lines.extend(hanging("  ", &facts.collect::<Vec<_>>().join("; "), Tone::Plain, paint));
+    let (conditions, details) = parts_of(error);
+    for (title, mut items) in [(texts.failed_conditions, conditions), (texts.details, details)] {
+        let more = items.len().saturating_sub(MOST_LISTED);
+        items.truncate(MOST_LISTED);
+        items.extend((more > 0).then(|| fill(texts.more, &[&more.to_string()])));
+        if !items.is_empty() {
+            lines.extend(hanging("  - ", &format!("{title} {}", items.join("; ")), Tone::Plain, paint));
+        }
+    }
+    lines.extend(
+        advice(&error.error_code).into_iter().flat_map(|next| hanging("  -> ", next, Tone::Plain, paint)),
+    );
+    lines
+        .extend(describe::page_of(&error.error_code).map(|page| format!("  {}", fill(texts.page, &[&page]))));
+    lines.join("\n")
+}
+
+fn boxed(error: &v1::ExecutorError, paint: Paint) -> String {
     let texts = &words().act_error;
     let head = [describe::severity_name(error.severity()), describe::stage_name(error.stage())];
     let number = error.step_index.map_or_else(String::new, |step| (step + 1).to_string());
@@ -126,17 +184,12 @@ pub fn error(error: &v1::ExecutorError, paint: Paint) -> String {
     if let Some(cause) = &error.cause {
         frame = frame.text(&fill(texts.cause, &[&message(cause)]));
     }
-    if !error.failed_conditions.is_empty() {
-        let conditions = error.failed_conditions.iter().map(|failed| {
-            let args = failed.args.as_deref().unwrap_or_default();
-            truncated(&format!("{} {} {args}", failed.phase, failed.kind), DETAIL_LENGTH)
-        });
-        frame = listed(frame.blank(), texts.failed_conditions, conditions.collect());
+    let (conditions, details) = parts_of(error);
+    if !conditions.is_empty() {
+        frame = listed(frame.blank(), texts.failed_conditions, conditions);
     }
-    let details = error.details.as_deref().map(describe::details).unwrap_or_default();
     if !details.is_empty() {
-        let details = details.iter().map(|(key, value)| truncated(&format!("{key}: {value}"), DETAIL_LENGTH));
-        frame = listed(frame.blank(), texts.details, details.collect());
+        frame = listed(frame.blank(), texts.details, details);
     }
     if error.retryable == Some(true) {
         frame = frame.blank().text(texts.retryable);
@@ -147,12 +200,7 @@ pub fn error(error: &v1::ExecutorError, paint: Paint) -> String {
     if let Some(page) = describe::page_of(&error.error_code) {
         frame = frame.text(&fill(texts.page, &[&page]));
     }
-    let evidence: Vec<String> = error.evidence_refs.iter().map(evidence_line).collect();
-    let evidence = match evidence.is_empty() {
-        true => String::new(),
-        false => format!("\n{}\n{}", texts.evidence, evidence.join("\n")),
-    };
-    format!("{}{evidence}", frame.finish())
+    frame.finish()
 }
 
 fn listed(frame: Frame, title: &str, items: Vec<String>) -> Frame {
@@ -303,7 +351,7 @@ Enmascarada: «secret» y [redacted] ocupan el lugar de secretos, que no se guar
 +======================================================+
 Evidence:
   screenshot_before        68 bytes  abab";
-        let shown = error(&told, Paint::OFF);
+        let shown = error(&told, Form::Boxes, Paint::OFF);
         assert!(shown.starts_with(expected), "{shown}");
         assert!(shown.ends_with("f0f0 (redacted)"), "{shown}");
     }
@@ -312,9 +360,9 @@ Evidence:
         let script = fold(&story());
         let mut told = script.error().and_then(|failed| failed.error.clone()).unwrap_or_default();
         told.cause = Some("the browser is lost: the tab has crashed".to_owned());
-        let shown = error(&told, Paint::OFF);
+        let shown = error(&told, Form::Boxes, Paint::OFF);
         assert!(shown.contains("|  Cause: the browser is lost: the tab has crashed "), "{shown}");
-        let shown = Language::Spanish.within(|| error(&told, Paint::OFF));
+        let shown = Language::Spanish.within(|| error(&told, Form::Boxes, Paint::OFF));
         let of_page = "|  Causa: se perdió el navegador: la pestaña dejó de   |\n|  funcionar ";
         assert!(shown.contains(of_page), "{shown}");
     }

@@ -3,6 +3,7 @@
 
 use capataz_contracts::v1::{self, event::Body};
 
+use crate::compact::Form;
 use crate::error::{self, Context, flags};
 use crate::model::{Phase, Run, Task};
 use crate::paint::Paint;
@@ -19,7 +20,7 @@ pub struct Told {
 /// The box of an event of a run whose tasks its user has named, where it is one that a person is told at once. The event was
 /// already applied to `run`. A failure that a person is asked about is told with the question, which follows it.
 #[must_use]
-pub fn of_event(run: &Run, run_id: &str, event: &v1::Event, paint: Paint) -> Option<Told> {
+pub fn of_event(run: &Run, run_id: &str, event: &v1::Event, form: Form, paint: Paint) -> Option<Told> {
     if !run.names_tasks {
         return None;
     }
@@ -36,15 +37,16 @@ pub fn of_event(run: &Run, run_id: &str, event: &v1::Event, paint: Paint) -> Opt
                 at_ms: Some(event.at_ms),
                 goes_on: goes_on(run) && !ends_the_run(run, settled, task, error),
                 log: &task.log,
+                form,
                 ..context_of(run, run_id, task)
             };
             let text = error::error(error, &context, paint);
             Some(Told { text, failed: Some((settled.wave, settled.task)) })
         }
-        Body::QuestionAsked(asked) => of_question(run, run_id, asked.question.as_ref()?, paint),
+        Body::QuestionAsked(asked) => of_question(run, run_id, asked.question.as_ref()?, form, paint),
         Body::Notice(notice) => {
             let error = notice.notice.as_ref().filter(|error| error::is_told_at_once(error))?;
-            let context = Context { run: Some(run_id), goes_on: goes_on(run), ..Context::default() };
+            let context = Context { run: Some(run_id), goes_on: goes_on(run), form, ..Context::default() };
             Some(Told { text: error::error(error, &context, paint), failed: None })
         }
         _ => None,
@@ -53,7 +55,13 @@ pub fn of_event(run: &Run, run_id: &str, event: &v1::Event, paint: Paint) -> Opt
 
 /// The box of an open question about an error, with the answers and the command that gives them.
 #[must_use]
-pub fn of_question(run: &Run, run_id: &str, question: &v1::Question, paint: Paint) -> Option<Told> {
+pub fn of_question(
+    run: &Run,
+    run_id: &str,
+    question: &v1::Question,
+    form: Form,
+    paint: Paint,
+) -> Option<Told> {
     let error = question.error.as_ref().filter(|_| run.names_tasks)?;
     let Some(v1::question_subject::About::Task(about)) = question.about.as_ref()?.about.as_ref() else {
         return None;
@@ -69,6 +77,7 @@ pub fn of_question(run: &Run, run_id: &str, question: &v1::Question, paint: Pain
         at_ms: Some(question.asked_at_ms),
         question: Some(question),
         log: if purpose == v1::QuestionPurpose::Failure { &task.log } else { &[] },
+        form,
         ..context_of(run, run_id, task)
     };
     let is_failure = matches!(purpose, v1::QuestionPurpose::Failure | v1::QuestionPurpose::Timeout);
@@ -142,7 +151,7 @@ mod tests {
         let mut run = Run::default();
         let events = events(bodies);
         events.iter().for_each(|event| run.apply(event));
-        of_event(&run, "0199", events.last()?, Paint::OFF)
+        of_event(&run, "0199", events.last()?, Form::Boxes, Paint::OFF)
     }
 
     fn pausing() -> Body {
@@ -241,16 +250,17 @@ mod tests {
         let events = events(before.into_iter().chain([failed(1, "TASK_TIMEOUT", v1::Severity::High)]));
         let (end, before) = events.split_last().expect("events");
         before.iter().for_each(|event| run.apply(event));
-        let at_deadline = of_event(&run, "0199", &before[3], Paint::OFF).and_then(|told| told.failed);
+        let at_deadline =
+            of_event(&run, "0199", &before[3], Form::Boxes, Paint::OFF).and_then(|told| told.failed);
         assert_eq!(at_deadline, Some((0, 1)));
         run.tell(0, 1);
         let mut extended = run.clone();
         run.apply(end);
-        assert_eq!(of_event(&run, "0199", end, Paint::OFF), None);
+        assert_eq!(of_event(&run, "0199", end, Form::Boxes, Paint::OFF), None);
         // After more time, it is another deadline.
         let more = v1::TaskExtended { task: 1, ..v1::TaskExtended::default() };
         extended.apply(&v1::Event { body: Some(Body::TaskExtended(more)), ..v1::Event::default() });
         extended.apply(end);
-        assert!(of_event(&extended, "0199", end, Paint::OFF).is_some());
+        assert!(of_event(&extended, "0199", end, Form::Boxes, Paint::OFF).is_some());
     }
 }

@@ -6,6 +6,7 @@ use capataz_contracts::v1;
 use capataz_policy::severity::{Flags, Severity};
 use capataz_policy::{codes, retry};
 
+use crate::compact::{self, Form};
 use crate::frame::{Frame, visible};
 use crate::paint::{Paint, Tone};
 use crate::words::messages::message;
@@ -39,11 +40,16 @@ pub struct Context<'a> {
     pub recovered: Option<&'a str>,
     /// The last lines that the task has logged.
     pub log: &'a [String],
+    pub form: Form,
 }
 
-/// Draws the error by its code, or by its severity if the code has no box of its own; below it, what its task has logged last.
+/// Tells the error in the form that is wanted; a box is drawn by the error's code, or by its severity if the code has no box of
+/// its own. Below it is what its task has logged last.
 pub fn error(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
-    let shown = drawn(error, context, paint);
+    let shown = match context.form {
+        Form::Boxes => drawn(error, context, paint),
+        Form::Compact => compact::error(error, context, paint),
+    };
     match (context.run, context.task, context.log) {
         (Some(run), Some(task), log @ [_, ..]) => format!("{shown}\n{}", log::block(run, task, log, paint)),
         _ => shown,
@@ -101,7 +107,7 @@ pub fn ok(message: &str, paint: Paint) -> String {
     paint.text(Tone::Good, &fill(words().errors.ok, &[&visible(message)]))
 }
 
-fn info(error: &v1::Error, paint: Paint) -> String {
+pub(crate) fn info(error: &v1::Error, paint: Paint) -> String {
     paint.text(Tone::Faint, &fill(words().errors.info, &[&visible(&message_or_code(error))]))
 }
 
@@ -151,13 +157,16 @@ pub fn titled(template: &str, error: &v1::Error, tone: Tone, paint: Paint) -> Fr
 }
 
 pub fn severity_line(severity: v1::Severity) -> String {
-    let name = match severity {
+    fill(words().errors.severity, &[severity_name(severity)])
+}
+
+pub(crate) fn severity_name(severity: v1::Severity) -> &'static str {
+    match severity {
         v1::Severity::Critical => "CRITICAL",
         v1::Severity::High | v1::Severity::Unspecified => "HIGH",
         v1::Severity::Medium => "MEDIUM",
         v1::Severity::Low => "LOW",
-    };
-    fill(words().errors.severity, &[name])
+    }
 }
 
 fn body(frame: Frame, error: &v1::Error, context: &Context<'_>) -> Frame {
@@ -177,7 +186,7 @@ fn body(frame: Frame, error: &v1::Error, context: &Context<'_>) -> Frame {
 }
 
 /// The message with the task's name in front, unless the message names the task itself.
-fn subject(error: &v1::Error, context: &Context<'_>) -> String {
+pub(crate) fn subject(error: &v1::Error, context: &Context<'_>) -> String {
     let message = message_or_code(error);
     match context.task {
         Some(task) if !message.contains(&format!("{task:?}")) => format!("{task}: {message}"),
@@ -208,7 +217,7 @@ pub fn with_cause(error: &v1::Error) -> String {
 }
 
 /// How many details a box lists; the others are only counted.
-const MOST_DETAILS: usize = 5;
+pub(crate) const MOST_DETAILS: usize = 5;
 
 pub fn details_of(frame: Frame, details: &[String]) -> Frame {
     let texts = &words().errors;
@@ -262,7 +271,8 @@ const TRIES: [&str; 3] = [RETRY, "retry_manual", "fix_manual"];
 pub const RETRY: &str = "retry";
 
 /// The name of an answer for people: whatever tries again is `retry`.
-fn name_of(answer: &str) -> &str {
+#[must_use]
+pub fn name_of(answer: &str) -> &str {
     if TRIES.contains(&answer) { RETRY } else { answer }
 }
 
@@ -290,7 +300,7 @@ pub fn options(frame: Frame, ways: &Ways) -> Frame {
     ways.iter().fold(frame, |frame, (mark, way)| frame.item(mark, way))
 }
 
-fn generic_option(option: &str) -> Option<&'static str> {
+pub(crate) fn generic_option(option: &str) -> Option<&'static str> {
     match option {
         "skip" => Some(words().options.skip_high),
         _ => common_option(option),

@@ -10,6 +10,7 @@ pub mod analytics;
 pub mod answer;
 pub mod at_once;
 pub mod classified;
+pub mod compact;
 pub mod error;
 pub mod executing;
 pub mod explain;

@@ -257,6 +257,7 @@ impl Run {
             | Body::PlannerAnswered(_)
             | Body::PlanEdited(_)
             | Body::PlanApproved(_)
+            | Body::PlanRejected(_)
             | Body::ToolApproved(_)
             | Body::ToolObserved(_)
             | Body::EscalationAnswered(_)

@@ -4,7 +4,7 @@ use capataz_contracts::json::is_json;
 use capataz_contracts::v1;
 use capataz_contracts::v1::payload::Data;
 
-use crate::frame::{truncated, visible_block};
+use crate::frame::{truncated, visible, visible_block};
 
 /// The size of the payload in bytes.
 pub fn size(payload: &v1::Payload) -> u64 {
@@ -49,6 +49,24 @@ pub fn excerpt(payload: &v1::Payload) -> Option<String> {
         lines.push("…".to_owned());
     }
     (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// The payload in one line, whole: JSON without spaces. `None` where it is `null` or several lines of text, and where [`excerpt`]
+/// has nothing.
+pub fn line(payload: &v1::Payload) -> Option<String> {
+    let Some(Data::Inline(bytes)) = &payload.data else { return None };
+    let text = std::str::from_utf8(bytes).ok()?;
+    let line = if is_json(&payload.media_type) {
+        match serde_json::from_str(text).ok()? {
+            serde_json::Value::Null => return None,
+            serde_json::Value::String(text) => text,
+            value => value.to_string(),
+        }
+    } else {
+        text.to_owned()
+    };
+    let line = line.trim_end();
+    (!line.is_empty() && line.lines().count() == 1).then(|| visible(line))
 }
 
 #[cfg(test)]

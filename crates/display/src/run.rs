@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use capataz_contracts::v1;
 use capataz_policy::{codes, retry};
 
+use crate::compact::{self, Form};
 use crate::error::{self, Context, advice, one_line, severity, to_copy, with_cause};
 use crate::format;
 use crate::frame::{fitted, truncated, visible};
@@ -120,7 +121,7 @@ pub fn list(runs: &[v1::Run], now_ms: i64, paint: Paint) -> String {
 }
 
 /// The page of one run.
-pub fn show(run: &v1::Run, now_ms: i64, paint: Paint) -> String {
+pub fn show(run: &v1::Run, now_ms: i64, form: Form, paint: Paint) -> String {
     let texts = &words().runs;
     let mut parts = vec![heading(run, now_ms, paint)];
     let is_execution = run.kind() == v1::RunKind::Mode;
@@ -145,7 +146,7 @@ pub fn show(run: &v1::Run, now_ms: i64, paint: Paint) -> String {
     if !open.is_empty() {
         parts.push(open);
     }
-    let failures = failures(run, None, true, paint);
+    let failures = failures(run, None, true, form, paint);
     if !failures.is_empty() {
         parts.push(failures);
     }
@@ -311,19 +312,21 @@ pub fn calls(run: &v1::Run, now_ms: i64, paint: Paint) -> String {
     table.render(paint)
 }
 
-/// The boxes of all waves that are over: all of their tasks have ended, or their run has.
+/// Whether all tasks of the wave have ended, or its run has.
+pub(crate) fn is_over(run: &v1::Run, wave: &v1::WaveView) -> bool {
+    let began = wave.tasks.iter().any(|task| task.started_at_ms.is_some());
+    let has_ended = wave.tasks.iter().all(|task| task.status.is_some());
+    wave.evaluation.is_some() && has_ended || began && run.finished_at_ms.is_some()
+}
+
+/// The boxes of all waves that are over.
 pub fn wave_boxes(run: &v1::Run, paint: Paint) -> String {
-    let is_over = |wave: &&v1::WaveView| {
-        let began = wave.tasks.iter().any(|task| task.started_at_ms.is_some());
-        let has_ended = wave.tasks.iter().all(|task| task.status.is_some());
-        wave.evaluation.is_some() && has_ended || began && run.finished_at_ms.is_some()
-    };
     let of = run.waves.len();
     let shown: Vec<String> = run
         .waves
         .iter()
         .enumerate()
-        .filter(|(_, wave)| is_over(wave))
+        .filter(|(_, wave)| is_over(run, wave))
         .map(|(index, wave)| {
             let shown = wave::wave_box(wave, paint);
             if of == 1 {
@@ -339,10 +342,16 @@ pub fn wave_boxes(run: &v1::Run, paint: Paint) -> String {
     shown.join("\n\n")
 }
 
-/// The errors of a run: boxes for the few most important ones, a line and the next step for each of the others; then what
+/// The errors of a run: boxes, or the lines in their place, for the few most important ones, a line and the next step for each of the others; then what
 /// is MEDIUM, and in the verbose form what is LOW (seed 000, contract 6). The fold of the run's events, where it is at hand,
 /// knows which failures had their boxes when they came about, and what was logged.
-pub fn failures(run: &v1::Run, events: Option<&model::Run>, verbose: bool, paint: Paint) -> String {
+pub fn failures(
+    run: &v1::Run,
+    events: Option<&model::Run>,
+    verbose: bool,
+    form: Form,
+    paint: Paint,
+) -> String {
     let folded: BTreeMap<&str, &Task> =
         events.into_iter().flat_map(model::Run::tasks).map(|task| (task.name.as_str(), task)).collect();
     let log_of = |task: &v1::TaskView| folded.get(task.name.as_str()).map_or(&[][..], |task| &task.log);
@@ -364,20 +373,25 @@ pub fn failures(run: &v1::Run, events: Option<&model::Run>, verbose: bool, paint
     if !went_on && found.len() > 1 {
         let command = if run.may_be_continued { "continue" } else { "show" };
         let recovery = format!("capataz runs {command} {}", run.run_id);
-        parts.push(special::multiple_critical(&found, &recovery, paint));
+        parts.push(match form {
+            Form::Boxes => special::multiple_critical(&found, &recovery, paint),
+            Form::Compact => compact::multiple_critical(&found, &recovery, paint),
+        });
     } else if let Some(error) = own {
-        let context = Context { run: Some(&run.run_id), goes_on: !is_finished, ..Context::default() };
+        let context = Context { run: Some(&run.run_id), goes_on: !is_finished, form, ..Context::default() };
         parts.push(error::error(error, &context, paint));
     }
-    parts.extend(exceeded(run, paint));
+    parts.extend(exceeded(run, form, paint));
     let is_told = |task: &v1::TaskView| folded.get(task.name.as_str()).is_some_and(|task| task.told);
     let untold = serious.iter().filter(|(task, _)| !is_told(task));
     for (task, error) in untold.clone().take(MOST_BOXES) {
-        let context = Context { log: log_of(task), ..context_of(run, task) };
+        let context = Context { log: log_of(task), form, ..context_of(run, task) };
         parts.push(error::error(error, &context, paint));
     }
     let boxed: Vec<&str> = untold.take(MOST_BOXES).map(|(task, _)| task.name.as_str()).collect();
-    let listed = serious.iter().filter(|(task, _)| !boxed.contains(&task.name.as_str()));
+    // The lines of a failure that was told when it came about are still in sight.
+    let is_seen = |task: &v1::TaskView| form == Form::Compact && is_told(task);
+    let listed = serious.iter().filter(|(task, _)| !boxed.contains(&task.name.as_str()) && !is_seen(task));
     let lines = listed.map(|(task, error)| short_lines(run, task, error));
     parts.extend(titled_list(words().watch.failures_listed, lines.collect()));
     for (severity, title) in [
@@ -400,7 +414,7 @@ pub fn failures(run: &v1::Run, events: Option<&model::Run>, verbose: bool, paint
         // A warning says that the run went on, where it did.
         let boxes = if went_on && severity == v1::Severity::Medium { MOST_BOXES } else { 0 };
         for (task, error) in of_tasks.iter().take(boxes) {
-            let context = Context { continues: true, log: log_of(task), ..context_of(run, task) };
+            let context = Context { continues: true, log: log_of(task), form, ..context_of(run, task) };
             parts.push(error::error(error, &context, paint));
         }
         let listed = of_tasks.iter().skip(boxes);
@@ -414,7 +428,7 @@ pub fn failures(run: &v1::Run, events: Option<&model::Run>, verbose: bool, paint
         let omitted = run.notices_omitted.to_string();
         parts.push(fill(words().watch.notices_omitted, &[&omitted, &run.run_id]));
     }
-    parts.join("\n\n")
+    parts.join(form.between())
 }
 
 /// A failure of a task in a line as wide as the terminal at most, with the next step in another.
@@ -485,7 +499,7 @@ fn open_questions(run: &v1::Run) -> impl Iterator<Item = &v1::Question> {
 }
 
 /// The boxes of tasks whose time is over while they may still get more: nothing has failed yet, and a person may answer.
-fn exceeded(run: &v1::Run, paint: Paint) -> Vec<String> {
+fn exceeded(run: &v1::Run, form: Form, paint: Paint) -> Vec<String> {
     let asked = open_questions(run).filter(|open| open.purpose() == v1::QuestionPurpose::Timeout);
     let tasks = || run.waves.iter().flat_map(|wave| &wave.tasks);
     let boxes = asked.filter_map(|open| {
@@ -496,7 +510,7 @@ fn exceeded(run: &v1::Run, paint: Paint) -> Vec<String> {
             .as_ref()
             .zip(task.started_at_ms)
             .map(|(timeout, started)| started + timeout.elapsed_ms);
-        let context = Context { question: Some(open), at_ms, ..context_of(run, task) };
+        let context = Context { question: Some(open), at_ms, form, ..context_of(run, task) };
         Some(error::error(error, &context, paint))
     });
     boxes.take(MOST_BOXES).collect()

@@ -31,13 +31,18 @@ pub fn error(error: &v1::Error, context: &Context<'_>, paint: Paint) -> Option<S
     })
 }
 
+/// What was not found.
+pub(crate) fn missing(error: &v1::Error) -> String {
+    match quoted(&error.message) {
+        Some(name) if error.code == codes::AGENT_NOT_FOUND => fill(words().errors.agent_missing, &[name]),
+        _ => message(&error.message).into_owned(),
+    }
+}
+
 fn not_found(error: &v1::Error, paint: Paint) -> String {
     let texts = &words().errors;
     let agent = error.code == codes::AGENT_NOT_FOUND;
-    let text = match quoted(&error.message) {
-        Some(name) if agent => fill(texts.agent_missing, &[name]),
-        _ => message(&error.message).into_owned(),
-    };
+    let text = missing(error);
     let frame = heading(error, paint).blank().text(&text).blank();
     let frame = if error.suggestions.is_empty() {
         frame.text(if agent { texts.no_similar_agents } else { texts.no_similar_names })
@@ -58,7 +63,18 @@ fn quoted(message: &str) -> Option<&str> {
 
 const ARROW: &str = " -> ";
 
-fn invalid_transition(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
+/// A step that was refused.
+pub(crate) struct Refused<'e> {
+    /// The step, with the states that it leaves out.
+    pub told: String,
+    /// The steps that are right; empty where the lifecycle allows the step and another rule does not.
+    pub steps: &'e str,
+    /// The other valid steps from the same state.
+    pub or: Option<String>,
+    pub ways: Ways,
+}
+
+pub(crate) fn refused<'e>(error: &'e v1::Error, context: &Context<'_>) -> Refused<'e> {
     let texts = &words().errors;
     // Where the lifecycle allows the step and another rule does not, the message says why.
     let is_step = |text: &str| text.contains(ARROW);
@@ -73,24 +89,31 @@ fn invalid_transition(error: &v1::Error, context: &Context<'_>, paint: Paint) ->
     {
         refused = format!("{refused} {}", fill(texts.skipping, &[&skipped.join(", ")]));
     }
-    let mut frame = heading(error, paint).blank().text(texts.invalid_transition).item("  ", &refused).blank();
+    let ways = correcting(&states, error, context).into_iter().chain(cascading(error, context)).chain(ways(
+        error,
+        context,
+        common_option,
+    ));
+    // A task that may complete may also fail, which is the other valid step from the same state.
+    let or = steps.strip_suffix("COMPLETE").map(|before| format!("{before}FAILED"));
+    Refused { told: refused, steps, or, ways: ways.collect() }
+}
+
+fn invalid_transition(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
+    let texts = &words().errors;
+    let Refused { told, steps, or, ways } = refused(error, context);
+    let mut frame = heading(error, paint).blank().text(texts.invalid_transition).item("  ", &told).blank();
     if steps.is_empty() {
         if let Some(reason) = &error.reason {
             frame = frame.text(&message(reason)).blank();
         }
     } else {
         frame = frame.text(texts.correct_steps).item("  ", steps);
-        // A task that may complete may also fail, which is the other valid step from the same state.
-        if let Some(before) = steps.strip_suffix("COMPLETE") {
-            frame = frame.item("  ", &format!("{before}FAILED"));
+        if let Some(or) = or {
+            frame = frame.item("  ", &or);
         }
         frame = frame.blank();
     }
-    let ways: Ways = correcting(&states, error, context)
-        .into_iter()
-        .chain(cascading(error, context))
-        .chain(ways(error, context, common_option))
-        .collect();
     match ways {
         ways if ways.is_empty() => frame.finish(),
         ways => options(frame.rule(), &ways).finish(),
@@ -113,12 +136,19 @@ fn cascading(error: &v1::Error, context: &Context<'_>) -> Option<(String, String
     Some(("[c] ".to_owned(), fill(words().options.cascade, &[run, task])))
 }
 
-fn task_timeout(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
+/// A task whose time is over.
+pub(crate) struct TimedOut {
+    pub told: String,
+    /// How much time it had and has used, and when its worker was heard last; empty where nobody knows.
+    pub times: Vec<String>,
+    pub state: Vec<String>,
+}
+
+pub(crate) fn timed_out(error: &v1::Error, context: &Context<'_>) -> TimedOut {
     let texts = &words().errors;
     let task = context.task.or_else(|| quoted(&error.message));
-    let message = task.map_or_else(|| error.message.clone(), |task| fill(texts.task_timed_out, &[task]));
-    let mut frame = titled(texts.warning, error, Tone::Warning, paint).blank().text(&message);
-    let mut partial = None;
+    let told = task.map_or_else(|| error.message.clone(), |task| fill(texts.task_timed_out, &[task]));
+    let (mut times, mut partial) = (Vec::new(), None);
     if let Some(timeout) = &error.timeout {
         let checked = match (timeout.last_health_check_ms, context.at_ms) {
             // Of more than a second, its parts do not matter.
@@ -129,22 +159,29 @@ fn task_timeout(error: &v1::Error, context: &Context<'_>, paint: Paint) -> Strin
             (Some(last), None) => format::utc(last),
             (None, _) => texts.no_health_check.to_owned(),
         };
-        frame = frame
-            .blank()
-            .text(&fill(texts.configured, &[&format::in_words(timeout.configured_timeout_ms)]))
-            .text(&fill(texts.elapsed, &[&format::clock(timeout.elapsed_ms)]))
-            .text(&checked);
+        times = vec![
+            fill(texts.configured, &[&format::in_words(timeout.configured_timeout_ms)]),
+            fill(texts.elapsed, &[&format::clock(timeout.elapsed_ms)]),
+            checked,
+        ];
         partial = timeout.partial_output.as_ref().map(partial_output);
     }
-    let state: Vec<String> = [
+    let state = [
         context.agent.map(|agent| fill(texts.state_agent, &[agent])),
         context.phase.map(|phase| fill(texts.state_phase, &[phase])),
         partial,
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    frame = frame.blank();
+    ];
+    TimedOut { told, times, state: state.into_iter().flatten().collect() }
+}
+
+fn task_timeout(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
+    let texts = &words().errors;
+    let TimedOut { told, times, state } = timed_out(error, context);
+    let mut frame = titled(texts.warning, error, Tone::Warning, paint).blank().text(&told);
+    if !times.is_empty() {
+        frame = frame.blank();
+    }
+    frame = times.iter().fold(frame, |frame, time| frame.text(time)).blank();
     if !state.is_empty() {
         frame = frame.rule().text(texts.current_state).items("- ", state.iter().map(String::as_str)).blank();
     }
@@ -166,30 +203,33 @@ fn partial_output(output: &v1::Payload) -> String {
     }
 }
 
-fn timeout_option(option: &str) -> Option<&'static str> {
+pub(crate) fn timeout_option(option: &str) -> Option<&'static str> {
     match option {
         "abort" => Some(words().options.abort_all),
         _ => common_option(option),
     }
 }
 
-fn retry_exhausted(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
+/// How many attempts were made, and how long they took: two texts, or the message where nobody knows.
+pub(crate) fn exhausted(error: &v1::Error, context: &Context<'_>) -> Vec<String> {
     let texts = &words().errors;
     let made = error.attempts.len();
+    if made == 0 {
+        return vec![error.message.clone()];
+    }
+    let most = context.max_attempts.map_or(made, |most| most as usize);
+    let total: i64 =
+        error.attempts.iter().map(|attempt| attempt.duration_ms.saturating_add(attempt.waited_ms)).sum();
+    vec![fill(texts.attempts, &[&format!("{made}/{most}")]), fill(texts.total_time, &[&format::took(total)])]
+}
+
+fn retry_exhausted(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
+    let texts = &words().errors;
     let mut frame = heading(error, paint).blank();
     if let Some(task) = context.task {
         frame = frame.toned(task, Tone::Strong);
     }
-    if made > 0 {
-        let most = context.max_attempts.map_or(made, |most| most as usize);
-        let total: i64 =
-            error.attempts.iter().map(|attempt| attempt.duration_ms.saturating_add(attempt.waited_ms)).sum();
-        frame = frame
-            .text(&fill(texts.attempts, &[&format!("{made}/{most}")]))
-            .text(&fill(texts.total_time, &[&format::took(total)]));
-    } else {
-        frame = frame.text(&error.message);
-    }
+    frame = exhausted(error, context).iter().fold(frame, |frame, told| frame.text(told));
     if let Some(cause) = &error.cause {
         frame = frame.blank().text(texts.last_error);
         for line in one_line(cause).lines() {
@@ -222,17 +262,20 @@ fn session(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
         return frame.text(recovered).finish();
     }
     frame = frame.rule().text(texts.recovery);
+    recovery(context).iter().fold(frame, |frame, (mark, way)| frame.item(mark, way)).finish()
+}
+
+/// The ways to recover a session.
+pub(crate) fn recovery(context: &Context<'_>) -> Vec<(&'static str, String)> {
     let options = &words().options;
-    let usual = [
+    if !context.recovery.is_empty() {
+        return context.recovery.to_vec();
+    }
+    vec![
         ("[b] ", fill(options.restore, &[""])),
         ("[r] ", fill(options.reinitialise, &[""])),
         ("[m] ", options.edit.to_owned()),
-    ];
-    let ways = if context.recovery.is_empty() { &usual } else { context.recovery };
-    for (mark, way) in ways {
-        frame = frame.item(mark, way);
-    }
-    frame.finish()
+    ]
 }
 
 /// The box MULTIPLE CRITICAL ERRORS. Each error is given as `CODE: subject`; `recovery` is the command that goes on with

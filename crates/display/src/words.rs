@@ -91,6 +91,8 @@ pub struct Words {
     pub cancels: Cancels,
     pub keys: Keys,
     pub live: Live,
+    pub compact: Compact,
+    pub choosing: Choosing,
     pub runs: Runs,
     pub statuses: Statuses,
     pub agents: Agents,
@@ -184,10 +186,12 @@ macro_rules! texts {
 mod actions;
 pub mod advice;
 mod browser;
+mod compact;
 mod configuration;
 mod doctor;
 mod explain;
 pub mod help;
+mod json_errors;
 mod live;
 mod measures;
 pub mod messages;
@@ -200,10 +204,11 @@ pub mod routing;
 mod specs;
 
 pub use actions::{Act, ActError, Browser, Page, ScriptLines};
+pub use compact::Compact;
 pub use doctor::Doctor;
 pub use explain::{AgentStats, Analytics, Cascade, Classified, Memory, SessionViews, TimeTravel};
 pub use help::{Usage, Wrong};
-pub use live::Live;
+pub use live::{Choosing, Live};
 pub use measures::Measures;
 pub use modes::{Asking, Modes};
 pub use own_daemon::{Init, Local, Needs, Status};
@@ -221,6 +226,8 @@ const ENGLISH: Words = Words {
     cancels: Cancels::ENGLISH,
     keys: Keys::ENGLISH,
     live: Live::ENGLISH,
+    compact: Compact::ENGLISH,
+    choosing: Choosing::ENGLISH,
     runs: Runs::ENGLISH,
     statuses: Statuses::ENGLISH,
     agents: Agents::ENGLISH,
@@ -271,6 +278,8 @@ const SPANISH: Words = Words {
     cancels: Cancels::SPANISH,
     keys: Keys::SPANISH,
     live: Live::SPANISH,
+    compact: Compact::SPANISH,
+    choosing: Choosing::SPANISH,
     runs: Runs::SPANISH,
     statuses: Statuses::SPANISH,
     agents: Agents::SPANISH,
@@ -890,7 +899,7 @@ texts! {
             / "/accept  aceptar el spec sugerido\n/spec ID  elegir el spec del próximo mensaje\n/why  explicar a quién se dirigió el último mensaje\n/quit  terminar",
         welcome: "session {0}; /help lists chat commands" / "sesión {0}; /help muestra las órdenes del chat",
         interrupted: "once more to leave; Ctrl-D leaves too" / "otra vez para salir; también con Ctrl-D",
-        no_such_spec: "SPEC_NOT_FOUND: there is no spec {0}" / "SPEC_NOT_FOUND: no hay ningún spec {0}",
+        no_such_spec: "there is no spec {0}" / "no hay ningún spec {0}",
         specs_are: "there are {0}" / "hay {0}",
         next_spec: "the next message goes to {0}" / "el próximo mensaje va a {0}",
         prompt: "> " / "> ",

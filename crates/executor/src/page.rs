@@ -167,6 +167,8 @@ pub struct Facts {
 pub struct SubmittingKeys {
     pub submits_by_enter: bool,
     pub submits_by_space: bool,
+    /// The handle of the element for which alone they may, as nobody can see what has the focus in it.
+    pub hidden_in: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Default, Deserialize)]

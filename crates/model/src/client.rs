@@ -415,22 +415,23 @@ async fn read_up_to(
     }
 }
 
-/// When to ask again: milliseconds, seconds, or a moment by the server's own clock.
+/// When to ask again: the later of what two headers say, in milliseconds, and in seconds or as a moment. The moment is one of the
+/// server's own clock, and of ours where it does not tell its time.
+#[expect(clippy::disallowed_methods, reason = "the shell of a model: the wait counts from now")]
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
-    let seconds =
-        |number: f64| Duration::try_from_secs_f64(number).ok().map(|wait| wait.min(RETRY_AFTER_MAX));
-    let in_ms = text("retry-after-ms").and_then(|text| text.parse::<f64>().ok());
-    if let Some(wait) = in_ms.and_then(|ms| seconds(ms / 1_000.0)) {
-        return Some(wait);
-    }
-    let said = text(RETRY_AFTER.as_str())?;
-    if let Ok(number) = said.parse::<f64>() {
-        return seconds(number);
-    }
+    let seconds = |number: f64| Duration::try_from_secs_f64(number).ok();
     let moment = |text: &str| -> Option<SystemTime> { httpdate::parse_http_date(text).ok() };
-    let wait = moment(said)?.duration_since(moment(text(DATE.as_str())?)?).unwrap_or_default();
-    Some(wait.min(RETRY_AFTER_MAX))
+    let in_ms =
+        text("retry-after-ms").and_then(|text| text.parse::<f64>().ok()).and_then(|ms| seconds(ms / 1_000.0));
+    let said = text(RETRY_AFTER.as_str()).and_then(|said| match said.parse::<f64>() {
+        Ok(number) => seconds(number),
+        Err(_) => {
+            let now = text(DATE.as_str()).and_then(moment).unwrap_or_else(SystemTime::now);
+            Some(moment(said)?.duration_since(now).unwrap_or_default())
+        }
+    });
+    in_ms.max(said).map(|wait| wait.min(RETRY_AFTER_MAX))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub struct ExecutorCode {
     /// The stage that usually finds the error. An error names the stage that really found it.
     pub stage: ActionStage,
     pub severity: ExecutorSeverity,
-    /// The keys of `details`.
+    /// The keys that `details` always has.
     pub details: &'static [&'static str],
     /// The phases that a failed condition may have. If there are any, the error lists at least one condition.
     pub phases: &'static [&'static str],
@@ -101,12 +101,12 @@ codes! {
     ACTION_CRITICAL_BLOCKED: Policy, Critical, {
         details: &["critical_reason"], evidence: HTML_AND_PICTURE, may_be_retried: false
     };
-    NAVIGATION_TIMEOUT: Execution, Error, { details: &["timeout_ms", "wait_condition"], evidence: PICTURE };
+    // What was waited for is told where anything was.
+    NAVIGATION_TIMEOUT: Execution, Error, { details: &["timeout_ms"], evidence: PICTURE };
     UPLOAD_FAILED: Execution, Error, { details: &["file_ref", "upload_signal"], evidence: EVERYTHING };
     DOWNLOAD_FAILED: Execution, Error, { details: &["expected_download"], evidence: PICTURE };
-    OVERLAY_BLOCKING: Precondition, Error, {
-        details: &["overlay_selector", "overlay_text"], evidence: PICTURE
-    };
+    // What lies there is told where that is known.
+    OVERLAY_BLOCKING: Precondition, Error, { evidence: PICTURE };
     AUTH_FAILED: Postcondition, Error, { details: &["auth_signal"], evidence: HTML_AND_PICTURE };
     NAVIGATION_FAILED: Execution, Error, { details: &["net_error", "url"], evidence: PICTURE };
     // A fresh browser has another state: only a person or a new run can begin again.
@@ -330,10 +330,12 @@ mod tests {
         ("POLICY_HALT", &["policy_reason", "policy_thresholds"], &[]),
         ("DOMAIN_BLOCKED", &["host", "allowlist"], &[]),
         ("ACTION_CRITICAL_BLOCKED", &["critical_reason"], &[]),
-        ("NAVIGATION_TIMEOUT", &["timeout_ms", "wait_condition"], &[]),
+        // "si aplica"
+        ("NAVIGATION_TIMEOUT", &["timeout_ms"], &[]),
         ("UPLOAD_FAILED", &["file_ref", "upload_signal"], &[]),
         ("DOWNLOAD_FAILED", &["expected_download"], &[]),
-        ("OVERLAY_BLOCKING", &["overlay_selector", "overlay_text"], &[]),
+        // "si detectable"
+        ("OVERLAY_BLOCKING", &[], &[]),
         ("AUTH_FAILED", &["auth_signal"], &[]),
     ];
 

@@ -14,6 +14,7 @@ pub mod codes;
 pub mod executor;
 pub mod lifecycle;
 pub mod mode;
+pub mod obligations;
 pub mod planted;
 pub mod registry;
 pub mod retry;

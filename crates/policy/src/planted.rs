@@ -40,6 +40,8 @@ pub enum Fault {
     ChildCreatedBeforeItIsNamed,
     ChildEndLost,
     ChildEndCountedTwice,
+    /// A child is created under a second id as well.
+    ChildStartedTwice,
     AppendWithoutItsRows,
     /// What an event leaves in memory is not written with it.
     MemoryWithoutItsRows,
@@ -58,6 +60,8 @@ pub enum Fault {
     ToolCalledUnapproved,
     /// That a plan is made anew is not recorded as such: errors are not counted anew, and no checkpoint is made.
     ReplanForgotten,
+    /// Errors in a row are not counted anew for a new plan.
+    ReplanKeepsErrors,
     /// A checkpoint that is made while a call that cannot be undone is at work may be gone back to.
     CheckpointForgetsTheCall,
     ForkKeepsLeases,
@@ -119,10 +123,12 @@ pub enum Fault {
     InputReadOutsideIsLost,
     /// What a host has at work is not counted once it has said anew what it serves.
     HelloAgainForgetsWork,
+    /// An `ExecutorError` without its obligatory evidence is recorded as it came.
+    ErrorRecordedAsItCame,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 81] = [
+    pub const ALL: [Fault; 84] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -153,6 +159,7 @@ impl Fault {
         Fault::ChildCreatedBeforeItIsNamed,
         Fault::ChildEndLost,
         Fault::ChildEndCountedTwice,
+        Fault::ChildStartedTwice,
         Fault::AppendWithoutItsRows,
         Fault::MemoryWithoutItsRows,
         Fault::RecalledBeforeItsEvents,
@@ -167,6 +174,7 @@ impl Fault {
         Fault::ErrorLimitNotKept,
         Fault::ToolCalledUnapproved,
         Fault::ReplanForgotten,
+        Fault::ReplanKeepsErrors,
         Fault::CheckpointForgetsTheCall,
         Fault::ForkKeepsLeases,
         Fault::ForkDeliversTwice,
@@ -204,6 +212,7 @@ impl Fault {
         Fault::MemoryRowWithoutItsEvent,
         Fault::InputReadOutsideIsLost,
         Fault::HelloAgainForgetsWork,
+        Fault::ErrorRecordedAsItCame,
     ];
 }
 

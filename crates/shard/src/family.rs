@@ -353,6 +353,10 @@ impl Shard {
             let news = engine::never_ends(codes::OVERLOADED, message);
             return self.out(Output::Kin(wanted.news(news)));
         }
+        if planted::is(Fault::ChildStartedTwice) {
+            let run = RunId(uuid::Uuid::from_u128(child.0.as_u128() ^ 1));
+            let _ = self.start(Caller::Parent, StartRequest { run, ..start.clone() }, absent);
+        }
         let news = match self.start(Caller::Parent, start, absent) {
             Ok(()) => {
                 if wanted.detached {

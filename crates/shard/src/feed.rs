@@ -492,6 +492,7 @@ pub fn severity_of(event: &v1::Event) -> i32 {
             | Body::PlannerAnswered(_)
             | Body::PlanEdited(_)
             | Body::PlanApproved(_)
+            | Body::PlanRejected(_)
             | Body::ToolApproved(_)
             | Body::ToolCalled(_)
             | Body::EscalationAnswered(_)

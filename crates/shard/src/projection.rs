@@ -124,6 +124,7 @@ pub fn memory(run: RunId, event: &v1::Event) -> Vec<MemoryRow> {
         Some(Body::PlannerAnswered(event)) => (&event.remembered, &[]),
         Some(Body::PlanEdited(event)) => (&event.remembered, &[]),
         Some(Body::PlanApproved(event)) => (&event.remembered, &[]),
+        Some(Body::PlanRejected(event)) => (&event.remembered, &[]),
         Some(Body::ToolApproved(event)) => (&event.remembered, &[]),
         Some(Body::ToolObserved(event)) => (&event.remembered, &event.useful),
         Some(Body::EscalationAnswered(event)) => (&event.remembered, &[]),

@@ -474,7 +474,11 @@ impl World {
             }
             Output::FindChild { child, number } => {
                 self.trace.fact(Fact::FindChild, child.0.as_u64_pair().1, number);
-                let delay = self.rng.delay(self.scenario.disk_usual, self.scenario.disk_worst);
+                // Meanwhile the child may come, end and leave again, and its parent be at its next attempt.
+                let delay = match self.rng.percent(25) {
+                    true => self.rng.between(0, 60_000),
+                    false => self.rng.delay(self.scenario.disk_usual, self.scenario.disk_worst),
+                };
                 self.after(delay, Action::FindRun { run: child, number });
                 Ok(())
             }

@@ -87,8 +87,12 @@ impl World {
                 if self.strikes(15) {
                     return Ok(payload(BROWSER_MEDIA_TYPE, b"\xff\xff\xff\xff".to_vec()));
                 }
-                let outcome = self.act_on_page(index, key, task)?;
-                self.model.reported(key.0, key.2, outcome.touched);
+                let mut outcome = self.act_on_page(index, key, task)?;
+                let broken = outcome.error.is_some() && self.strikes(150);
+                if let Some(error) = outcome.error.as_mut().filter(|_| broken) {
+                    leave_out(&mut self.rng, error);
+                }
+                self.model.reported(key.0, key.2, &outcome);
                 Ok(payload(BROWSER_MEDIA_TYPE, outcome.encode_to_vec()))
             }
         }
@@ -148,7 +152,7 @@ impl World {
             stages: stages(true),
             state_before: Some(page.clone()),
             state_after: Some(signature(&mut self.rng)),
-            evidence: vec![evidence()],
+            evidence: vec![evidence("dom_snapshot_partial")],
             output: output.map(|name| v1::ActionOutput {
                 name,
                 value: "\"text\"".to_owned(),
@@ -204,14 +208,18 @@ fn signature(rng: &mut Rng) -> v1::StateSignature {
         dom_hash: format!("{number:064x}"),
         anchors_hash: "a".repeat(64),
         inputs_hash: "b".repeat(64),
-        ..v1::StateSignature::default()
+        screenshot_hash: "c".repeat(64),
     }
 }
 
-fn evidence() -> v1::EvidenceRef {
+/// The kinds of evidence that an error of any code and stage has (seed 002, section 3).
+const EVIDENCE: [&str; 5] =
+    ["dom_snapshot_partial", "state_signature", "html_full", "screenshot_before", "screenshot_after"];
+
+fn evidence(kind: &str) -> v1::EvidenceRef {
     v1::EvidenceRef {
         id: "e".repeat(64),
-        kind: "dom_snapshot_partial".to_owned(),
+        kind: kind.to_owned(),
         media_type: "text/plain".to_owned(),
         bytes: 1,
         redacted: false,
@@ -232,11 +240,21 @@ fn failed(
     touched: bool,
 ) -> v1::BrowserOutcome {
     let action = task.action.clone().unwrap_or_default();
-    let error = v1::ExecutorError {
+    let is_normal = action.criticality() != v1::Criticality::Critical;
+    let goes_on = is_normal && action.on_failure() == v1::OnFailure::Continue;
+    let severity = match code {
+        "ACTION_CRITICAL_BLOCKED" | "BROWSER_LOST" | "EVIDENCE_FAILED" => v1::ExecutorSeverity::Critical,
+        "POLICY_HALT" => v1::ExecutorSeverity::Error,
+        _ if goes_on => v1::ExecutorSeverity::Warning,
+        _ => v1::ExecutorSeverity::Error,
+    };
+    let condition =
+        v1::FailedCondition { kind: "visible".to_owned(), phase: "post".to_owned(), ..Default::default() };
+    let mut error = v1::ExecutorError {
         schema_version: "v1".to_owned(),
         error_code: code.to_owned(),
         stage: v1::ActionStage::Execution as i32,
-        severity: v1::ExecutorSeverity::Error as i32,
+        severity: severity as i32,
         message: "as scripted".to_owned(),
         run_id: run.to_string(),
         created_at: "2023-11-14T22:13:20.000Z".to_owned(),
@@ -245,16 +263,57 @@ fn failed(
         action_kind: action.kind,
         criticality: action.criticality.unwrap_or(v1::Criticality::Normal as i32),
         state_before: Some(page.clone()),
-        evidence_refs: vec![evidence()],
+        evidence_refs: EVIDENCE.map(evidence).to_vec(),
+        details: Some(details(code).to_string()),
         action_spec: Some(action),
         ..v1::ExecutorError::default()
     };
+    if code == "POSTCONDITION_FAILED" {
+        error.state_after = Some(page.clone());
+        error.failed_conditions.push(condition);
+    }
+    if let Some(decided) = &task.failure {
+        error.message.clone_from(&decided.message);
+        error.details.clone_from(&decided.details);
+    }
     v1::BrowserOutcome {
         stages: stages(false),
         state_before: Some(page),
         touched,
         error: Some(error),
         ..v1::BrowserOutcome::default()
+    }
+}
+
+/// What the details of a code have to have (seed 002, section 6).
+fn details(code: &str) -> Value {
+    match code {
+        "TARGET_NOT_FOUND" => json!({
+            "target_resolution_order": ["testid", "css"], "target": { "testid": "a" }, "count_observed": 0,
+        }),
+        "TARGET_NOT_UNIQUE" => json!({ "count_observed": 2, "matches_sample": ["a", "b"] }),
+        "NAVIGATION_TIMEOUT" => json!({ "timeout_ms": 100 }),
+        "NAVIGATION_FAILED" => json!({ "net_error": "net::ERR_FAILED", "url": "http://page/0" }),
+        "DOMAIN_BLOCKED" => json!({ "host": "elsewhere", "allowlist": ["page"] }),
+        "ACTION_CRITICAL_BLOCKED" => json!({ "critical_reason": "unsafe_domain_escape" }),
+        "BROWSER_LOST" => json!({ "reason": "as scripted" }),
+        "EVIDENCE_FAILED" => json!({ "original_code": "" }),
+        _ => json!({}),
+    }
+}
+
+/// A worker that says less of a failure than it has to, or something else.
+fn leave_out(rng: &mut Rng, error: &mut v1::ExecutorError) {
+    match rng.below(9) {
+        0 => error.evidence_refs.clear(),
+        1..=4 => {
+            let lost = rng.pick(&EVIDENCE).copied().unwrap_or_default();
+            error.evidence_refs.retain(|piece| piece.kind != lost);
+        }
+        5 => error.details = None,
+        6 => error.failed_conditions.clear(),
+        7 => error.state_before = None,
+        _ => "E_UNHEARD_OF".clone_into(&mut error.error_code),
     }
 }
 

@@ -48,10 +48,12 @@ pub fn is_doomed(assignment: &v1::Assignment) -> bool {
 pub fn draw(rng: &mut Rng, scenario: &Scenario, number: u64) -> (v1::ModeRun, BTreeSet<String>) {
     let modes = [ExecutionMode::Simple, ExecutionMode::Planner, ExecutionMode::Supervised];
     let (in_browser, has_children) = (rng.percent(40), rng.percent(50));
+    // What fails always fails soon, and often.
+    let is_doomed = rng.percent(25);
     let tools = (0..scenario.agents).map(|index| v1::ModeTool {
         name: agent_name(index),
         undoable: index != 2,
-        needs_approval: rng.percent(35),
+        needs_approval: rng.percent(if is_doomed { 5 } else { 35 }),
         ..v1::ModeTool::default()
     });
     let of_browser = BROWSER_TOOLS.iter().filter(|_| in_browser).map(|(name, undoable)| v1::ModeTool {
@@ -61,9 +63,10 @@ pub fn draw(rng: &mut Rng, scenario: &Scenario, number: u64) -> (v1::ModeRun, BT
     });
     let child = has_children.then(|| v1::ModeTool { name: PLAN_RUN.to_owned(), ..v1::ModeTool::default() });
     let tools: Vec<v1::ModeTool> = tools.chain(of_browser).chain(child).collect();
-    let max_attempts = [None, Some(1), Some(2)][rng.below(3)];
+    let max_attempts = if is_doomed { Some(1) } else { [None, Some(1), Some(2)][rng.below(3)] };
+    let max_steps = if is_doomed { 7 } else { 2 + u32::try_from(rng.below(6)).unwrap_or(0) };
     let mut run = v1::ModeRun {
-        query: match (rng.percent(20), in_browser, has_children) {
+        query: match (is_doomed, in_browser, has_children) {
             (true, ..) => format!("{DOOMED} {number}"),
             (false, true, true) => format!("{BROWSES} {BEGETS} {number}"),
             (false, true, false) => format!("{BROWSES} {number}"),
@@ -74,7 +77,7 @@ pub fn draw(rng: &mut Rng, scenario: &Scenario, number: u64) -> (v1::ModeRun, BT
         // The first agent declares no schema of its own.
         planner: agent_name(0),
         tools,
-        max_steps: Some(2 + u32::try_from(rng.below(6)).unwrap_or(0)),
+        max_steps: Some(max_steps),
         autonomy_level: rng.percent(50).then(|| [0.0, 0.5, 1.0][rng.below(3)]),
         retry: Some(v1::RetryPolicy { max_attempts, ..v1::RetryPolicy::default() }),
         session: rng.percent(40).then(|| asks::session(rng, scenario)),
@@ -106,7 +109,7 @@ pub fn answer(
     } else if prompt.get("progress").is_some() {
         planner(rng, prompt, &said, agents, calm)
     } else {
-        let doomed = !calm && prompt["query"].as_str().is_some_and(|query| query.starts_with(DOOMED));
+        let doomed = !calm && fails_always(prompt);
         let n = rng.below(3);
         let (tool, parameters) = match doomed {
             true => (agent_name(rng.below(agents)), json!({ FAILS: true })),
@@ -168,6 +171,11 @@ fn call(rng: &mut Rng, others: Others, agents: usize, parameters: &Value) -> (St
     (tool.to_owned(), parameters)
 }
 
+/// Whether the tools of this query fail, one after the other.
+fn fails_always(prompt: &Value) -> bool {
+    prompt["query"].as_str().is_some_and(|query| query.starts_with(DOOMED))
+}
+
 /// Whether what the tool is given has a form of its own.
 fn is_judged(tool: &str) -> bool {
     tool.starts_with(TOOL_PREFIX) || tool == PLAN_RUN
@@ -222,6 +230,7 @@ fn planner(rng: &mut Rng, prompt: &Value, said: &str, agents: usize, calm: bool)
     let as_planned = tool.as_ref().and_then(Value::as_str).is_some_and(is_judged);
     let parameters = match steps.get(at).filter(|_| as_planned) {
         Some(step) => step["parameters"].clone(),
+        None if !calm && fails_always(prompt) => json!({ FAILS: true }),
         None => json!({ "n": 1 }),
     };
     answer["nextAction"] = json!({

@@ -639,7 +639,7 @@ pub trait Store: Send + Sync + 'static {
     /// Stores content durably. Storing it again only renews its age.
     fn put_blob(&self, content: &[u8], now: Millis) -> Result<BlobHash, StoreError>;
 
-    /// Reads at most `length` bytes from `offset`; `None` if the blob does not exist.
+    /// Reads at most `length` bytes from `offset`; `None` if the blob does not exist, or was read as a whole and is damaged.
     fn read_blob(&self, blob: BlobHash, offset: u64, length: usize) -> Result<Option<Bytes>, StoreError>;
 
     /// Renews the ages of the blobs that exist, so that no sweep takes them as old ones before somebody names them.

@@ -396,6 +396,20 @@ fn a_snapshot_that_cannot_be_written_costs_nothing() {
 
 /// A power cut brings back a file whose removal was not durable, while that of its row was.
 #[test]
+fn a_damaged_blob_is_no_blob_until_it_is_put_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap();
+    let blob = store.put_blob(b"result", Millis(1_000)).unwrap();
+    let name = blob.to_string();
+    let file = folder.path().join("blobs").join(&name[..2]).join(&name);
+    std::fs::write(&file, b"resuLt").unwrap();
+    assert_eq!(store.read_blob(blob, 0, usize::MAX).unwrap(), None);
+    assert_eq!(store.read_blob(blob, 0, 6).unwrap(), None);
+    assert_eq!(store.put_blob(b"result", Millis(2_000)).unwrap(), blob);
+    assert_eq!(store.read_blob(blob, 0, 6).unwrap().as_deref(), Some(&b"result"[..]));
+}
+
+#[test]
 fn a_file_that_no_row_knows_is_a_blob_again_once_it_is_named_and_else_is_swept() {
     let folder = tempdir().unwrap();
     let store = open(folder.path()).unwrap();

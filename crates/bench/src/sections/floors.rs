@@ -45,6 +45,12 @@ impl Floors {
         let (echo, commit) = self.alone;
         Some(echo? + 2.0 * commit?)
     }
+
+    /// Milliseconds that a lone caller's action cannot do without: the calls of its planner and of its tool, and two commits.
+    pub(super) fn lone_action(&self) -> Option<f64> {
+        let (echo, commit) = self.alone;
+        Some(2.0 * echo? + 2.0 * commit?)
+    }
 }
 
 pub(super) fn rate_at(rates: &[(usize, f64)], concurrency: usize) -> Option<f64> {

@@ -12,8 +12,9 @@ use capataz_store::{
     Recall, RunId, ShardId, SqliteOptions, SqliteStore, Store,
 };
 
-use super::{Gauge, Usage, Used, micros_each};
+use super::{Floors, Gauge, Usage, Used, floors, micros_each};
 use crate::children::{Daemon, Folder};
+use crate::disk::Disk;
 use crate::load::{Load, Measured, closed_loop};
 use crate::report::{Cell, Section, Table, Unit};
 use crate::roles::{ACTIONS, HOLDS, PLANNER, TOOL};
@@ -65,12 +66,15 @@ fn query(actions: u32) -> v1::ModeRun {
     }
 }
 
-pub(crate) async fn modes(options: &Options) -> Outcome<Section> {
+pub(crate) async fn modes(options: &Options, disk: &Disk) -> Outcome<Section> {
+    let mut alone = Floors::default();
+    floors(&Options { callers: vec![1], ..options.clone() }, disk, &mut alone).await?;
     let mut section = Section::new("Executions: actions of planners and tools, memory, ways back");
     let mut table = Table::new([
         "callers",
         "actions/s",
         "p50 of an action",
+        "of its floor",
         "p99",
         "commits/action",
         "daemon CPU/action",
@@ -89,6 +93,10 @@ pub(crate) async fn modes(options: &Options) -> Outcome<Section> {
             Cell::new(concurrency as f64, Unit::Count),
             Cell::new(measured.per_second() * f64::from(ACTIONS), Unit::Count),
             if concurrency == 1 { cell.at_most(1.0) } else { cell },
+            match alone.lone_action().filter(|_| concurrency == 1) {
+                Some(floor) => Cell::new(each / floor, Unit::Ratio),
+                None => Cell::from("-"),
+            },
             Cell::new(measured.quantile(0.99) / f64::from(ACTIONS), Unit::Milliseconds),
             Cell::new(usage.commits / actions, Unit::Exact),
             Cell::new(micros_each(usage.cpu, actions), Unit::Microseconds),
@@ -101,6 +109,11 @@ pub(crate) async fn modes(options: &Options) -> Outcome<Section> {
     section.note(format!(
         "{ACTIONS} actions a run in the mode `simple`: a call of the planner and one of a tool each"
     ));
+    if let Some(floor) = alone.lone_action() {
+        section.note(format!(
+            "floor of an action of a lone caller: two calls of bare gRPC and two bare commits, {floor:.2} ms here and now"
+        ));
+    }
     section.note(
         "planner and tool are the worker's, and answer at once; their way over the socket is in the figures",
     );

@@ -103,8 +103,8 @@ async fn perform(daemon: &Daemon, script: v1::Script, args: &ActArgs, out: &mut 
 pub fn ended(run_id: &str, model: &Run, out: &mut Output) -> Exit {
     let Some(script) = &model.script else { return Exit::of_outcome(model.outcome) };
     let run = v1::Run::default();
-    let report = Report { run: &run, events: model, answer: None, verbose: false };
-    for part in report.boxes(out.paint) {
+    let report = Report { run: &run, events: model, answer: None, verbose: false, form: out.form };
+    for part in report.parts(out.paint) {
         out.line("");
         out.line(&part);
     }

@@ -174,5 +174,5 @@ fn shown(check: &v1::NameCheck, out: &Output) -> String {
         suggestions: check.suggestions.clone(),
         ..v1::Error::default()
     };
-    error::error(&unknown, &Context::default(), out.paint)
+    error::error(&unknown, &Context { form: out.form, ..Context::default() }, out.paint)
 }

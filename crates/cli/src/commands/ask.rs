@@ -13,10 +13,13 @@ use crate::exit::Exit;
 use crate::failure::{Failure, in_short};
 use crate::output::Output;
 use capataz_display::answer as display;
-use capataz_display::words::{fill, words};
+use capataz_display::words::{Language, fill, words};
 
 pub async fn ask(mut args: AskArgs, global: &Global, out: &mut Output) -> Outcome {
     let (daemon, place) = local::connect(&args.local, global, out).await?;
+    // Whoever says in which language to be addressed is answered in it, too. With a key it is the same ask in any.
+    let lang = global.lang.filter(|_| args.key.is_none());
+    args.language = args.language.take().or(lang.map(|lang| Language::from(lang).tag().to_owned()));
     let text = args.text.take();
     let work = async |out: &mut Output| match text {
         Some(text) => once(&daemon, &args, text, out).await,

@@ -159,7 +159,7 @@ async fn propose(args: DoArgs, global: &Global, out: &mut Output) -> Outcome {
             let text = fill(words().browser.succeeded, &[&action.id, &success.of(kind)]);
             out.line(&error::ok(&text, out.paint));
         }
-        Some(Came::Error(failed)) => out.line(&display::error(failed, out.paint)),
+        Some(Came::Error(failed)) => out.line(&display::error(failed, out.form, out.paint)),
         None => {}
     }
     Ok(exit)

@@ -11,7 +11,7 @@ use super::{Daemon, Outcome};
 use crate::args::AskArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::near;
+use crate::near::{self, Near};
 use crate::output::Output;
 use crate::prompt::{Commands, Prompt, Typed};
 use capataz_display::answer as display;
@@ -166,13 +166,16 @@ impl Conversation {
             self.spec = Some(name.to_owned());
             return Ok(());
         }
-        let near = near::names(name, specs.iter().map(String::as_str)).join(", ");
-        let hint = match near.is_empty() {
-            true => listed(&specs),
-            false => fill(words().errors.did_you_mean, &[name, &near]),
+        let names = near::names(name, specs.iter().map(String::as_str));
+        let (hint, near) = match names.is_empty() {
+            true => (listed(&specs), Vec::new()),
+            false => {
+                let hint = fill(words().errors.did_you_mean, &[name, &names.join(", ")]);
+                (hint, vec![Near { name: name.to_owned(), names }])
+            }
         };
-        let message = fill(texts.no_such_spec, &[name]);
-        Err(Failure::Local { exit: Exit::Failed, message, hint: Some(hint) })
+        let (code, message) = (codes::SPEC_NOT_FOUND.as_str(), fill(texts.no_such_spec, &[name]));
+        Err(Failure::Unknown { code, message, hint, near })
     }
 
     async fn say(&mut self, asking: &Asking<'_>, text: &str, out: &mut Output) -> Result<(), Failure> {

@@ -4,6 +4,7 @@ use super::{Daemon, Outcome, act, fetch};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::watch::follow::{End, now_ms};
+use capataz_display::compact::Form;
 use capataz_display::model::Run;
 use capataz_display::report::Report;
 use capataz_display::words::{fill, words};
@@ -15,18 +16,25 @@ pub async fn finished(daemon: &Daemon, run_id: &str, model: &Run, out: &mut Outp
         return Ok(act::ended(run_id, model, out));
     }
     let run = fetch::run(daemon, run_id, true).await?;
-    let report = Report { run: &run, events: model, answer: None, verbose: false };
-    for part in report.boxes(out.paint) {
-        out.line("");
+    let report = Report { run: &run, events: model, answer: None, verbose: false, form: out.form };
+    for part in report.parts(out.paint) {
+        between(out);
         out.line(&part);
     }
-    out.line("");
+    between(out);
     out.line(&display::outcome_line(&run, now_ms(), out.paint));
     out.line(&fill(words().watch.show_with, &[run_id]));
     if run.may_be_continued && Exit::of_outcome(run.outcome()) != Exit::Ok {
         out.line(&fill(words().watch.continue_with, &[run_id]));
     }
     Ok(Exit::of_outcome(run.outcome()))
+}
+
+/// Boxes stand apart from each other; lines do not.
+fn between(out: &mut Output) {
+    if out.form == Form::Boxes {
+        out.line("");
+    }
 }
 
 /// Prints why the waiting ended, and how to return to the run. With JSON, only the exit code says so.

@@ -180,7 +180,7 @@ mod tests {
 
     #[tokio::test]
     async fn work_that_was_to_be_stopped_before_it_began_is_never_begun() {
-        let mut out = Output::new(true, Color::Never);
+        let mut out = Output::new(true, false, Color::Never);
         let place = Place { here: None, stop: Some(Box::pin(ready(()))) };
         let mut has_begun = false;
         let work = async |_: &mut Output| {

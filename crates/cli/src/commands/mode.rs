@@ -7,6 +7,7 @@ use capataz_contracts::browser::{ALL_TOOLS, TOOL_PREFIX};
 use capataz_contracts::json;
 use capataz_contracts::v1::{self, payload::Data};
 use capataz_contracts::validate::{ALL_AGENTS, WORKSPACE_MAX};
+use capataz_display::compact::Form;
 use capataz_display::error;
 use capataz_display::executing::spent_line;
 use capataz_display::mode as display;
@@ -351,7 +352,7 @@ pub async fn changed_plan(client: &Client, run_id: &str, question: &v1::Question
     let response = client.get_run(request).await.map_err(|error| error.message().to_owned())?;
     let questions = response.run.unwrap_or_default().questions;
     let asked = questions.into_iter().find(|asked| asked.question_id == question.question_id);
-    edited(&asked.unwrap_or_default()).map_err(|failure| failure.to_text(Paint::OFF))
+    edited(&asked.unwrap_or_default()).map_err(|failure| failure.to_text(Form::Compact, Paint::OFF))
 }
 
 /// A plan as the value of an answer.

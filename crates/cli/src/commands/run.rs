@@ -131,7 +131,7 @@ pub async fn follow_started(
     let style = match (watch, out.json) {
         (true, true) => Style::Json,
         (true, false) => style_for_people(out),
-        (false, false) if out.moves && !wait => Style::Live,
+        (false, false) if !wait => style_for_people(out),
         (false, _) => Style::Silent,
     };
     let Patience { timeout, exit_on_question } = patience;

@@ -128,7 +128,7 @@ async fn show(
     if run.kind() == v1::RunKind::Script {
         return show_script(daemon, &run, at, now, out).await;
     }
-    out.line(&display::show(&run, now, out.paint));
+    out.line(&display::show(&run, now, out.form, out.paint));
     if run.kind() == v1::RunKind::Ask {
         super::ask::tell(daemon, &run, at, out).await?;
         if !outputs {
@@ -159,7 +159,7 @@ async fn failures(daemon: &Daemon, run: &str, at: Option<u64>, out: &mut Output)
     if let Some(at) = at {
         out.note(&fill(words().time_travel.as_it_was, &[&at.to_string()]));
     }
-    let report = Report { run: &run, events: &events, answer: None, verbose: false };
+    let report = Report { run: &run, events: &events, answer: None, verbose: false, form: out.form };
     let of_script = report.failure_of_script(out.paint);
     out.line(&of_script.unwrap_or_else(|| failed::text(&run, &failed, out.paint)));
     Ok(Exit::Ok)
@@ -168,7 +168,7 @@ async fn failures(daemon: &Daemon, run: &str, at: Option<u64>, out: &mut Output)
 /// Prints a script by its actions, which its events describe. The waves below the actions are an implementation detail.
 async fn show_script(daemon: &Daemon, run: &v1::Run, at: Option<u64>, now: i64, out: &mut Output) -> Outcome {
     let events = report::read(daemon, &run.run_id, at.unwrap_or(u64::MAX)).await?;
-    let report = Report { run, events: &events, answer: None, verbose: true };
+    let report = Report { run, events: &events, answer: None, verbose: true, form: out.form };
     out.line(&report.whole(now, out.paint));
     Ok(Exit::Ok)
 }

@@ -100,7 +100,7 @@ pub fn validate(args: &StateArgs, out: &mut Output) -> Outcome {
             detail.message = at_place(&detail.message, *place);
         }
         let recovery = recovery(&args.file, &file);
-        let context = Context { recovery: &recovery, ..Context::default() };
+        let context = Context { recovery: &recovery, form: out.form, ..Context::default() };
         out.note(&error::error(&error, &context, out.error_paint()));
     } else {
         out.line(&error::ok(&fill(words().sessions.valid, &[&args.file.display().to_string()]), out.paint));

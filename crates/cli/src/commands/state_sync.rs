@@ -19,6 +19,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::state_file::StateFile;
 use crate::watch::follow::now_ms;
+use capataz_display::compact::Form;
 use capataz_display::error::{self, Context};
 use capataz_display::paint::Paint;
 use capataz_display::words::{Language, fill, words};
@@ -89,7 +90,7 @@ impl StateSync {
         let done = |mended: &Mended| self.told(mended.outcome);
         let recovered = mended.as_ref().ok().map(done);
         if let Some(error) = error.as_ref().filter(|_| !out.json) {
-            let context = Context { recovered: recovered.as_deref(), ..Context::default() };
+            let context = Context { recovered: recovered.as_deref(), form: out.form, ..Context::default() };
             out.note(&error::error(error, &context, out.error_paint()));
         }
         let Mended { state, repairs, outcome } = mended?;
@@ -157,15 +158,15 @@ impl StateSync {
     /// Says what was wrong with the file while it was written.
     pub fn tell(&self, out: &Output) {
         if !out.json {
-            self.told_once(out.error_paint()).iter().for_each(|text| out.note(text));
+            self.told_once(out.form, out.error_paint()).iter().for_each(|text| out.note(text));
         }
     }
 
     /// What was wrong with the file since this was asked last, and where what was there is kept.
-    fn told_once(&self, paint: Paint) -> Vec<String> {
+    fn told_once(&self, form: Form, paint: Paint) -> Vec<String> {
         let replaced = std::mem::take(&mut *self.replaced.lock().unwrap_or_else(PoisonError::into_inner));
         let recovered = self.told(|texts| texts.rewritten);
-        let context = Context { recovered: Some(&recovered), ..Context::default() };
+        let context = Context { recovered: Some(&recovered), form, ..Context::default() };
         let told = |Replaced { error, aside }: Replaced| {
             let aside = fill(words().sessions.kept_aside, &[&aside.display().to_string()]);
             format!("{}\n{aside}", error::error(&error, &context, paint))
@@ -350,7 +351,7 @@ mod tests {
         let served = capataz_daemon::Daemon::start(config).await.unwrap();
         let daemon = Daemon::connect_to(&format!("http://{}", served.address())).await.unwrap();
         let path = folder.path().join("state.json");
-        let mut out = Output::new(true, Color::Never);
+        let mut out = Output::new(true, false, Color::Never);
         let sync = StateSync::begin(&daemon, "shop", Some(&path), &mut out).await.unwrap().unwrap();
         let task = v1::Task { name: "t".to_owned(), agent: "later".to_owned(), ..v1::Task::default() };
         let wave = v1::Wave { tasks: vec![task], ..v1::Wave::default() };
@@ -394,8 +395,8 @@ mod tests {
         let kept: Vec<String> = kept.map(|entry| fs::read_to_string(entry.path()).unwrap()).collect();
         assert_eq!(kept, ["{ broken"]);
         // It is said once.
-        let told = sync.told_once(Paint::OFF);
-        assert_eq!((told.len(), sync.told_once(Paint::OFF).len()), (1, 0));
+        let told = sync.told_once(Form::Compact, Paint::OFF);
+        assert_eq!((told.len(), sync.told_once(Form::Compact, Paint::OFF).len()), (1, 0));
         for part in ["ERROR: SESSION_CORRUPTED", "written again", "What was there is in", "state.corrupt-"] {
             assert!(told[0].contains(part), "{part} in {}", told[0]);
         }

@@ -258,6 +258,7 @@ fn remembered(body: &Body) -> Option<&v1::Remembered> {
         Body::PlannerAnswered(event) => event.remembered.as_ref(),
         Body::PlanEdited(event) => event.remembered.as_ref(),
         Body::PlanApproved(event) => event.remembered.as_ref(),
+        Body::PlanRejected(event) => event.remembered.as_ref(),
         Body::ToolApproved(event) => event.remembered.as_ref(),
         Body::ToolObserved(event) => event.remembered.as_ref(),
         Body::EscalationAnswered(event) => event.remembered.as_ref(),

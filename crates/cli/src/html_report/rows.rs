@@ -314,6 +314,9 @@ fn told(what: &Happened) -> (MarkKind, String) {
         Happened::PlanApproved { revision } => {
             (MarkKind::Answered, fill(modes.approved, &[&revision.to_string()]))
         }
+        Happened::PlanRejected { revision } => {
+            (MarkKind::Stopped, fill(modes.rejected, &[&revision.to_string()]))
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Questions of a run that are answered where it is watched.
+//! Questions of a run that are answered in lines where it is watched.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, IsTerminal};
@@ -47,7 +47,7 @@ impl Asking {
     }
 
     fn next<'r>(&self, run: &'r Run) -> Option<&'r v1::Question> {
-        // A task of a plan is steered by keys, and by commands that name it.
+        // The questions of a plan are answered by keys, and by commands.
         let open = run.questions.iter().filter(|_| !run.names_tasks);
         open.into_iter().find(|open| !self.left.contains(&key(open)))
     }

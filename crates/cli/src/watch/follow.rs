@@ -14,10 +14,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::asking::Asking;
+use super::choosing::Choosing;
 use super::keys::{self, Keys};
 use super::lines::{self, Detail};
 use super::live::{FRAME, Live};
-use super::more_time::MoreTime;
+use super::more_time::{self, MoreTime};
 use super::view;
 use crate::output::Output;
 use capataz_display::at_once::{self, Told};
@@ -94,6 +95,7 @@ pub async fn follow(
     }
     let mut keys = if options.style == Style::Live && interrupts.is_some() { Keys::new() } else { None };
     let mut more_time = MoreTime::default();
+    let mut choosing = Choosing::default();
     let mut asking = if options.exit_on_question { None } else { Asking::new(out) };
     let end = loop {
         if out.is_closed() {
@@ -151,17 +153,21 @@ pub async fn follow(
             // Nothing moves below a prompt.
             _ = frames.tick(), if options.style == Style::Live && !asking.as_ref().is_some_and(Asking::is_open) => {
                 // The tasks that a user has named are those of a plan.
-                let mut hint = None;
+                let mut hints = Vec::new();
                 let may_ask = watcher.caught_up && watcher.run.names_tasks;
                 if let Some(keys) = keys.as_mut().filter(|keys| may_ask && keys.listen()) {
-                    if keys.was_pressed() {
-                        more_time.press(client, &watcher.run, run_id);
+                    match keys.pressed() {
+                        Some(more_time::KEY) => more_time.press(client, &watcher.run, run_id),
+                        Some(key) => choosing.press(client, &watcher.run, run_id, key),
+                        None => {}
                     }
-                    hint = more_time.hint(&watcher.run);
+                    hints.extend(choosing.hint(&watcher.run));
+                    hints.extend(more_time.hint(&watcher.run));
                 }
-                watcher.draw(hint, out);
+                watcher.draw(hints, out);
             }
             told = more_time.answered(out.paint) => watcher.keep(told),
+            told = choosing.answered(out.paint) => watcher.keep(told),
             () = over => break End::TimedOut,
             _ = interrupted => break End::Interrupted,
             () = keys::view_ends(), if options.style == Style::Live => break End::Interrupted,
@@ -247,7 +253,7 @@ impl<'r> Watcher<'r> {
     /// The box of an event that a person is told at once. What has happened before somebody watched is told by the report.
     fn told_at_once(&self, event: &v1::Event, out: &Output) -> Option<Told> {
         let tells = self.caught_up && self.draws_boxes(out);
-        tells.then(|| at_once::of_event(&self.run, self.run_id, event, out.paint)).flatten()
+        tells.then(|| at_once::of_event(&self.run, self.run_id, event, out.form, out.paint)).flatten()
     }
 
     /// Documents, and the log of every event, have the errors themselves.
@@ -265,7 +271,8 @@ impl<'r> Watcher<'r> {
             return;
         }
         let open = self.run.questions.iter();
-        let told = open.filter_map(|open| at_once::of_question(&self.run, self.run_id, open, out.paint));
+        let told =
+            open.filter_map(|open| at_once::of_question(&self.run, self.run_id, open, out.form, out.paint));
         let told: Vec<Told> = told.collect();
         told.into_iter().for_each(|told| self.tell(told, out));
     }
@@ -323,7 +330,7 @@ impl<'r> Watcher<'r> {
         }
     }
 
-    fn draw(&mut self, hint: Option<String>, out: &mut Output) {
+    fn draw(&mut self, hints: Vec<String>, out: &mut Output) {
         let Some(live) = &mut self.live else { return };
         let (rows, columns) = Live::size();
         // The daemon's clock may differ from this machine's, so the time is that of the newest event plus the time
@@ -333,7 +340,7 @@ impl<'r> Watcher<'r> {
         let now_ms = if self.caught_up { self.run.at_ms + since } else { self.run.at_ms };
         // One row stays free for the cursor.
         let rows = rows.saturating_sub(1);
-        live.draw(&view::view(&self.run, self.run_id, now_ms, hint, (rows, columns), out.paint), out);
+        live.draw(&view::view(&self.run, self.run_id, now_ms, hints, (rows, columns), out.paint), out);
     }
 
     fn clear(&mut self, out: &mut Output) {

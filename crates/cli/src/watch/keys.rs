@@ -1,4 +1,4 @@
-//! The keys of the live view: the mode of the terminal while they are read, and whether the one key was pressed.
+//! The keys of the live view: the mode of the terminal while they are read, and which one was pressed.
 //!
 //! Keys come one by one, and unseen, only while the view lives and this process has the terminal in the foreground. The mode
 //! before comes back with everything that ends or stops the view: its end, an error, a panic, a signal, Ctrl-Z. Ctrl-C
@@ -63,8 +63,8 @@ impl Keys {
         mode.is_set
     }
 
-    /// Whether the key `e` was pressed since this was asked last.
-    pub fn was_pressed(&mut self) -> bool {
+    /// The letter whose key was pressed since this was asked last.
+    pub fn pressed(&mut self) -> Option<char> {
         let terminal = terminal();
         let mode = terminal.as_ref().filter(|mode| mode.is_set && is_ours(&mode.terminal));
         let mut typed = [0; MOST_TYPED];
@@ -73,7 +73,7 @@ impl Keys {
         let count = mode
             .filter(|mode| is_readable(&mode.terminal))
             .and_then(|mode| rustix::io::read(&mode.terminal, &mut typed).ok());
-        self.presses.is_one(typed.get(..count.unwrap_or(0)).unwrap_or_default(), Instant::now())
+        self.presses.one(typed.get(..count.unwrap_or(0)).unwrap_or_default(), Instant::now())
     }
 }
 
@@ -90,20 +90,22 @@ struct Presses {
 }
 
 impl Presses {
-    /// Whether this is a press of the key, after a time in which nothing was typed.
-    fn is_one(&mut self, typed: &[u8], now: Instant) -> bool {
+    /// The letter that was pressed, after a time in which nothing was typed.
+    fn one(&mut self, typed: &[u8], now: Instant) -> Option<char> {
         if typed.is_empty() {
-            return false;
+            return None;
         }
         let before = self.last.replace(now);
-        is_press(typed) && before.is_none_or(|before| now.duration_since(before) >= QUIET)
+        letter(typed).filter(|_| before.is_none_or(|before| now.duration_since(before) >= QUIET))
     }
 }
 
-/// Whether what was typed at once is a press of the key `e`. What is pasted, and keys that send several bytes, are none; and
-/// what is pressed faster than it is read is one press.
-fn is_press(typed: &[u8]) -> bool {
-    !typed.is_empty() && typed.iter().all(|byte| byte.eq_ignore_ascii_case(&b'e'))
+/// The letter whose key sends what was typed at once. What is pasted, and keys that send several bytes, are none; and what is
+/// pressed faster than it is read is one press.
+fn letter(typed: &[u8]) -> Option<char> {
+    let first = typed.first().filter(|first| first.is_ascii_alphabetic())?;
+    let is_one = typed.iter().all(|byte| byte.eq_ignore_ascii_case(first));
+    is_one.then(|| char::from(first.to_ascii_lowercase()))
 }
 
 impl Drop for Keys {
@@ -360,12 +362,12 @@ mod tests {
 
     #[test]
     fn only_the_key_itself_is_a_press_of_it() {
-        for press in ["e", "E", "ee"] {
-            assert!(is_press(press.as_bytes()), "{press:?}");
+        for (press, key) in [("e", 'e'), ("E", 'e'), ("ee", 'e'), ("r", 'r'), ("Ss", 's')] {
+            assert_eq!(letter(press.as_bytes()), Some(key), "{press:?}");
         }
-        // Nothing, words, what the key in the middle of a number pad sends, a letter of two bytes, and Ctrl-E.
-        for typed in ["", "x", "delete", "\u{1b}[E", "é", "\u{5}", "e\n"] {
-            assert!(!is_press(typed.as_bytes()), "{typed:?}");
+        // Nothing, words, what the key in the middle of a number pad sends, a letter of two bytes, Ctrl-E, and no letters.
+        for typed in ["", "delete", "\u{1b}[E", "é", "\u{5}", "e\n", "1", "\n"] {
+            assert_eq!(letter(typed.as_bytes()), None, "{typed:?}");
         }
     }
 
@@ -374,15 +376,15 @@ mod tests {
         let begin = Instant::now();
         let at = |ms| begin + Duration::from_millis(ms);
         let mut presses = Presses::default();
-        assert!(presses.is_one(b"e", at(0)));
+        assert_eq!(presses.one(b"e", at(0)), Some('e'));
         // Held down, it comes again and again, and counts once.
         for ms in (500..2_000).step_by(30) {
-            assert!(!presses.is_one(b"e", at(ms)), "{ms}");
+            assert_eq!(presses.one(b"e", at(ms)), None, "{ms}");
         }
-        assert!(!presses.is_one(b"", at(2_500)), "nothing was typed");
-        assert!(presses.is_one(b"e", at(2_980)), "a second after the last one");
-        assert!(!presses.is_one(b"mak", at(9_000)));
-        assert!(!presses.is_one(b"e", at(9_100)), "a part of a word");
+        assert_eq!(presses.one(b"", at(2_500)), None, "nothing was typed");
+        assert_eq!(presses.one(b"e", at(2_980)), Some('e'), "a second after the last one");
+        assert_eq!(presses.one(b"mak", at(9_000)), None);
+        assert_eq!(presses.one(b"e", at(9_100)), None, "a part of a word");
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Watching a run: events in, text out.
 //!
 //! [`lines`], [`screen`] and [`view`] turn events and their fold ([`capataz_display::model`]) into text; all of them are pure.
-//! [`keys`] reads what is pressed meanwhile, [`more_time`] is what the one key does, and [`asking`] has questions answered. [`follow`] and
-//! [`live`] do the rest.
+//! [`keys`] reads what is pressed meanwhile: [`more_time`] is what one key does, and the others answer the questions of plans
+//! ([`choosing`]). [`asking`] has the questions of other runs answered in lines. [`follow`] and [`live`] do the rest.
 
 mod asking;
+mod choosing;
 pub mod follow;
 pub mod keys;
 pub mod lines;

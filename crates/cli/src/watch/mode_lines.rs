@@ -59,6 +59,9 @@ pub(crate) fn line(run: &Run, body: &Body) -> Option<Line> {
         Body::PlanApproved(approved) => {
             plain(fill(texts.approved, &[&approved.revision.to_string()]), Tone::Good, Results)
         }
+        Body::PlanRejected(rejected) => {
+            plain(fill(texts.rejected, &[&rejected.revision.to_string()]), Tone::Bad, Results)
+        }
         Body::ToolApproved(approved) => {
             let tool = approved.call.as_ref().map_or("", |call| call.tool.as_str());
             plain(fill(texts.tool_approved, &[&visible(tool)]), Tone::Good, Results)

@@ -15,6 +15,9 @@ use capataz_display::{error, format};
 use capataz_policy::timeout;
 use uuid::Uuid;
 
+/// The key that asks for it.
+pub const KEY: char = 'e';
+
 /// Columns of a task's name, so that what the keys do has room beside it.
 const MOST_NAME_WIDTH: usize = 28;
 

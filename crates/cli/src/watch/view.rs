@@ -13,18 +13,18 @@ use super::screen::{BESIDE, Line, screen};
 const LEAST_ROWS: usize = 6;
 const MOST_NAME_WIDTH: usize = 28;
 
-/// The view of `run` in at most `rows` lines of at most `columns` columns. `hint` says what the keys do.
+/// The view of `run` in at most `rows` lines of at most `columns` columns. `hints` say what the keys do.
 pub fn view(
     run: &Run,
     run_id: &str,
     now_ms: i64,
-    hint: Option<String>,
+    hints: Vec<String>,
     (rows, columns): (usize, usize),
     paint: Paint,
 ) -> Vec<Line> {
-    let hint = hint.filter(|_| rows >= LEAST_ROWS);
+    let hints = if rows >= LEAST_ROWS { hints } else { Vec::new() };
     let heading = overview(run, now_ms, columns.saturating_sub(BESIDE), paint);
-    let room = rows.saturating_sub(usize::from(heading.is_some()) + usize::from(hint.is_some()));
+    let room = rows.saturating_sub(usize::from(heading.is_some()) + hints.len());
     let is_low = heading.is_some() && rows < LEAST_ROWS;
     let mut lines = screen(run, run_id, now_ms, room + usize::from(is_low), columns, paint);
     if lines.is_empty() {
@@ -36,7 +36,7 @@ pub fn view(
     }
     lines.splice(0..0, heading);
     lines.truncate(rows.max(1));
-    lines.extend(hint.map(|hint| {
+    lines.extend(hints.into_iter().map(|hint| {
         let text = truncated(&hint, columns.saturating_sub(BESIDE));
         Line { spins: false, text: paint.text(Tone::Faint, &text) }
     }));
@@ -84,7 +84,14 @@ mod tests {
     use super::*;
 
     fn shown(run: &Run, now_ms: i64, hint: Option<&str>, rows: usize, columns: usize) -> Vec<String> {
-        let lines = view(run, "0199", now_ms, hint.map(str::to_owned), (rows, columns), Paint::OFF);
+        let lines = view(
+            run,
+            "0199",
+            now_ms,
+            hint.map(str::to_owned).into_iter().collect(),
+            (rows, columns),
+            Paint::OFF,
+        );
         lines.into_iter().map(|line| line.text).collect()
     }
 

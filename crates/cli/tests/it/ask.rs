@@ -175,6 +175,10 @@ fn what_keeps_an_ask_from_its_answer_is_told_by_exit_code() {
     daemon.check(&["ask", "hello", "--session", "two words"], 2).notes("ask.session");
     let short = ["ask", "hm", "--spec", KIRO, "--language", "en"];
     daemon.check(&short, 1).shows(&["That is too short"]);
+    // Whoever is to be addressed in Spanish is told so, unless the user's language is another one.
+    let in_spanish = ["ask", "hm", "--spec", KIRO, "--lang", "es"];
+    daemon.check(&in_spanish, 1).shows(&["Es muy breve para trabajar con ello."]);
+    daemon.check(&[&short[..], &["--lang", "es"]].concat(), 1).shows(&["That is too short"]);
     let answer = daemon.check(&[&short[..], &["--json"]].concat(), 1).json();
     assert_eq!(
         (&answer["outcome"], &answer["error"]["code"]),
@@ -356,6 +360,18 @@ fn a_conversation_over_stdin_with_its_hints() {
         talk.notes(note);
     }
     assert!(!talk.err.contains("goes to whisper\n") && !talk.err.contains("goes to nobody"), "{}", talk.err);
+    // With --json it has a code, and the names that may be meant.
+    let told = daemon.converse(&["ask", "--json"], &["/spec whispers", "/spec nobody"], 0);
+    let mut told =
+        told.out.lines().map(|line| serde_json::from_str::<Value>(line).expect("a document a line"));
+    let (near, nobody) = (told.next().unwrap_or_default(), told.next().unwrap_or_default());
+    assert_eq!(near["error"]["code"], "SPEC_NOT_FOUND", "{near}");
+    assert_eq!(near["error"]["message"], "there is no spec whispers");
+    assert_eq!(near["error"]["near"], json!([{ "name": "whispers", "names": [WHISPERS] }]));
+    assert_eq!(
+        (&nobody["error"]["code"], &nobody["error"]["near"]),
+        (&"SPEC_NOT_FOUND".into(), &Value::Null)
+    );
     // A spec that there is not is told before anything is said.
     let refused = daemon.converse(&["ask", "--spec", "nobody"], &[], 1);
     refused.notes("there is no spec nobody");

@@ -15,7 +15,7 @@ const NOBODY: &str = "http://127.0.0.1:9";
 fn capataz(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_capataz"));
     command.args(arguments).env_remove("CAPATAZ_ADDR").env_remove("CAPATAZ_LISTEN").stdin(Stdio::null());
-    command.env_remove("CAPATAZ_LANG").env_remove("COLUMNS").env("LC_ALL", "C");
+    command.env_remove("CAPATAZ_LANG").env_remove("CAPATAZ_BOXES").env_remove("COLUMNS").env("LC_ALL", "C");
     command
 }
 
@@ -153,7 +153,7 @@ fn a_narrow_terminal_and_no_color_are_obeyed() {
     fs::write(&file, "{").expect("a file");
     let file = file.to_string_lossy();
     let widths = |columns: &str| -> BTreeSet<usize> {
-        let mut command = capataz(&["sessions", "validate", &file]);
+        let mut command = capataz(&["sessions", "validate", &file, "--boxes"]);
         command.env("COLUMNS", columns);
         let output = command.output().expect("the command starts");
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -162,6 +162,13 @@ fn a_narrow_terminal_and_no_color_are_obeyed() {
     assert_eq!(widths("40"), BTreeSet::from([40]));
     assert_eq!(widths("200"), BTreeSet::from([56]));
     assert_eq!(widths("nonsense"), BTreeSet::from([56]));
+    // The variable asks for the boxes as well, and what means no does not.
+    let begins = |boxes: &str| {
+        let mut command = capataz(&["sessions", "validate", &file]);
+        command.env("CAPATAZ_BOXES", boxes);
+        String::from_utf8_lossy(&command.output().expect("the command starts").stderr).chars().next()
+    };
+    assert_eq!(["1", "true", "0", "false", ""].map(begins), ['+', '+', '✗', '✗', '✗'].map(Some));
 
     // `script` gives the command a terminal.
     let on_a_terminal = |set: &[(&str, &str)], options: &str| {
@@ -392,14 +399,15 @@ fn a_run_from_start_to_report() {
     daemon.check(&["runs", "show", "latest"], 1, "", "there are no runs yet");
 
     daemon.run(MIXED, &["--watch", "--label", "env=test"], 0, "two  failed after", "");
-    daemon.run(MIXED, &[], 0, "Result: 1/2 (50%) - QUORUM MET", "");
+    daemon.run(MIXED, &["--boxes"], 0, "Result: 1/2 (50%) - QUORUM MET", "");
+    daemon.run(MIXED, &[], 0, "\n  wave-1: quorum met: 1/2 (50%)\n", "");
     let output = daemon.run(MIXED, &["--json"], 0, "", "");
     let answer = json(&output);
     assert_eq!(answer["result"]["outcome"], "succeeded_with_failures", "{answer}");
     assert_eq!(answer["result"]["tasks"][0]["output"]["a"], 1, "{answer}");
 
     let all_must = format!("{MIXED}\n[policy]\nkind = \"fail_fast\"\n");
-    daemon.run(&all_must, &[], 1, "Status: STOPPING", "");
+    daemon.run(&all_must, &["--boxes"], 1, "Status: STOPPING", "");
 
     let output = daemon.check(&["runs", "list", "--label", "env=test", "--json"], 0, "", "");
     let answer = json(&output);
@@ -425,6 +433,76 @@ fn a_run_from_start_to_report() {
     daemon.check(&["runs", "watch", &run_id], 0, "mixed: succeeded_with_failures in ", "");
 }
 
+/// What a run tells at its end, its words alone: `T` for each time, and `ID` for its id.
+fn lasting(told: &[u8]) -> String {
+    let is_time = |word: &str| word.starts_with(|first: char| first.is_ascii_digit()) && word.ends_with('s');
+    let is_id = |word: &str| word.len() >= 36 && word.bytes().filter(|byte| *byte == b'-').count() == 4;
+    let of_line = |line: &str| {
+        let words = line.split_whitespace().map(|word| match word.trim_matches(['`', '.']) {
+            word if is_time(word) => "T".to_owned(),
+            word if is_id(word) => "ID".to_owned(),
+            _ => word.to_owned(),
+        });
+        words.collect::<Vec<_>>().join(" ")
+    };
+    String::from_utf8_lossy(told).lines().map(|line| format!("{}\n", of_line(line))).collect()
+}
+
+#[test]
+fn results_are_lines_as_wide_as_the_terminal_in_both_languages() {
+    let daemon = Daemon::start(CREW);
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("mixed.toml");
+    fs::write(&file, MIXED).expect("a file");
+    let told = |columns: &str, options: &[&str]| {
+        let mut command = daemon.command(&[&["run", &file.to_string_lossy(), "--wait"], options].concat());
+        command.env("COLUMNS", columns);
+        lasting(&check_command(command, 0, "", "").stdout)
+    };
+    let english = "\
+Started ID
+✗ NON_RETRYABLE_ERROR (HIGH): two: AGENT_COMMAND_FAILED: exit code 3: out of
+paper
+Reason: AGENT_COMMAND_FAILED is on no list, and only failures that are known
+to pass are retried
+-> Remove the cause by hand; the same attempt would fail again.
+";
+    let results = "\
+✓ one succeeded T {\"a\":1}
+✗ two failed T AGENT_COMMAND_FAILED
+wave-1: quorum met: 1/2 (50%)
+Warnings:
+PARTIAL_SUCCESS: the run ended with failures: 1/2 (50%) tasks succeeded
+mixed: succeeded_with_failures in T
+look at it: capataz runs show ID
+";
+    let eighty = told("80", &[]);
+    assert!(eighty.starts_with(english) && eighty.ends_with(results), "{eighty}");
+    let spanish = "\
+✓ one con éxito T {\"a\":1}
+✗ two con error T AGENT_COMMAND_F…
+wave-1: quórum alcanzado: 1/2 (50%)
+Advertencias:
+";
+    let forty = told("40", &["--lang", "es"]);
+    assert!(forty.contains(spanish), "{forty}");
+    assert!(
+        forty.contains(
+            "\n✗ NON_RETRYABLE_ERROR (HIGH): two:\nAGENT_COMMAND_FAILED: código de salida\n3: out of paper\n"
+        ),
+        "{forty}"
+    );
+    // Where nothing bounds them, errors are whole lines.
+    let piped = told("", &[]);
+    assert!(
+        piped.contains(
+            "\n✗ NON_RETRYABLE_ERROR (HIGH): two: AGENT_COMMAND_FAILED: exit code 3: out of paper\n"
+        ),
+        "{piped}"
+    );
+    assert!(piped.ends_with(results), "{piped}");
+}
+
 /// The cascade of real runs, and what their agents' tasks have shown.
 // S000-IN-05
 #[test]
@@ -432,7 +510,7 @@ fn the_decisions_of_a_run_and_the_record_of_its_agents_are_told() {
     let daemon = Daemon::start(CREW);
     daemon.check(&["agents", "stats"], 0, "No task has ended in the newest 0 runs.", "");
     for _ in 0..2 {
-        daemon.run(MIXED, &[], 0, "QUORUM MET", "");
+        daemon.run(MIXED, &[], 0, "quorum met", "");
     }
     for expected in [
         "  registry     all 2 agents are known\n",
@@ -487,13 +565,22 @@ fn a_box_offers_what_can_be_done_and_the_command_that_does_it() {
     let daemon = Daemon::start(CREW);
     let plan = format!("on_high = \"pause\"\n{MIXED}\n[policy]\nkind = \"continue_all\"\n");
     daemon.run(&plan, &["--exit-on-question"], 5, "", "");
-    let shown = daemon.check(&["runs", "show", "latest"], 0, "|  Options: ", "");
+    let shown = daemon.check(&["runs", "show", "latest", "--boxes"], 0, "|  Options: ", "");
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.contains("|  -> `capataz runs resolve "), "{shown}");
     assert!(shown.contains("|  [s] Skip (not recommended) "), "{shown}");
     // A task that is done is not retried: it is taken back, and begins anew.
-    let refused = daemon.check(&["runs", "retry", "latest", "one"], 1, "", "ERROR: INVALID_STATE_TRANSITION");
+    let retry = ["runs", "retry", "latest", "one", "--boxes"];
+    let refused = daemon.check(&retry, 1, "", "ERROR: INVALID_STATE_TRANSITION");
     let refused = String::from_utf8_lossy(&refused.stderr).into_owned();
+    // The lines have the same commands, each in one piece.
+    let lines = daemon.check(&retry[..4], 1, "", "✗ INVALID_STATE_TRANSITION (");
+    let lines = String::from_utf8_lossy(&lines.stderr).into_owned();
+    assert!(
+        lines.contains("  [c] ") && lines.contains("  [a] Abort the run: `capataz runs cancel "),
+        "{lines}"
+    );
+    assert_eq!(command_in(&lines, "[c] "), command_in(&refused, "[c] "));
     assert!(refused.contains("|  [a] Abort the run: `capataz runs cancel "), "{refused}");
     assert!(!refused.contains("[f]"), "{refused}");
     let command = command_in(&refused, "[c] ");
@@ -533,13 +620,14 @@ fn a_serious_failure_is_told_while_the_run_goes_on_and_a_warning_at_its_end() {
         task("serious", "broken", "HIGH"),
     );
     // It waits for an answer, and says to what: nobody asked for the events to be shown.
-    let waits = daemon.run(&plan, &["--exit-on-question"], 5, "|  ERROR: NON_RETRYABLE_ERROR ", "");
+    let waits =
+        daemon.run(&plan, &["--exit-on-question", "--boxes"], 5, "|  ERROR: NON_RETRYABLE_ERROR ", "");
     let told = String::from_utf8_lossy(&waits.stdout).into_owned();
     assert!(told.contains("|  -> `capataz runs resolve ") && !told.contains("WARNING"), "{told}");
     let question = json(&daemon.check(&["runs", "show", "latest", "--json"], 0, "", ""));
     let question = question["questions"][0]["question_id"].as_str().unwrap_or_default().to_owned();
     daemon.check(&["runs", "resolve", "latest", &question, "skip"], 0, "[OK]", "");
-    let report = daemon.check(&["runs", "watch", "latest"], 0, "|  WARNING: ", "");
+    let report = daemon.check(&["runs", "watch", "latest", "--boxes"], 0, "|  WARNING: ", "");
     let report = String::from_utf8_lossy(&report.stdout).into_owned();
     let (end, warning) = (report.find("PARALLEL EXECUTION COMPLETE"), report.find("|  WARNING: "));
     assert!(end.is_some() && end < warning, "{report}");
@@ -549,8 +637,15 @@ fn a_serious_failure_is_told_while_the_run_goes_on_and_a_warning_at_its_end() {
 fn what_the_daemon_refuses_is_told() {
     let daemon = Daemon::start(CREW);
     let plan = "name = \"p\"\n[[tasks]]\nname = \"a\"\nagent = \"ecco\"\n";
-    daemon.run(plan, &[], 1, "", "|  ERROR: AGENT_NOT_FOUND");
-    daemon.run(plan, &[], 1, "", "|  - echo ");
+    daemon.run(plan, &["--boxes"], 1, "", "|  ERROR: AGENT_NOT_FOUND");
+    daemon.run(plan, &["--boxes"], 1, "", "|  - echo ");
+    daemon.run(
+        plan,
+        &[],
+        1,
+        "",
+        "✗ AGENT_NOT_FOUND (CRITICAL): The agent \"ecco\" does not exist\n  similar: echo\n",
+    );
     let output = daemon.run(plan, &["--json"], 1, "", "");
     let error = &json(&output)["error"];
     assert_eq!(error["code"], "AGENT_NOT_FOUND");
@@ -602,8 +697,8 @@ fn people_are_addressed_in_the_language_of_their_locale_or_the_one_that_they_ask
 |  ACCIÓN REQUERIDA:                                   |
 |  -> Corregir el nombre del agente en el plan         |
 +======================================================+";
-    daemon.run(plan, &["--lang", "es"], 1, "", spanish);
-    daemon.run(plan, &["--lang", "en"], 1, "", "|  The agent \"ecco\" does not exist ");
+    daemon.run(plan, &["--lang", "es", "--boxes"], 1, "", spanish);
+    daemon.run(plan, &["--lang", "en", "--boxes"], 1, "", "|  The agent \"ecco\" does not exist ");
 
     let unreachable = |variables: &[(&str, &str)]| {
         let mut command = capataz(&["--addr", NOBODY, "runs", "list"]);
@@ -677,7 +772,7 @@ fn the_demo_shows_all_of_it() {
     let subject = folder.path().join("subject");
     fs::create_dir(&subject).expect("a folder in it");
     fs::write(subject.join("a.py"), "print(1)  # TODO: more\n").expect("a file");
-    let mut command = capataz(&["demo", "--path", &subject.to_string_lossy()]);
+    let mut command = capataz(&["demo", "--boxes", "--path", &subject.to_string_lossy()]);
     command.env("TMPDIR", folder.path());
     let output = check_command(command, 0, "|  RETRY: ask-service ", "");
     let shown = String::from_utf8_lossy(&output.stdout);

@@ -6,7 +6,9 @@ use std::process::{Command, Output, Stdio};
 fn capataz(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_capataz"));
     command.args(arguments).stdin(Stdio::null()).env("COLUMNS", "100");
-    for name in ["CAPATAZ_ADDR", "CAPATAZ_LANG", "CAPATAZ_LOG", "LC_ALL", "LC_MESSAGES", "LANG"] {
+    for name in
+        ["CAPATAZ_ADDR", "CAPATAZ_BOXES", "CAPATAZ_LANG", "CAPATAZ_LOG", "LC_ALL", "LC_MESSAGES", "LANG"]
+    {
         command.env_remove(name);
     }
     command.envs(variables.iter().copied()).output().unwrap()

@@ -98,7 +98,7 @@ fn code(child: &mut Child) -> Option<i32> {
 fn a_run_of_31_tasks_shows_those_at_work_and_leaves_its_report_alone() {
     let work = Work::with(&thirty_one());
     let terminal = Terminal::of(24, 100);
-    let mut running = work.runs_at(&terminal, &[]);
+    let mut running = work.runs_at(&terminal, &["--boxes"]);
     terminal.sees("29 are done, and only the two at work have rows", |rows| {
         let are_at_work = has(rows, " gated ") && has(rows, " slow ") && count(rows, OF_A_ROW) == 2;
         has(rows, "29 of 31 done, 1 failed") && are_at_work && !has(rows, "quick-")
@@ -140,14 +140,25 @@ fn a_run_is_quiet_where_only_its_end_is_waited_for() {
         assert!(!shown.contains(of_the_view), "{of_the_view:?} in {shown:?}");
     }
 
-    // And elsewhere, as it was.
+    // Elsewhere it is as quiet, and without it each step has a line that a log can hold.
     std::fs::write(&work.plan, plan([("a".to_owned(), "quick")])).unwrap();
-    let mut command = Command::new(PROGRAM);
-    command.args(["run", work.plan.to_str().unwrap(), "--addr", work.served.address()]);
-    let output = command.env("LC_ALL", "C").stdin(Stdio::null()).output().unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.contains("capataz runs show"), "{said}");
-    assert!(!said.contains("attempt 1 began") && !said.contains('\u{1b}'), "{said}");
+    let said = |options: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        command.args(["run", work.plan.to_str().unwrap(), "--addr", work.served.address()]).args(options);
+        let output = command.env("LC_ALL", "C").stdin(Stdio::null()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let quiet = said(&["--wait"]);
+    assert!(quiet.contains("capataz runs show"), "{quiet}");
+    assert!(!quiet.contains("attempt 1 began") && !quiet.contains('\u{1b}'), "{quiet}");
+    let told = said(&[]);
+    for step in
+        ["run accepted: nightly", "  a  attempt 1 began (", "  a  succeeded in ", "run finished: succeeded"]
+    {
+        assert!(told.contains(step), "{step} in\n{told}");
+    }
+    assert!(!told.contains('\u{1b}') && !told.contains('\r'), "{told}");
+    assert!(told.contains("\n✓ a  succeeded  "), "{told}");
 }
 
 #[test]

@@ -10,6 +10,7 @@
 mod act;
 mod ask;
 mod backup;
+mod choosing;
 mod cli;
 mod closed_pipes;
 mod conversation;

@@ -188,7 +188,7 @@ fn a_paused_execution_calls_nothing_whatever_is_approved_until_it_is_resumed() {
     let seq = |daemon: &Served| document(daemon, &["runs", "show", "latest"], 0)["seq"].as_u64().unwrap();
     let stands = |daemon: &Served| {
         let state = document(daemon, &["mode", "show", "latest"], 0)["state"].clone();
-        (state["execution_state"].as_str().unwrap().to_owned(), state["step"].as_u64().unwrap())
+        (state["executionState"].as_str().unwrap().to_owned(), state["step"].as_u64().unwrap())
     };
     let paused = says(&daemon, &["mode", "pause", "latest"], 0, "");
     assert_eq!(lines(&paused), [format!("[OK] Paused {run}: no new attempts; running tasks go on.")]);
@@ -227,10 +227,10 @@ fn the_risk_of_a_query_is_told_in_both_forms_and_languages_and_begins_nothing() 
     let query = "delete all tables of the production database and then deploy to every server";
     let told = document(&daemon, &["mode", "risk", query], 0);
     let keys: Vec<&String> = told.as_object().unwrap().keys().collect();
-    let expected = ["complexity_score", "confidence", "estimated_steps", "reasoning", "risk_level"];
+    let expected = ["complexityScore", "confidence", "estimatedSteps", "reasoning", "riskLevel"];
     assert_eq!(keys, expected, "no mode is recommended");
-    assert_eq!((&told["estimated_steps"], &told["risk_level"]), (&json!(2), &json!("high")));
-    assert_eq!((&told["complexity_score"], &told["confidence"]), (&json!(0.1465), &json!(0.9)));
+    assert_eq!((&told["estimatedSteps"], &told["riskLevel"]), (&json!(2), &json!("high")));
+    assert_eq!((&told["complexityScore"], &told["confidence"]), (&json!(0.1465), &json!(0.9)));
     let reasons = told["reasoning"].as_array().unwrap().clone();
     assert!(reasons[0].as_str().unwrap().contains("\"delete\""), "{reasons:?}");
     let text = lines(&says(&daemon, &["mode", "risk", query], 0, ""));
@@ -244,14 +244,14 @@ fn the_risk_of_a_query_is_told_in_both_forms_and_languages_and_begins_nothing() 
     // 0.85 * (0.7 + 0.3 * 0.003) = 0.5958, which is high; without the tool, 0.25 * 0.7009 = 0.1752, which is low.
     let query = "list the files of notes.append";
     let told = document(&daemon, &["mode", "risk", query], 0);
-    assert_eq!((&told["risk_level"], &told["complexity_score"]), (&json!("high"), &json!(0.003)));
+    assert_eq!((&told["riskLevel"], &told["complexityScore"]), (&json!("high"), &json!(0.003)));
     let named = |told: &Value| {
         let reasons = told["reasoning"].as_array().unwrap();
         reasons.iter().filter(|reason| reason.as_str().unwrap().contains("notes.append")).count()
     };
     assert_eq!(named(&told), 2);
     let told = document(&daemon, &["mode", "risk", query, "--tool", "files.list"], 0);
-    assert_eq!((&told["risk_level"], named(&told)), (&json!("low"), 0));
+    assert_eq!((&told["riskLevel"], named(&told)), (&json!("low"), 0));
     says(&daemon, &["mode", "risk", query, "--tool", "files.list"], 0, "low");
     assert_eq!(document(&daemon, &["runs", "list"], 0)["runs"], json!([]));
     says(&daemon, &["mode", "risk", " "], 2, "query");
@@ -271,7 +271,7 @@ fn how_executions_went_is_told_by_mode_in_both_forms() {
     let told = document(&daemon, &["analytics"], 0);
     for (place, mode) in ["simple", "planner", "supervised"].into_iter().enumerate() {
         assert_eq!((&told["modes"][place]["mode"], count(&told["modes"][place]["runs"])), (&json!(mode), 0));
-        assert_eq!(told["modes"][place].get("success_rate"), None);
+        assert_eq!(told["modes"][place].get("successRate"), None);
     }
     assert_eq!(aims(&told, 2), [json!(["success_rate", 0.95, null]), json!(["escalation_rate", 0.1, null])]);
     says(&daemon, &["analytics"], 0, "- (<25 %)");
@@ -288,14 +288,14 @@ fn how_executions_went_is_told_by_mode_in_both_forms() {
     let told = document(&daemon, &["analytics"], 0);
     let figures = |mode: usize| {
         let of = &told["modes"][mode];
-        let keys = ["runs", "succeeded", "actions", "plan_steps", "replans", "escalations"];
-        (keys.map(|key| count(&of[key])), of["success_rate"].as_f64())
+        let keys = ["runs", "succeeded", "actions", "planSteps", "replans", "escalations"];
+        (keys.map(|key| count(&of[key])), of["successRate"].as_f64())
     };
     // Of two in the mode simple one has failed before its first action; three actions each in the others that succeeded.
     assert_eq!(figures(0), ([2, 1, 3, 0, 0, 0], Some(0.5)));
     assert_eq!(figures(1), ([1, 1, 3, 3, 0, 0], Some(1.0)));
     assert_eq!(figures(2), ([1, 0, 0, 0, 0, 0], Some(0.0)));
-    assert_eq!((&told["modes"][1]["replan_rate"], told["modes"][2].get("replan_rate")), (&json!(0.0), None));
+    assert_eq!((&told["modes"][1]["replanRate"], told["modes"][2].get("replanRate")), (&json!(0.0), None));
     assert_eq!(aims(&told, 1), [json!(["success_rate", 0.85, true]), json!(["replan_rate", 0.25, true])]);
     assert_eq!(aims(&told, 2), [json!(["success_rate", 0.95, false]), json!(["escalation_rate", 0.1, null])]);
     // A prompt before each of the three actions of two runs, one that no rule is about, one for the rejected plan.
@@ -372,7 +372,7 @@ fn what_is_remembered_is_found_and_forgotten_and_a_rebuild_makes_it_again_but_fo
     says(&daemon, &["memory", "search", "--session", "attic"], 0, "attic remembers nothing of that.");
     assert_eq!(document(&daemon, &["memory", "search", "--session", "attic"], 0), json!({ "entries": [] }));
     says(&daemon, &["memory", "search", "--session", "shop", "--limit", "1"], 0, "More: --page-token ");
-    let id = |place: usize| entries[place]["entry_id"].as_str().unwrap();
+    let id = |place: usize| entries[place]["id"].as_str().unwrap();
     says(&daemon, &["memory", "show", id(0)], 0, "Relevance");
     says(&daemon, &["memory", "show", id(0), "--lang", "es"], 0, "Relevancia");
     assert_eq!(document(&daemon, &["memory", "show", id(0)], 0)["entry"], entries[0]);

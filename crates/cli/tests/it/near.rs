@@ -20,6 +20,7 @@ command = ["true"]
 fn capataz(served: &Served, arguments: &[&str]) -> Output {
     let mut program = Command::new(env!("CARGO_BIN_EXE_capataz"));
     program.env("LC_ALL", "C").args(["--addr", served.address()]).args(arguments);
+    program.env_remove("CAPATAZ_BOXES");
     program.output().unwrap()
 }
 
@@ -45,11 +46,14 @@ fn an_agent_is_found_by_a_word_of_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let served = Served::start(folder.path(), CREW);
     let of_box = "|  - code-reviewer ";
-    check(&served, &["agents", "check", "reviewr"], of_box);
-    check(&served, &["agents", "check", "review"], of_box);
-    check(&served, &["agents", "check", "writer"], "|  No agent has a similar name ");
+    check(&served, &["agents", "check", "reviewr", "--boxes"], of_box);
+    check(&served, &["agents", "check", "review", "--boxes"], of_box);
+    check(&served, &["agents", "check", "writer", "--boxes"], "|  No agent has a similar name ");
+    check(&served, &["agents", "check", "reviewr"], "\n  similar: code-reviewer\n");
+    check(&served, &["agents", "check", "writer"], "\n  No agent has a similar name\n");
     let one = plan(folder.path(), &[("a", "reviewr")]);
-    check(&served, &["run", &one], of_box);
+    check(&served, &["run", &one, "--boxes"], of_box);
+    check(&served, &["run", &one], "\n  similar: code-reviewer\n");
     // The API's own answer is as it was.
     let answer = capataz(&served, &["agents", "check", "reviewr", "--json"]);
     let answer: Value = serde_json::from_slice(&answer.stdout).unwrap();

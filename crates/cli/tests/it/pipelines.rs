@@ -306,11 +306,11 @@ async fn a_blocked_pipeline_says_what_can_be_done_and_goes_on_with_another_agent
     let shown = document(&check(with(&["checkpoints", "latest", "--json"]), 0, "", ""));
     let (read, tell) = (&shown["checkpoints"][0], &shown["checkpoints"][1]);
     assert_eq!(
-        (&read["product_id"], &read["phase"], &read["status"]),
+        (&read["productId"], &read["phase"], &read["status"]),
         (&json!("shop"), &json!("read"), &json!("blocked"))
     );
-    assert_eq!((&read["checkpoint_version"], &tell["status"]), (&json!("v1.0"), &json!("pending")));
-    assert!(read["error_message"].as_str().is_some_and(|why| why.contains("/title")), "{read}");
+    assert_eq!((&read["checkpointVersion"], &tell["status"]), (&json!("v1.0"), &json!("pending")));
+    assert!(read["errorMessage"].as_str().is_some_and(|why| why.contains("/title")), "{read}");
     assert_eq!(read["payload"]["failed"][0]["attempts"], 2, "{read}");
     let blocked = shown["seq"].as_u64().unwrap();
     check(with(&["checkpoints", "latest"]), 0, "blocked", "");
@@ -458,7 +458,7 @@ async fn a_changed_file_changes_no_run() {
     questions(&client, &run, 2).await;
     let shown = document(&check(with(&["checkpoints", "latest", "--json"]), 0, "", ""));
     assert_eq!(shown["checkpoints"][0]["status"], "blocked");
-    assert!(shown["checkpoints"][0]["error_message"].as_str().unwrap().contains("/title"), "{shown}");
+    assert!(shown["checkpoints"][0]["errorMessage"].as_str().unwrap().contains("/title"), "{shown}");
 }
 
 #[tokio::test]
@@ -474,7 +474,7 @@ async fn a_pipeline_that_succeeds_or_is_aborted_says_so_by_its_exit_code() {
     let checkpoints = ended["result"]["pipeline"]["checkpoints"].as_array().unwrap();
     let told = |key: &str| checkpoints.iter().map(|at| at[key].clone()).collect::<Vec<_>>();
     assert_eq!(told("status"), [json!("completed"), json!("completed")]);
-    assert_eq!(told("product_id"), [json!("mill"), json!("mill")]);
+    assert_eq!(told("productId"), [json!("mill"), json!("mill")]);
 
     let detached = with(&["run", "review", "--detach", "--json"]);
     let run = document(&check(detached, 0, "", ""))["run_id"].as_str().unwrap().to_owned();

@@ -73,7 +73,7 @@ fn agents_come_and_go_with_the_file_and_what_has_begun_goes_on() {
     until_said(&served, "the configuration was read again: added idle; changed new", 1);
     let newer = run(&served, folder, "new").unwrap();
     let told = outcome(&served, &newer);
-    assert!(told.contains("\nnewer\n"), "{told}");
+    assert!(told.contains("  newer\n"), "{told}");
 }
 
 #[test]
@@ -121,6 +121,30 @@ fn profiles_and_rules_are_read_again_and_so_is_everything_on_sighup() {
     until_said(&served, "the configuration was read again: nothing of agents has changed", 1);
     replace(&folder.join("capataz.toml"), &format!("demo_page = true\ndrain_timeout = \"1s\"\n{config}"));
     until_said(&served, "not in use before the daemon is started again: drain_timeout, demo_page", 1);
+    served.signal("TERM");
+    assert!(served.ended().success());
+}
+
+#[test]
+fn the_log_says_which_specs_are_others_than_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../specs");
+    let specs = folder.join("crew-specs");
+    std::fs::create_dir(&specs).unwrap();
+    let waves = std::fs::read_to_string(own.join("whispers-of-the-wave.toml")).unwrap();
+    for name in ["whispers-of-the-wave.toml", "kiro-adaptive-assistance.toml"] {
+        std::fs::copy(own.join(name), specs.join(name)).unwrap();
+    }
+    let mut served = Served::start(folder, &format!("specs_dir = {specs:?}\n"));
+    let other = folder.join("whispers.new");
+    std::fs::write(&other, waves.replace("Whispers of the Wave", "Whispers of a Wave")).unwrap();
+    std::fs::rename(&other, specs.join("whispers-of-the-wave.toml")).unwrap();
+    until_said(&served, "the specs were read again: changed whispers-of-the-wave", 1);
+    let before = served.said().matches("changed kiro").count();
+    served.signal("HUP");
+    until_said(&served, "the specs were read again: no spec has changed", 1);
+    assert_eq!(before, 0, "{}", served.said());
     served.signal("TERM");
     assert!(served.ended().success());
 }

@@ -68,7 +68,8 @@ impl Project {
     fn does(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_capataz"));
         command.args(arguments).args(["--addr", self.served.address()]).current_dir(self.folder.path());
-        command.env("LC_ALL", "C").env_remove("CAPATAZ_ADDR").stdin(Stdio::null()).output().unwrap()
+        command.env("LC_ALL", "C").env("CAPATAZ_BOXES", "1").env_remove("CAPATAZ_ADDR");
+        command.stdin(Stdio::null()).output().unwrap()
     }
 
     #[track_caller]

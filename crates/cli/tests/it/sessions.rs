@@ -41,6 +41,7 @@ impl Project {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_capataz"));
         command.arg("sessions").args(arguments).current_dir(self.0.path()).env("LC_ALL", "C");
+        command.env("CAPATAZ_BOXES", "1");
         command
     }
 
@@ -156,6 +157,18 @@ fn an_invalid_state_is_shown_as_the_contract_draws_it() {
         "",
         "|  - línea 1, columna 1: campo requerido 'updated_at'  |\n|    faltante ",
     );
+    // And in lines, where nobody asks for boxes.
+    let lines = "\
+✗ SESSION_VALIDATION_FAILED (CRITICAL): 3 validation errors found
+  - line 1, column 1: required field 'updated_at' is missing
+  - line 1, column 17: required field 'current_flow.started_at' is missing
+  - line 1, column 46: phase 'invalid_phase' is invalid for command 'execute'; valid ones: \
+  initializing, exploring, executing_wave_N, verifying, done
+  [m] Edit by hand
+  [r] Reinitialise the state (history is lost): `capataz sessions repair --reinitialise`
+";
+    let plain = project.command(&["validate"]).env_remove("CAPATAZ_BOXES").output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&plain.stderr).into_owned(), lines);
     let told = project.answer(&["validate"], 2);
     let found: Vec<(&str, &str, u64)> = told["violations"]
         .as_array()

@@ -5,6 +5,9 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use crate::served::Served;
+use crate::terminal::Terminal;
+
 fn capataz(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_capataz"));
     command.args(arguments).stdin(Stdio::null()).env("LC_ALL", "C").env_remove("CAPATAZ_LANG");
@@ -70,6 +73,188 @@ fn bash_takes_the_script_and_completes_commands_and_options() {
     assert_eq!(commands, "status\n");
     assert_eq!(completed("capataz run --loc", 2).unwrap(), "--local\n");
     assert_eq!(completed("capataz runs lis", 2).unwrap(), "list\n");
+}
+
+/// A daemon with two agents and a run that has ended, and a folder in which the program has the name that scripts call.
+struct Known {
+    served: Served,
+    run: String,
+    folder: tempfile::TempDir,
+}
+
+impl Known {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let agent = |name: &str| {
+            format!("[[agents]]\nname = \"{name}\"\ncommand = [\"/bin/sh\", \"-c\", \"echo 1\"]\n")
+        };
+        let served = Served::start(folder.path(), &[agent("counter"), agent("critic")].concat());
+        let plan = folder.path().join("plan.toml");
+        let tasks = [("build", "counter"), ("build-docs", "critic"), ("test", "critic")];
+        let tasks = tasks.map(|(name, agent)| format!("[[tasks]]\nname = \"{name}\"\nagent = \"{agent}\"\n"));
+        fs::write(&plan, format!("name = \"nightly\"\n{}", tasks.concat())).unwrap();
+        let ran = capataz(&["run", plan.to_str().unwrap(), "--json", "--addr", served.address()]);
+        let answer: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+        let run = answer["run_id"].as_str().unwrap().to_owned();
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_capataz"), folder.path().join("capataz")).unwrap();
+        Self { served, run, folder }
+    }
+
+    /// The program in a shell whose path has it.
+    #[expect(clippy::disallowed_methods, reason = "a shell has the path of whoever runs the tests, too")]
+    fn shell(&self, program: &str, arguments: &[&str]) -> Option<Output> {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null()).env("LC_ALL", "C.UTF-8");
+        command.env("PATH", format!("{}:{path}", self.folder.path().display()));
+        command.env("CAPATAZ_ADDR", self.served.address()).env("HOME", self.folder.path());
+        match command.output() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            output => Some(output.unwrap()),
+        }
+    }
+
+    fn script(&self, shell: &str) -> String {
+        let script = self.folder.path().join(format!("script.{shell}"));
+        fs::write(&script, capataz(&["completions", shell]).stdout).unwrap();
+        script.to_str().unwrap().to_owned()
+    }
+}
+
+#[test]
+fn names_that_the_daemon_knows_are_told_in_lines_with_what_they_are() {
+    let known = Known::new();
+    let values = |words: &[&str]| {
+        let output = capataz(&[&["__values", "--addr", known.served.address()], words].concat());
+        assert_eq!((output.status.code(), said(&output.stderr)), (Some(0), String::new()), "{words:?}");
+        said(&output.stdout)
+    };
+    let run = &known.run;
+    let both = format!("latest\tnightly, succeeded\n{run}\tnightly, succeeded\n");
+    assert_eq!(values(&["runs", "show", ""]), both);
+    assert_eq!(values(&["runs", "show", "lat"]), "latest\tnightly, succeeded\n");
+    assert_eq!(values(&["runs", "show", "zzz"]), "");
+    assert_eq!(values(&["logs", "latest", "bu"]), "build\tcounter\nbuild-docs\tcritic\n");
+    assert_eq!(
+        values(&["runs", "retry", &run[30..], ""]),
+        "build\tcounter\nbuild-docs\tcritic\ntest\tcritic\n"
+    );
+    assert_eq!(values(&["runs", "retry", "nothing", ""]), "");
+    assert_eq!(values(&["agents", "check", "counter", "cri"]), "critic\t\n");
+    assert!(values(&["agents", "stats", ""]).contains("counter\t"));
+    assert_eq!(values(&["mode", "show", ""]), "", "the run is one of a plan");
+    // Where no daemon is, nothing is said either, and where there is no such command.
+    for words in [["--addr", "http://127.0.0.1:9", "runs", "show", ""], ["--addr", "?", "runs", "show", ""]] {
+        let output = capataz(&[&["__values"], &words[..]].concat());
+        assert_eq!((output.status.code(), output.stdout, output.stderr), (Some(0), Vec::new(), Vec::new()));
+    }
+}
+
+#[test]
+fn bash_completes_runs_tasks_and_agents_that_the_daemon_knows() {
+    let known = Known::new();
+    let script = known.script("bash");
+    let completed = |words: &str, count: usize| {
+        let program = format!(
+            "source '{script}' && COMP_WORDS=({words}) COMP_CWORD={count} \
+             && _capataz_or_values capataz \"${{COMP_WORDS[{count}]}}\" \"${{COMP_WORDS[{}]}}\" \
+             && echo \"${{COMPREPLY[@]}}\" && complete -p capataz",
+            count - 1,
+        );
+        let output = known.shell("bash", &["--norc", "-euc", &program])?;
+        assert!(output.status.success(), "{}", said(&output.stderr));
+        let said = said(&output.stdout);
+        let (completed, registered) = said.split_once('\n').unwrap();
+        assert!(registered.contains("-F _capataz_or_values"), "{registered}");
+        Some(completed.to_owned())
+    };
+    let Some(runs) = completed("capataz runs show ''", 3) else {
+        return skipped("bash_completes_runs_tasks_and_agents_that_the_daemon_knows", "bash");
+    };
+    assert_eq!(runs, format!("latest {}", known.run));
+    assert_eq!(completed("capataz logs latest bu", 3).unwrap(), "build build-docs");
+    assert_eq!(completed("capataz agents check cr", 3).unwrap(), "critic");
+    // What bash has parted is one word, and options and commands are completed as before.
+    let parted = known.served.address().replace(':', " : ");
+    let line = format!("capataz --addr {parted} logs latest te");
+    assert_eq!(completed(&line, line.split(' ').count() - 1).unwrap(), "test");
+    assert_eq!(completed("capataz runs show --out", 3).unwrap(), "--outputs");
+    assert_eq!(completed("capataz runs lis", 2).unwrap(), "list");
+}
+
+#[test]
+fn fish_completes_runs_tasks_and_agents_that_the_daemon_knows() {
+    let known = Known::new();
+    let script = known.script("fish");
+    let completed = |line: &str| {
+        let output =
+            known.shell("fish", &["--no-config", "-c", &format!("source {script}; complete -C '{line}'")])?;
+        assert!(output.status.success(), "{}", said(&output.stderr));
+        Some(said(&output.stdout))
+    };
+    let Some(runs) = completed("capataz runs show ") else {
+        return skipped("fish_completes_runs_tasks_and_agents_that_the_daemon_knows", "fish");
+    };
+    assert!(
+        runs.starts_with(&format!("latest\tnightly, succeeded\n{}\tnightly, succeeded\n", known.run)),
+        "{runs}"
+    );
+    assert_eq!(completed("capataz logs latest bu").unwrap(), "build\tcounter\nbuild-docs\tcritic\n");
+    assert!(completed("capataz agents check cri").unwrap().starts_with("critic"));
+    assert!(completed("capataz runs lis").unwrap().starts_with("list\t"));
+    assert!(completed("capataz runs show --out").unwrap().starts_with("--outputs\t"));
+}
+
+/// Zsh and Elvish complete only where somebody types: at a terminal.
+#[track_caller]
+fn completes_at_a_terminal(test: &str, shell: &str, arguments: &[&str], begin: &str, prompt: &str) {
+    let known = Known::new();
+    if known.shell(shell, &["-c", ""]).is_none() {
+        return skipped(test, shell);
+    }
+    let script = known.script(shell);
+    let terminal = Terminal::of(40, 160);
+    let path = format!("PATH={}:/usr/local/bin:/usr/bin:/bin", known.folder.path().display());
+    let addr = format!("CAPATAZ_ADDR={}", known.served.address());
+    let home = format!("HOME={}", known.folder.path().display());
+    let environment = [path.as_str(), &addr, &home, "LC_ALL=C.UTF-8", shell];
+    let mut typed = terminal.starts("env", &[&environment[..], arguments].concat());
+    terminal.shows(prompt);
+    terminal.press(&format!("{}\n", begin.replace("SCRIPT", &script)));
+    terminal.shows("is ready");
+    terminal.press("capataz logs latest te\t");
+    terminal.sees("the only task", |rows| rows.iter().any(|row| row.contains("capataz logs latest test")));
+    terminal.press("\u{15}capataz agents check cri\t");
+    terminal
+        .sees("the only agent", |rows| rows.iter().any(|row| row.contains("capataz agents check critic")));
+    terminal.press("\u{15}capataz runs show \t");
+    terminal.sees("the run, and what it is", |rows| {
+        rows.iter().any(|row| row.contains(&known.run) && row.contains("nightly, succeeded"))
+    });
+    typed.kill().unwrap();
+    typed.wait().unwrap();
+}
+
+#[test]
+fn zsh_completes_runs_tasks_and_agents_that_the_daemon_knows() {
+    completes_at_a_terminal(
+        "zsh_completes_runs_tasks_and_agents_that_the_daemon_knows",
+        "zsh",
+        &["-f", "-i"],
+        "autoload -U compinit && compinit -u -D && source SCRIPT && echo is\\ ready",
+        "# ",
+    );
+}
+
+#[test]
+fn elvish_completes_runs_tasks_and_agents_that_the_daemon_knows() {
+    completes_at_a_terminal(
+        "elvish_completes_runs_tasks_and_agents_that_the_daemon_knows",
+        "elvish",
+        &["-norc"],
+        "eval (slurp < SCRIPT); echo is' 'ready",
+        "> ",
+    );
 }
 
 #[test]

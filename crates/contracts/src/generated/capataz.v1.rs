@@ -3399,7 +3399,7 @@ pub struct SessionMessage {
     /// Who wrote it.
     #[prost(enumeration = "MessageRole", tag = "1")]
     pub role: i32,
-    /// What was written, cut to 4 KiB.
+    /// What was written: at most 4 KiB. A longer text is cut and ends with ` \[…\]`.
     #[prost(string, tag = "2")]
     pub text: ::prost::alloc::string::String,
     /// The spec that answered.
@@ -5181,6 +5181,16 @@ pub struct PlanApproved {
     #[prost(message, optional, tag = "2")]
     pub remembered: ::core::option::Option<Remembered>,
 }
+/// A person has rejected a revision of the plan: the run is cancelled.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PlanRejected {
+    /// The revision.
+    #[prost(uint32, tag = "1")]
+    pub revision: u32,
+    /// What is kept in memory of it.
+    #[prost(message, optional, tag = "2")]
+    pub remembered: ::core::option::Option<Remembered>,
+}
 /// A person has approved a call of a tool that needs it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ToolApproved {
@@ -5808,7 +5818,7 @@ pub struct Event {
     pub elapsed_ms: i64,
     #[prost(
         oneof = "event::Body",
-        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 44, 21, 22, 23, 24, 31, 32, 33, 34, 35, 36, 25, 26, 27, 28, 29, 30, 40, 41, 42, 43, 50, 51, 52, 53, 60, 61, 62, 63, 64, 65, 66, 67, 68, 70, 71, 72, 73, 74, 75, 80, 81, 82, 83, 84, 85, 86, 87, 88, 89, 90, 91, 54, 55"
+        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 44, 21, 22, 23, 24, 31, 32, 33, 34, 35, 36, 25, 26, 27, 28, 29, 30, 40, 41, 42, 43, 50, 51, 52, 53, 60, 61, 62, 63, 64, 65, 66, 67, 68, 70, 71, 72, 73, 74, 75, 80, 81, 82, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92, 54, 55"
     )]
     pub body: ::core::option::Option<event::Body>,
 }
@@ -6007,6 +6017,9 @@ pub mod event {
         /// A query is done.
         #[prost(message, tag = "91")]
         ModeCompleted(super::ModeCompleted),
+        /// A person has rejected a plan.
+        #[prost(message, tag = "92")]
+        PlanRejected(super::PlanRejected),
         /// The user has chosen the mode of a session.
         #[prost(message, tag = "54")]
         SessionModeChosen(super::SessionModeChosen),

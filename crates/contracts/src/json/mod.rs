@@ -1,7 +1,7 @@
 //! The contract's JSON form, strict in both directions and driven by the descriptor of `proto/`.
 //!
-//! - A field has its proto name; the camelCase of it is read as the same field, but in messages with the option
-//!   `json_own_names`.
+//! - A field has its proto name, in messages with the option `json_camel_case` its `json_name`; the other one is read as the
+//!   same field, but in messages with the option `json_own_names`.
 //! - An enum value is its name without the enum's prefix, in the case that the enum declares; any case is read.
 //! - 64-bit integers are numbers. Bytes are standard base64. A number that is not finite is `null`.
 //! - `null` is an absent field. What has presence is printed where it is set, all else where it is not its default,

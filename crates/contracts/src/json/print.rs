@@ -25,7 +25,7 @@ pub fn message(schema: &Schema, shape: &MessageShape, message: &DynamicMessage) 
     for field in &shape.fields {
         if field.always || message.has_field(&field.descriptor) {
             let value: Cow<'_, Field> = message.get_field(&field.descriptor);
-            object.insert(field.name.clone(), self::field(schema, field, &value));
+            object.insert(field.printed.clone(), self::field(schema, field, &value));
         }
     }
     if let Some(Value::Object(rest)) = rest(shape, message) {

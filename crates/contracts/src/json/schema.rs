@@ -27,8 +27,10 @@ pub struct MessageShape {
 #[derive(Debug)]
 pub struct FieldShape {
     pub descriptor: FieldDescriptor,
-    /// The key that is printed.
+    /// The field's own name.
     pub name: String,
+    /// The key that is printed.
+    pub printed: String,
     pub shape: Shape,
     pub multiplicity: Multiplicity,
     pub oneof: Option<String>,
@@ -85,6 +87,7 @@ struct Options {
     json_list: Option<ExtensionDescriptor>,
     json_own_names: Option<ExtensionDescriptor>,
     json_complete: Option<ExtensionDescriptor>,
+    json_camel_case: Option<ExtensionDescriptor>,
 }
 
 impl Options {
@@ -105,6 +108,7 @@ impl Schema {
             json_list: option("json_list"),
             json_own_names: option("json_own_names"),
             json_complete: option("json_complete"),
+            json_camel_case: option("json_camel_case"),
         };
         let messages = pool
             .all_messages()
@@ -124,10 +128,11 @@ impl MessageShape {
         let rest = descriptor.fields().find(is_rest).map(|field| field.number());
         let message_options = descriptor.options();
         let is_complete = Options::flag(&message_options, options.json_complete.as_ref());
+        let in_camel_case = Options::flag(&message_options, options.json_camel_case.as_ref());
         let fields: Vec<FieldShape> = descriptor
             .fields()
             .filter(|field| !is_rest(field))
-            .map(|field| FieldShape::new(field, is_complete, options))
+            .map(|field| FieldShape::new(field, is_complete, in_camel_case, options))
             .collect();
         let is_list = Options::flag(&message_options, options.json_list.as_ref());
         let own_names_only = Options::flag(&message_options, options.json_own_names.as_ref());
@@ -149,7 +154,7 @@ impl MessageShape {
 }
 
 impl FieldShape {
-    fn new(descriptor: FieldDescriptor, of_complete: bool, options: &Options) -> Self {
+    fn new(descriptor: FieldDescriptor, of_complete: bool, in_camel_case: bool, options: &Options) -> Self {
         let field_options = descriptor.options();
         let (multiplicity, shape) = match descriptor.kind() {
             Kind::Message(entry) if descriptor.is_map() => (
@@ -173,6 +178,7 @@ impl FieldShape {
         Self {
             always,
             name: descriptor.name().to_owned(),
+            printed: if in_camel_case { descriptor.json_name() } else { descriptor.name() }.to_owned(),
             shape,
             multiplicity,
             oneof: oneof.map(|oneof| oneof.name().to_owned()),

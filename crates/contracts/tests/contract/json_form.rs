@@ -264,3 +264,38 @@ fn json_text_is_read_strictly() {
     assert_eq!(json::from_str("\u{feff}[1]").unwrap(), json!([1]));
     assert_eq!(json::from_slice(b"[\"\xff\"]").unwrap_err().rule, "syntax");
 }
+
+/// CONTRACTS §0: documents of seeds 003 and 004 have the seeds' names; the fields' own names are read as well.
+#[test]
+fn documents_of_seeds_003_and_004_have_the_names_of_the_seeds() {
+    let checkpoint = json!({
+        "productId": "shop", "phase": "read", "status": "blocked", "checkpointVersion": "v1.0",
+        "createdAt": 1, "updatedAt": 2, "runId": "r", "errorMessage": "no title",
+    });
+    let own = json!({
+        "product_id": "shop", "phase": "read", "status": "blocked", "checkpoint_version": "v1.0",
+        "created_at_ms": 1, "updated_at_ms": 2, "run_id": "r", "error_message": "no title",
+    });
+    let name = "capataz.v1.Checkpoint";
+    let read: v1::Checkpoint = json::parse(name, &checkpoint).unwrap();
+    assert_eq!(read, json::parse(name, &own).unwrap());
+    assert_eq!((read.created_at_ms, json::print(name, &read)), (Some(1), checkpoint));
+
+    let assessed = json!({
+        "estimatedSteps": 2, "complexityScore": 0.5, "riskLevel": "low", "confidence": 0.9, "reasoning": ["short"],
+    });
+    let name = "capataz.v1.AssessRiskResponse";
+    let read: v1::AssessRiskResponse = json::parse(name, &assessed).unwrap();
+    assert_eq!(json::print(name, &read), assessed);
+
+    let state = json!({
+        "sessionId": "s", "mode": "planner", "step": 1, "errorCount": 1, "executionState": "executing", "progress": 0.5,
+        "lastResult": { "tool": "read", "durationMs": 7 },
+        "plan": { "revision": 1, "steps": [{ "id": "b", "tool": "read", "dependsOn": ["a"] }] },
+        "checkpoints": [{ "id": "c1", "timestamp": 5, "canRollback": true }],
+    });
+    let name = "capataz.v1.ExecutionState";
+    let read: v1::ExecutionState = json::parse(name, &state).unwrap();
+    assert_eq!(read.checkpoints[0].checkpoint_id, "c1");
+    assert_eq!(json::print(name, &read), state);
+}

@@ -100,7 +100,8 @@ impl BlobService for Blobs {
         let Some(size) = answer(&self.runtime, size).await? else {
             return Err(status::blob_not_found(&reference.blake3));
         };
-        let download = Download { runtime: self.runtime.clone(), hash, size, offset: 0 };
+        let download =
+            Download { runtime: self.runtime.clone(), hash, size, offset: 0, seen: blake3::Hasher::new() };
         let chunks = futures_util::stream::unfold(Some(download), |rest| async move { rest?.chunk().await });
         Ok(Response::new(Box::pin(chunks)))
     }
@@ -146,6 +147,8 @@ struct Download {
     /// Its bytes when it was asked for, which are those of every blob with this hash.
     size: u64,
     offset: u64,
+    /// What was read so far.
+    seen: blake3::Hasher,
 }
 
 impl Download {
@@ -163,6 +166,11 @@ impl Download {
             Err(error) => return Some((Err(error), None)),
         };
         self.offset += chunk.len() as u64;
+        self.seen.update(&chunk);
+        // Its reader does not get the end of what is damaged.
+        if self.offset >= self.size && self.seen.finalize().as_bytes() != &hash.0 {
+            return Some((Err(status::blob_not_found(&hash.to_string())), None));
+        }
         let rest = (self.offset < self.size).then_some(self);
         Some((Ok(v1::GetBlobResponse { chunk }), rest))
     }

@@ -1,6 +1,7 @@
 //! Reports of runs for people, in the language that is asked for.
 
 use capataz_contracts::v1;
+use capataz_display::compact::Form;
 use capataz_display::model;
 use capataz_display::paint::Paint;
 use capataz_display::report::Report;
@@ -44,7 +45,8 @@ impl Wanted {
         now_ms: i64,
     ) -> v1::RenderReportResponse {
         let report =
-            Report { run, events, answer: result.and_then(v1::RunResult::ask), verbose: self.verbose };
+            // The boxes are those of the error contracts.
+            Report { run, events, answer: result.and_then(v1::RunResult::ask), verbose: self.verbose, form: Form::Boxes };
         let mut text = self.language.within(|| report.whole(now_ms, self.paint));
         let truncated = text.len() > MAX_REPORT;
         if truncated {

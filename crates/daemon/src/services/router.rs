@@ -131,7 +131,7 @@ impl RouterService for Routing {
         &self,
         _: Request<v1::ReloadSpecsRequest>,
     ) -> Result<Response<v1::ReloadSpecsResponse>, Status> {
-        let count = self.specs.reload().await.map_err(|error| status::specs(&error))?;
+        let count = self.specs.reload().await.map_err(|error| status::specs(&error))?.count;
         Ok(Response::new(v1::ReloadSpecsResponse { specs: u32::try_from(count).unwrap_or(u32::MAX) }))
     }
 }

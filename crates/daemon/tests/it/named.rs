@@ -122,6 +122,24 @@ async fn a_blob_that_goes_while_it_is_read_has_no_end() {
     assert_eq!((refusal.code(), code_of(&refusal).as_str()), (Code::NotFound, "BLOB_NOT_FOUND"));
 }
 
+#[tokio::test]
+async fn a_blob_that_is_damaged_has_no_end_until_it_is_put_again() {
+    let harness = Harness::start().await;
+    let content = || iter((0..3).map(|n| v1::PutBlobRequest { chunk: vec![n; 200 * 1024].into() }));
+    let mut blobs = BlobServiceClient::new(harness.channel.clone());
+    let v1::BlobRef { blake3, size, .. } =
+        blobs.put_blob(content()).await.unwrap().into_inner().blob.unwrap();
+    let file = harness.folder.path().join("data/blobs").join(&blake3[..2]).join(&blake3);
+    let mut damaged = std::fs::read(&file).unwrap();
+    damaged[0] ^= 1;
+    std::fs::write(&file, damaged).unwrap();
+    let asked = || v1::GetBlobRequest { blake3: blake3.clone() };
+    let refusal = rest_of(blobs.get_blob(asked()).await.unwrap().into_inner()).await.unwrap_err();
+    assert_eq!((refusal.code(), code_of(&refusal).as_str()), (Code::NotFound, "BLOB_NOT_FOUND"));
+    blobs.put_blob(content()).await.unwrap();
+    assert_eq!(rest_of(blobs.get_blob(asked()).await.unwrap().into_inner()).await.unwrap(), size);
+}
+
 /// The bytes of what still comes, if it comes to an end.
 async fn rest_of(mut chunks: tonic::Streaming<v1::GetBlobResponse>) -> Result<u64, tonic::Status> {
     let mut bytes = 0;

@@ -36,7 +36,7 @@ fn run(tasks: Vec<v1::TaskView>) -> v1::Run {
 }
 
 fn all_failures(run: &v1::Run, verbose: bool) -> String {
-    failures(run, None, verbose, Paint::OFF)
+    failures(run, None, verbose, Form::Boxes, Paint::OFF)
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn the_page_shows_tasks_questions_and_errors() {
         value: Some(v1::AnswerType { schema: "true".to_owned(), ..v1::AnswerType::default() }),
         ..v1::Question::default()
     });
-    let shown = show(&run, 10_000, Paint::OFF);
+    let shown = show(&run, 10_000, Form::Boxes, Paint::OFF);
     for expected in [
         "Run      0199\nName     nightly\nStatus   failed\nTasks    1 of 1 settled\nStarted  1970-01-01 00:00:00Z\n",
         "Wave 1 of 1: wave-1 (quorum)\n",
@@ -102,7 +102,7 @@ fn a_task_at_work_has_its_health_checks() {
     heard.error = None;
     let mut unheard = task(None);
     unheard.error = None;
-    let shown = show(&run(vec![heard, unheard]), 10_000, Paint::OFF);
+    let shown = show(&run(vec![heard, unheard]), 10_000, Form::Boxes, Paint::OFF);
     for expected in [
         "12 % of its time; health checks 7, heard 2s ago\n",
         "12 % of its time; health checks 7, not heard yet",
@@ -126,7 +126,7 @@ fn a_task_at_work_has_what_it_said_last_in_one_line_of_limited_width() {
             error: None,
             ..failed("a", "")
         };
-        show(&run(vec![task]), 10_000, Paint::OFF)
+        show(&run(vec![task]), 10_000, Form::Boxes, Paint::OFF)
     };
     let told = "0 % of its time; health checks 7, heard 2s ago";
     let check = |message: &str, expected: &str| {
@@ -155,10 +155,10 @@ fn lines_of_results_are_as_wide_as_the_terminal_and_keep_what_is_copied() {
         task
     };
     let failed = run((0..=MOST_BOXES).map(error).collect());
-    let told = within(60, || failures(&failed, None, false, Paint::OFF));
+    let told = within(60, || failures(&failed, None, false, Form::Boxes, Paint::OFF));
     let row = told.lines().find(|row| row.starts_with("  t3: ")).unwrap_or_else(|| panic!("{told}"));
     assert!(row.ends_with('…') && (58..=60).contains(&width(row)), "{row}");
-    let whole = failures(&failed, None, false, Paint::OFF);
+    let whole = failures(&failed, None, false, Form::Boxes, Paint::OFF);
     assert!(whole.lines().any(|row| row.starts_with("  t3: ") && width(row) > 200), "{whole}");
 }
 
@@ -171,7 +171,7 @@ fn a_task_that_waits_says_for_what() {
             error: None,
             ..failed("a", "")
         };
-        show(&run(vec![task]), 10_000, Paint::OFF)
+        show(&run(vec![task]), 10_000, Form::Boxes, Paint::OFF)
     };
     let agent =
         v1::WaitForAgent { workers: 2, running: 4, queued: 7, last_seen_ms: Some(8_000), held_for_ms: None };
@@ -328,10 +328,10 @@ fn a_task_of_a_run_that_has_ended_is_not_said_to_get_more_time() {
     let timeout = failed("a", "TASK_TIMEOUT");
     let mut events = crate::model::tests::fold([crate::model::tests::accepted(&["a"])]);
     events.tell(0, 0);
-    let ended = failures(&run(vec![timeout.clone()]), Some(&events), false, Paint::OFF);
+    let ended = failures(&run(vec![timeout.clone()]), Some(&events), false, Form::Boxes, Paint::OFF);
     assert!(ended.contains("next: Give the task more time: `timeouts.timeout` in the plan"), "{ended}");
     let running = v1::Run { status: v1::RunStatus::Running.into(), ..run(vec![timeout]) };
-    let running = failures(&running, Some(&events), false, Paint::OFF);
+    let running = failures(&running, Some(&events), false, Form::Boxes, Paint::OFF);
     assert!(running.contains("next: Extend the timeout"), "{running}");
 }
 
@@ -347,8 +347,8 @@ fn a_box_is_followed_by_the_end_of_the_log_where_the_events_are_at_hand() {
     let failed_run = run(vec![failed("a", "BUILD_FAILED"), failed("b", "LINT_WARNINGS")]);
     let logged = settled_with_log(0, v1::ResultStatus::Error, "one\ntwo\n");
     let events = fold([accepted(&["a", "b"]), started(), leased(0, 1), logged]);
-    let shown = failures(&failed_run, Some(&events), false, Paint::OFF);
+    let shown = failures(&failed_run, Some(&events), false, Form::Boxes, Paint::OFF);
     assert!(shown.contains("=+\nIts log (`capataz logs 0199 a`):\n  | one\n  | two"), "{shown}");
     assert_eq!(shown.matches("Its log").count(), 1, "the other task has logged nothing");
-    assert!(!failures(&failed_run, None, false, Paint::OFF).contains("Its log"));
+    assert!(!failures(&failed_run, None, false, Form::Boxes, Paint::OFF).contains("Its log"));
 }

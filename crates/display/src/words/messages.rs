@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::{Language, browser, configuration, fill, refusals, specs};
+use super::{Language, browser, configuration, fill, json_errors, refusals, specs};
 
 /// The text in the language in use.
 #[must_use]
@@ -56,7 +56,7 @@ fn is_rule(text: &str) -> bool {
 }
 
 fn refused(text: &str) -> Option<String> {
-    spanish(text).or_else(|| {
+    json_errors::spanish(text, of_key).or_else(|| spanish(text)).or_else(|| {
         let mut patterns = configuration::PATTERNS.iter().chain(specs::PATTERNS).chain(refusals::PATTERNS);
         patterns.find_map(|(english, spanish)| {
             let values = matched(english, text)?;
@@ -89,10 +89,18 @@ fn spanish(text: &str) -> Option<String> {
     })
 }
 
+/// What is wrong with a key of a JSON object.
+fn of_key(said: &str) -> Option<String> {
+    let is_of_key = said.starts_with("the key ");
+    is_of_key.then(|| filled(refusals::PATTERNS, said)).flatten()
+}
+
 /// A value of a pattern; where the pattern ends with it, it is a text of its own.
 fn spanish_within(pattern: &str, value: &str) -> String {
     match [": {0}", ": {1}", ": {2}"].iter().any(|ending| pattern.ends_with(ending)) {
-        true if value.len() < MOST_NESTED => spanish(value).unwrap_or_else(|| value.to_owned()),
+        true if value.len() < MOST_NESTED => {
+            json_errors::spanish(value, of_key).or_else(|| spanish(value)).unwrap_or_else(|| value.to_owned())
+        }
         _ => value.to_owned(),
     }
 }
@@ -543,6 +551,24 @@ mod tests {
             assert_eq!(told(english), expected);
             assert_eq!(message(english), english);
         }
+    }
+
+    #[test]
+    fn why_a_state_is_no_json_is_told_with_its_place() {
+        let place = "en la línea 1, columna 9";
+        let broken = "the state is not valid JSON: EOF while parsing a string at line 1 column 9";
+        let expected = format!(
+            "el estado no es JSON válido: el texto termina dentro de un texto entre comillas, {place}"
+        );
+        assert_eq!(told(broken), expected);
+        let refused = |text: &str| Language::Spanish.within(|| refusal(text).into_owned());
+        assert_eq!(refused("trailing comma at line 1 column 9"), format!("sobra una coma al final, {place}"));
+        assert_eq!(
+            refused("the key `a` is written twice at line 1 column 9"),
+            format!("la clave `a` está escrita dos veces, {place}")
+        );
+        // Where the daemon says nothing else, it may be an agent's.
+        assert_eq!(told("trailing comma at line 1 column 9"), "trailing comma at line 1 column 9");
     }
 
     #[test]

@@ -32,6 +32,7 @@ texts! {
         edited: "a person has changed the plan, revision {0}: {1}"
             / "una persona cambió el plan, revisión {0}: {1}",
         approved: "revision {0} of the plan is approved" / "la revisión {0} del plan está aprobada",
+        rejected: "revision {0} of the plan is rejected" / "la revisión {0} del plan está rechazada",
         tool_approved: "a call of {0} is approved" / "se aprueba la llamada a {0}",
         called: "calls {0}" / "llama a {0}",
         called_step: "calls {0} for step {1}: {2}" / "llama a {0} para el paso {1}: {2}",

@@ -38,6 +38,8 @@ fn both_languages_say_the_same_of_the_same() {
         .chain(Cancels::pairs())
         .chain(Keys::pairs())
         .chain(Live::pairs())
+        .chain(Compact::pairs())
+        .chain(Choosing::pairs())
         .chain(Runs::pairs())
         .chain(Statuses::pairs())
         .chain(Agents::pairs())

@@ -327,6 +327,7 @@ impl RunState {
             | Body::PlannerAnswered(_)
             | Body::PlanEdited(_)
             | Body::PlanApproved(_)
+            | Body::PlanRejected(_)
             | Body::ToolApproved(_)
             | Body::ToolCalled(_)
             | Body::ToolObserved(_)

@@ -9,6 +9,7 @@
 
 pub(crate) mod ask;
 pub(crate) mod correction;
+mod host_error;
 pub(crate) mod mode;
 mod own_browser;
 pub(crate) mod pipeline;

@@ -93,7 +93,14 @@ fn signature_of_error(page: &str) -> Option<v1::StateSignature> {
 
 fn evidence_of_error(page: &str) -> Vec<v1::EvidenceRef> {
     let pieces = evidence(page).into_iter();
-    pieces.map(|piece| v1::EvidenceRef { id: hash_of(&piece.id), ..piece }).collect()
+    let mut pieces: Vec<_> =
+        pieces.map(|piece| v1::EvidenceRef { id: hash_of(&piece.id), ..piece }).collect();
+    // Whatever any error needs (seed 002, section 3).
+    for kind in ["html_full", "screenshot_before"] {
+        let last = pieces.last().cloned().unwrap_or_default();
+        pieces.push(v1::EvidenceRef { id: hash_of(kind), kind: kind.to_owned(), ..last });
+    }
+    pieces
 }
 
 fn stages(passed: usize) -> Vec<v1::StageRecord> {
@@ -211,11 +218,28 @@ impl Run<'_> {
         let asked = self.asked();
         let decided = asked.failure.clone().unwrap_or_default();
         let action = asked.action.clone().unwrap_or_default();
+        let goes_on = action.criticality() != v1::Criticality::Critical
+            && action.on_failure() == v1::OnFailure::Continue;
+        let severity = match code {
+            "BROWSER_LOST" => v1::ExecutorSeverity::Critical,
+            "POLICY_HALT" => v1::ExecutorSeverity::Error,
+            _ if goes_on => v1::ExecutorSeverity::Warning,
+            _ => v1::ExecutorSeverity::Error,
+        };
+        // What seed 002, section 6, obliges each code to.
+        let details = match code {
+            "TARGET_NOT_FOUND" => {
+                Some(r#"{"target_resolution_order":["testid"],"target":{"testid":"a"},"count_observed":0}"#)
+            }
+            "TARGET_NOT_UNIQUE" => Some(r#"{"count_observed":2,"matches_sample":["button","button"]}"#),
+            "BROWSER_LOST" => Some(r#"{"reason":"the process has ended"}"#),
+            _ => None,
+        };
         let error = v1::ExecutorError {
             schema_version: "v1".to_owned(),
             error_code: code.to_owned(),
             stage: v1::ActionStage::Precondition as i32,
-            severity: v1::ExecutorSeverity::Error as i32,
+            severity: severity as i32,
             message: format!("{code} of {}{}", action.id, decided.message),
             run_id: "run".to_owned(),
             step_index: asked.step_index,
@@ -225,7 +249,7 @@ impl Run<'_> {
             state_before: signature_of_error("/now"),
             evidence_refs: evidence_of_error("/now"),
             created_at: "2023-11-14T22:13:20.000Z".to_owned(),
-            details: decided.details,
+            details: decided.details.or(details.map(str::to_owned)),
             failed_conditions: vec![v1::FailedCondition {
                 kind: "visible".to_owned(),
                 args: Some("{\"seen\":false}".to_owned()),

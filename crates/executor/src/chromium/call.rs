@@ -11,15 +11,19 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::ChromiumPage;
-use super::protocol::{DescribedNode, Evaluated};
+use super::frames::Maybe;
+use super::protocol::{DescribedNode, Evaluated, NodeDescription};
 use super::script::{OBJECT, function};
-use crate::page::{Node, PageError};
+use crate::page::{Node, PageError, SubmittingKeys};
 
 /// Longest wait for an answer about the page. A page that does not answer in this time runs a script that never ends.
 pub(super) const READ_LIMIT: Duration = Duration::from_secs(15);
 
 /// Longest wait for the answers of other frames, so that the frame that matters is not kept waiting.
 pub(super) const OTHER_FRAMES_LIMIT: Duration = Duration::from_secs(1);
+
+/// Elements of one chain that may hide the focus: the element, what has the focus in it, and a label's control.
+const HOSTS_TRIED: usize = 3;
 
 /// The browser's messages for a document that went away before or during a call.
 const GONE: [&str; 8] = [
@@ -147,11 +151,42 @@ impl ChromiumPage {
 
     /// The frame that an iframe's element shows.
     pub(super) async fn frame_of(&self, node: &Node) -> Result<Option<String>, Failure> {
+        Ok(self.described(node).await?.and_then(|described| described.frame_id))
+    }
+
+    /// What the browser says of an element; `None` if the element is gone.
+    async fn described(&self, node: &Node) -> Result<Option<NodeDescription>, Failure> {
         let Some((session, object)) = self.object(node).await? else { return Ok(None) };
-        let reply = session.send("DOM.describeNode", json!({ "objectId": object }));
+        let reply = session.send("DOM.describeNode", json!({ "objectId": object, "pierce": true }));
         let described: DescribedNode = self.answer(&session, reply, READ_LIMIT).await?;
         super::tabs::send(&session, "Runtime.releaseObject", json!({ "objectId": object }));
-        Ok(described.node.frame_id)
+        Ok(Some(described.node))
+    }
+
+    /// The keys that submit a form when they are pressed on an element, where those that were told first may only because of
+    /// an element that may hide the focus: the browser can tell whether that has a closed shadow root.
+    pub(super) async fn keys_told(
+        &self,
+        node: &Node,
+        mut told: SubmittingKeys,
+    ) -> Result<SubmittingKeys, Failure> {
+        for _ in 0..HOSTS_TRIED {
+            let Some(host) = told.hidden_in else { break };
+            let host = Node { frame: node.frame.clone(), handle: host };
+            let roots = self.described(&host).await?.map(|described| described.shadow_roots);
+            if roots.unwrap_or_default().iter().any(|root| root.shadow_root_type == "closed") {
+                break;
+            }
+            let marked: Value =
+                self.script(&host.frame, function::MARK_PLAIN, json!([host.handle]), READ_LIMIT).await?;
+            let keys: Maybe<SubmittingKeys> =
+                self.script(&node.frame, function::KEYS_OF, json!([node.handle]), READ_LIMIT).await?;
+            match keys {
+                Maybe::Here(keys) if marked == Value::Bool(true) => told = keys,
+                _ => break,
+            }
+        }
+        Ok(told)
     }
 
     /// Sends a command to a session and waits for the result.

@@ -292,6 +292,23 @@ impl ChromiumPage {
         Ok(self.outward(document, rect, false).await?.rect)
     }
 
+    /// The place of the frame that shows a document, in the document around it; `None` for the outermost one, and within a
+    /// document that does not answer, whose own frame covers it.
+    pub(super) async fn frame_area(
+        &self,
+        document: &str,
+        silent: &[String],
+    ) -> Result<Option<(String, Rect)>, Failure> {
+        let Some(owner) = self.owner(document).await? else { return Ok(None) };
+        if silent.contains(&owner.frame) {
+            return Ok(None);
+        }
+        let frame: Maybe<FrameBox> =
+            self.function(&owner.frame, FRAME_BOX, json!([owner.handle]), READ_LIMIT).await?;
+        let Maybe::Here(FrameBox { x, y, width, height, .. }) = frame else { return Err(Failure::Gone) };
+        Ok(Some((owner.frame, Rect { x, y, width, height })))
+    }
+
     pub(super) async fn scroll_to(&self, node: &Node, limit: Duration) -> Result<(), PageError> {
         let scrolled = self.script::<bool>(&node.frame, function::BRING, json!([node.handle]), limit);
         let scrolled = scrolled.await.map_err(Failure::or_detached)?;

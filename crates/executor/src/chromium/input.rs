@@ -13,7 +13,7 @@ use super::call::{Failure, OTHER_FRAMES_LIMIT, READ_LIMIT};
 use super::frames::{Maybe, Place, not_actionable};
 use super::script::function;
 
-use crate::page::{Button, Description, KeyTaker, Node, Offset, PageError, Pointing, Struck};
+use crate::page::{Button, Description, KeyTaker, Node, Offset, PageError, Pointing, Struck, SubmittingKeys};
 
 /// The events of the right button. `contextmenu` is what it is for: what comes after it may go to the menu that the page has
 /// opened there.
@@ -49,18 +49,30 @@ pub(super) struct Verdict {
 
 /// What a key was stopped at.
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Unjudged {
     handle: u64,
     #[serde(flatten)]
     used: Struck,
     /// The key's beginning has passed.
     pressed: bool,
+    /// As of [`SubmittingKeys`].
+    hidden_in: Option<u64>,
 }
 
-impl Unjudged {
-    pub(super) fn of(self, document: &str) -> PageError {
-        let node = Node { frame: document.to_owned(), handle: self.handle };
-        PageError::Unjudged { taker: Box::new(KeyTaker { node, used: self.used }), pressed: self.pressed }
+impl ChromiumPage {
+    /// The error of a key that was stopped in a document.
+    pub(super) async fn unjudged(&self, document: &str, stopped: Unjudged, key: &str) -> PageError {
+        let Unjudged { handle, mut used, pressed, hidden_in } = stopped;
+        let node = Node { frame: document.to_owned(), handle };
+        if hidden_in.is_some() {
+            let told = SubmittingKeys { submits_by_enter: true, submits_by_space: true, hidden_in };
+            // Of what has gone away meanwhile, it is as the page's script said.
+            if let Ok(keys) = self.keys_told(&node, told).await {
+                used.submits = if key == "Enter" { keys.submits_by_enter } else { keys.submits_by_space };
+            }
+        }
+        PageError::Unjudged { taker: Box::new(KeyTaker { node, used }), pressed }
     }
 }
 

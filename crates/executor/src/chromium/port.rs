@@ -30,6 +30,8 @@ impl ChromiumPage {
         let facts: Result<Maybe<Facts>, Failure> =
             self.script(&node.frame, function::FACTS, arguments, READ_LIMIT).await;
         let mut facts = facts.map_err(Failure::or_detached)?.here()?;
+        let keys = self.keys_told(node, facts.submitting_keys).await;
+        facts.submitting_keys = keys.map_err(Failure::or_detached)?;
         self.seen_from_outside(node, &mut facts).await.map_err(Failure::or_detached)?;
         Ok(facts)
     }
@@ -121,10 +123,17 @@ impl Page for ChromiumPage {
         // One document has the focus at a time, and those around it have it in their iframes.
         let read = async || {
             let mut all = SubmittingKeys::default();
-            for told in self.scripts(&self.documents(), function::FOCUSED_KEYS, json!([]), READ_LIMIT).await {
-                let SubmittingKeys { submits_by_enter, submits_by_space } = told?;
-                all.submits_by_enter |= submits_by_enter;
-                all.submits_by_space |= submits_by_space;
+            let documents = self.documents();
+            let told = self.scripts(&documents, function::FOCUSED_KEYS, json!([]), READ_LIMIT).await;
+            for (document, told) in documents.iter().zip(told) {
+                let told: SubmittingKeys = told?;
+                // What may hide the focus has it.
+                let told = match told.hidden_in {
+                    Some(handle) => self.keys_told(&Node { frame: document.clone(), handle }, told).await?,
+                    None => told,
+                };
+                all.submits_by_enter |= told.submits_by_enter;
+                all.submits_by_space |= told.submits_by_space;
             }
             Ok(all)
         };

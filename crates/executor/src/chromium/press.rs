@@ -66,7 +66,7 @@ impl ChromiumPage {
             sent.extend(strokes_up(&session, &chord));
             taken = self.taken(&session, sent, limit).await;
         }
-        let verdict = self.key_verdict(node, &guards).await;
+        let verdict = self.key_verdict(node, &guards, chord.stroke.key.as_ref()).await;
         taken?;
         verdict?;
         match node {
@@ -168,7 +168,12 @@ impl ChromiumPage {
 
     /// Takes the guards of a key away, and says what came of it. A key that no document tells of may have gone anywhere, but
     /// for one that was replaced because of it.
-    async fn key_verdict(&self, node: Option<&Node>, guards: &[(String, u64)]) -> Result<(), PageError> {
+    async fn key_verdict(
+        &self,
+        node: Option<&Node>,
+        guards: &[(String, u64)],
+        key: &str,
+    ) -> Result<(), PageError> {
         let is_own = |document: &String| node.is_some_and(|node| node.frame == *document);
         let verdicts = guards.iter().map(async |(document, token)| {
             let limit = if node.is_none() || is_own(document) { READ_LIMIT } else { OTHER_FRAMES_LIMIT };
@@ -180,7 +185,9 @@ impl ChromiumPage {
         let (mut seen, mut gone) = (false, false);
         for ((document, _), verdict) in guards.iter().zip(verdicts) {
             match verdict {
-                Ok(Verdict { unjudged: Some(unjudged), .. }) => return Err(unjudged.of(document)),
+                Ok(Verdict { unjudged: Some(unjudged), .. }) => {
+                    return Err(self.unjudged(document, unjudged, key).await);
+                }
                 Ok(verdict) => {
                     seen |= verdict.seen;
                     if is_own(document) {

@@ -339,6 +339,14 @@ pub(super) struct DescribedNode {
 pub(super) struct NodeDescription {
     #[serde(default)]
     pub frame_id: Option<String>,
+    #[serde(default)]
+    pub shadow_roots: Vec<ShadowRoot>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ShadowRoot {
+    pub shadow_root_type: String,
 }
 
 /// What `DOMSnapshot.captureSnapshot` answers.

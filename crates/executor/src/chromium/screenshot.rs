@@ -19,6 +19,10 @@ use crate::page::{PageError, Picture, Rect, SecretsIn};
 /// Longest wait for a picture. A page that never stops painting still gives one.
 const PICTURE_LIMIT: Duration = Duration::from_secs(15);
 
+/// Longest wait for what is secret in a frame: twice for a picture, which all together may take no longer than one that is
+/// repeated.
+const FRAME_LIMIT: Duration = Duration::from_secs(3);
+
 /// Largest picture of a whole page, CSS pixels each way; what is beyond is cut off. Chromium paints no larger ones.
 const LARGEST: f64 = 16_384.0;
 
@@ -74,24 +78,53 @@ impl ChromiumPage {
         function: &'static str,
         secrets_in: &SecretsIn<'_>,
     ) -> Result<Vec<Rect>, Failure> {
-        self.main_document().await?;
-        let documents = self.documents();
-        let redaction = json!([self.redaction]);
-        let (elements, texts) = futures_util::future::join(
-            self.scripts::<Vec<Rect>>(&documents, function, redaction.clone(), READ_LIMIT),
-            self.scripts::<String>(&documents, function::DRAWN_TEXT, redaction, READ_LIMIT),
+        let outermost = self.main_document().await?;
+        let (own, frames): (Vec<String>, Vec<String>) =
+            self.documents().into_iter().partition(|document| *document == outermost);
+        let (own, frames) = futures_util::future::join(
+            self.answers_of(own, function, READ_LIMIT),
+            self.answers_of(frames, function, FRAME_LIMIT),
         )
         .await;
         let mut boxes = Vec::new();
-        for ((document, elements), text) in documents.iter().zip(elements).zip(texts) {
-            match self.secret_boxes_of(document, elements, text, secrets_in).await {
+        let mut silent = Vec::new();
+        for (document, elements, text) in own.into_iter().chain(frames) {
+            match self.secret_boxes_of(&document, elements, text, secrets_in).await {
                 Ok(more) => boxes.extend(more),
                 // A frame that went away shows nothing any more. The document itself is to be asked anew.
-                Err(Failure::Gone) if self.is_inner(document) => {}
+                Err(Failure::Gone) if self.is_inner(&document) => {}
+                // Of a frame that does not answer nobody knows where something secret is: all of it is masked.
+                Err(Failure::Page(PageError::Unanswered { .. })) if self.is_inner(&document) => {
+                    silent.push(document);
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        for document in &silent {
+            match self.frame_area(document, &silent).await {
+                Ok(Some((around, area))) => boxes.push(self.rect_from_outside(&around, area).await?),
+                Ok(None) | Err(Failure::Gone) => {}
                 Err(failure) => return Err(failure),
             }
         }
         Ok(boxes)
+    }
+
+    /// What the script of each document says: the boxes of secret elements, and the text that is drawn.
+    async fn answers_of(
+        &self,
+        documents: Vec<String>,
+        function: &'static str,
+        limit: Duration,
+    ) -> Vec<(String, Result<Vec<Rect>, Failure>, Result<String, Failure>)> {
+        let redaction = json!([self.redaction]);
+        let (elements, texts) = futures_util::future::join(
+            self.scripts(&documents, function, redaction.clone(), limit),
+            self.scripts(&documents, function::DRAWN_TEXT, redaction, limit),
+        )
+        .await;
+        let answers = documents.into_iter().zip(elements).zip(texts);
+        answers.map(|((document, elements), text)| (document, elements, text)).collect()
     }
 
     /// The boxes to mask in one document, from the answers of its script.

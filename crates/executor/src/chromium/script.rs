@@ -90,6 +90,8 @@ pub mod function {
     pub const FOCUS: &str = "focus";
     /// `()` → `SubmittingKeys` of what has the focus in this document.
     pub const FOCUSED_KEYS: &str = "focusedKeys";
+    pub const KEYS_OF: &str = "keysOf";
+    pub const MARK_PLAIN: &str = "markPlain";
     /// `(handle, types, adds?)` → `{ok, direct, before, token}` or `{reason}`; `direct`: [`SET_VALUE`] is to be called instead of
     /// typing, and nothing was armed.
     pub const READY_TO_FILL: &str = "readyToFill";

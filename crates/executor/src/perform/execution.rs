@@ -95,38 +95,39 @@ impl<P: Page> Step<'_, P> {
         deadline: Deadline,
     ) -> Result<bool, Failure> {
         self.limit_reads(deadline);
-        let tried = self.try_again(action, error, prepared, deadline).await;
+        let tried = match error {
+            PageError::Unjudged { taker, pressed } => {
+                self.takes_key_again(action, (taker, *pressed), prepared, deadline).await
+            }
+            error if is_stopped_click(action, error) => self.is_ready_again(action, prepared, deadline).await,
+            _ => Ok(false),
+        };
         self.page.limit_reads(None);
         tried
     }
 
-    async fn try_again(
+    /// True if a key that was stopped at something that was not judged may be sent once more, now that it is.
+    async fn takes_key_again(
         &mut self,
         action: &Action,
-        error: &PageError,
+        (taker, pressed): (&KeyTaker, bool),
         prepared: &mut Prepared,
         deadline: Deadline,
     ) -> Result<bool, Failure> {
-        match error {
-            PageError::Unjudged { taker, pressed } => {
-                self.touched = *pressed;
-                let was = self.criticality;
-                self.judge_taker(action, taker).await?;
-                if *pressed {
-                    return Err(focus_moved());
-                }
-                // What was judged as part of a normal action was not judged as part of a critical one.
-                if self.criticality != was {
-                    prepared.takers.clear();
-                }
-                prepared.takers.push(taker.node.clone());
-                prepared.stopped_keys += 1;
-                self.check_proof(action, deadline).await?;
-                Ok(prepared.stopped_keys < KEY_TRIES && deadline.left(self.clock).is_some())
-            }
-            error if is_stopped_click(action, error) => self.is_ready_again(action, prepared, deadline).await,
-            _ => Ok(false),
+        self.touched = pressed;
+        let was = self.criticality;
+        self.judge_taker(action, taker).await?;
+        if pressed {
+            return Err(focus_moved());
         }
+        // What was judged as part of a normal action was not judged as part of a critical one.
+        if self.criticality != was {
+            prepared.takers.clear();
+        }
+        prepared.takers.push(taker.node.clone());
+        prepared.stopped_keys += 1;
+        self.check_proof(action, deadline).await?;
+        Ok(prepared.stopped_keys < KEY_TRIES && deadline.left(self.clock).is_some())
     }
 
     /// Refuses a key that must not be used by what would get it.

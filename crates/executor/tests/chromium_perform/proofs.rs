@@ -300,10 +300,16 @@ async fn a_frame_that_hangs_is_asked_no_longer_than_the_action_may_take() {
         // The frame does not hang yet, and answers that nothing in it has the focus.
         outcome = script.perform(press.clone()).await;
     }
-    // Of a frame that hangs there is no picture, which a critical error owes.
+    // Everything that a critical error owes is there: in the pictures, the frame that hangs is masked as a whole.
     let error = outcome.error.unwrap();
-    assert_eq!(error.error_code, "EVIDENCE_FAILED");
-    assert!(error.details.unwrap().contains("ACTION_CRITICAL_BLOCKED"));
+    assert_eq!(error.error_code, "ACTION_CRITICAL_BLOCKED", "{error:?}");
+    let kinds =
+        ["dom_snapshot_partial", "state_signature", "html_full", "screenshot_before", "screenshot_after"];
+    for kind in kinds {
+        let piece = error.evidence_refs.iter().find(|piece| piece.kind == kind);
+        let piece = piece.unwrap_or_else(|| panic!("{kind} is missing"));
+        assert!(piece.redacted || !kind.starts_with("screenshot"), "{piece:?}");
+    }
     let judged = outcome.stages.iter().find(|stage| !stage.passed).unwrap();
     assert_eq!(judged.stage(), ActionStage::Policy);
     assert!(Duration::from_micros(judged.duration_us) < Duration::from_secs(10), "{judged:?}");
@@ -350,6 +356,77 @@ root.querySelector("input").focus();
     let press = json!({"kind": "press", "key": "Enter"});
     script.passes(proved_by(&press, heard("sent")["conditions"].clone())).await;
     script.end().await;
+}
+
+// S002-RU-09
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_focus_in_a_closed_shadow_root_of_an_element_that_takes_one_itself_may_submit_anything() {
+    for attribute in ["tabindex=0", "contenteditable"] {
+        let page = format!(
+            r#"<!doctype html><div data-testid=host {attribute}></div><p data-testid=log></p><script>
+const host = document.querySelector("[data-testid=host]");
+const root = host.attachShadow({{ mode: "closed" }});
+root.innerHTML = "<form><input></form>";
+root.querySelector("form").addEventListener("submit", (event) => {{
+  event.preventDefault();
+  document.querySelector("[data-testid=log]").textContent = "sent";
+}});
+host.addEventListener("focus", () => root.querySelector("input").focus());
+root.querySelector("input").focus();
+</script>"#
+        );
+        let (_server, mut script) = opened(&page, json!({})).await;
+        for press in [
+            json!({"kind": "press", "key": "Enter"}),
+            json!({"kind": "press", "key": "Enter", "target": {"testid": "host"}}),
+        ] {
+            let details =
+                refused(&mut script, press.clone(), "ACTION_CRITICAL_BLOCKED", ActionStage::Policy).await;
+            assert_eq!(details["critical_reason"], "missing_strong_postcondition", "{attribute} {press}");
+            script.passes(heard("")).await;
+        }
+        let press = json!({"kind": "press", "key": "Enter"});
+        script.passes(proved_by(&press, heard("sent")["conditions"].clone())).await;
+        script.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_for_an_element_with_the_focus_and_without_a_shadow_root_is_harmless() {
+    for element in ["tabindex=0", "contenteditable", r#"style="height: 40px; overflow: auto""#] {
+        let page = format!(
+            r#"<!doctype html><div data-testid=box {element}><p style="height: 400px">x</p></div><p data-testid=log></p><script>
+const box = document.querySelector("[data-testid=box]");
+const log = document.querySelector("[data-testid=log]");
+box.addEventListener("keydown", (event) => {{ event.preventDefault(); log.textContent += event.key + ";"; }});
+box.focus();
+log.textContent = document.activeElement === box ? "focused;" : "";
+</script>"#
+        );
+        let (_server, mut script) = opened(&page, json!({})).await;
+        script.passes(heard("focused;")).await;
+        script.passes(json!({"kind": "press", "key": "Enter"})).await;
+        script.passes(heard("focused;Enter;")).await;
+        script.passes(json!({"kind": "press", "key": "Enter", "target": {"testid": "box"}})).await;
+        script.passes(heard("focused;Enter;Enter;")).await;
+        script.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_leads_away_as_soon_as_it_is_heard_has_arrived() {
+    let page = r#"<!doctype html><p data-testid=here>here</p><script>
+addEventListener("keydown", () => { location = "/next"; });
+</script>"#;
+    for key in ["Enter", "a"] {
+        let server = Server::with(&[("/", page), ("/next", "<p data-testid=next>next</p>")]).await;
+        let mut script = Script::start(&server, json!({})).await;
+        script.passes(json!({"kind": "navigate", "url": server.url("/")})).await;
+        script.passes(json!({"kind": "press", "key": key})).await;
+        let next = json!([{"kind": "visible", "target": {"testid": "next"}}]);
+        script.passes(json!({"kind": "wait_for", "conditions": next})).await;
+        script.end().await;
+    }
 }
 
 // S002-RU-09

@@ -260,7 +260,8 @@ fn a_key_that_is_pressed_on_what_contains_the_focus_submits_what_that_would() {
         assert_eq!(keys("#a"), expected, "{focused}");
         assert_eq!(keys("#e"), (false, false));
         let focus = page.run(function::FOCUSED_KEYS, &json!([]));
-        assert_eq!(focus, json!({"submitsByEnter": expected.0, "submitsBySpace": expected.1}), "{focused}");
+        let expected = json!({"submitsByEnter": expected.0, "submitsBySpace": expected.1, "hiddenIn": null});
+        assert_eq!(focus, expected, "{focused}");
     }
     // The browser gives the focus to the first control in it.
     assert_eq!(keys("#f"), (true, false));
@@ -270,7 +271,7 @@ fn a_key_that_is_pressed_on_what_contains_the_focus_submits_what_that_would() {
 }
 
 #[test]
-fn an_element_that_takes_no_focus_by_itself_and_has_it_may_have_it_anywhere() {
+fn an_element_that_can_have_a_closed_shadow_root_and_has_the_focus_may_have_it_anywhere() {
     let page = Page::with(
         "<div id=a></div><section id=b></section><div id=c contenteditable></div><p id=d>x</p><div id=e tabindex=0></div>
         <div id=g></div><script>
@@ -292,8 +293,8 @@ fn an_element_that_takes_no_focus_by_itself_and_has_it_may_have_it_anywhere() {
     for (script, hidden) in [
         ("inner.a.focus()", true),
         ("inner.b.focus()", true),
-        ("c.focus()", false),
-        ("e.focus()", false),
+        ("c.focus()", true),
+        ("e.focus()", true),
         ("g.shadowRoot.querySelector('button').focus()", false),
         ("document.activeElement.blur()", false),
         ("close(document.body, false).focus()", true),
@@ -303,6 +304,15 @@ fn an_element_that_takes_no_focus_by_itself_and_has_it_may_have_it_anywhere() {
     }
     // Of an element without the focus nothing is hidden.
     assert_eq!(page.facts("#d")["submitsByEnter"], false);
+    // Whether there is a closed shadow root only the browser can tell; where there is none, nothing is hidden.
+    for css in ["#c", "#e"] {
+        page.run(function::FOCUS, &json!([page.handle(css)]));
+        let keys = page.run(function::FOCUSED_KEYS, &json!([]));
+        assert_eq!(keys["hiddenIn"], page.handle(css), "{css}");
+        page.run(function::MARK_PLAIN, &json!([page.handle(css)]));
+        assert_eq!(focused(), (false, false), "{css}");
+        assert_eq!(page.facts(css)["submitsByEnter"], false, "{css}");
+    }
 }
 
 #[test]

@@ -157,7 +157,9 @@ async fn what_a_server_refuses_with_says_whether_it_may_be_asked_again_and_never
         for (turn, expected) in [
             (Turn::rate_limited(Some("7")), Some(7_000)),
             (Turn::rate_limited(Some("1.5")), Some(1_500)),
-            (Turn::rate_limited(Some("7")).header("retry-after-ms", "250"), Some(250)),
+            (Turn::rate_limited(Some("7")).header("retry-after-ms", "250"), Some(7_000)),
+            (Turn::rate_limited(Some("7")).header("retry-after-ms", "7250"), Some(7_250)),
+            (Turn::rate_limited(None).header("retry-after-ms", "250"), Some(250)),
             (Turn::rate_limited(Some("soon")), None),
             (Turn::rate_limited(Some("-1")), None),
             (Turn::rate_limited(Some("inf")), None),
@@ -169,7 +171,9 @@ async fn what_a_server_refuses_with_says_whether_it_may_be_asked_again_and_never
                     .header("Date", "Sun, 06 Nov 1994 08:49:37 GMT"),
                 Some(10_000),
             ),
-            (Turn::rate_limited(Some("Sun, 06 Nov 1994 08:49:47 GMT")), None),
+            // Where the server does not tell its time, ours counts.
+            (Turn::rate_limited(Some("Sun, 06 Nov 1994 08:49:47 GMT")), Some(0)),
+            (Turn::rate_limited(Some("Fri, 01 Jan 2100 00:00:00 GMT")), Some(86_400_000)),
             (Turn::status(503, "server_error", "later").header("Retry-After", "3"), Some(3_000)),
             (Turn::status(529, "overloaded_error", "later"), None),
             (Turn::error_in_stream("overloaded_error", "later"), None),

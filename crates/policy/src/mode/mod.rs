@@ -7,7 +7,10 @@ pub mod risk;
 
 use std::time::Duration;
 
-use capataz_contracts::v1::ExecutionMode;
+use capataz_contracts::v1::{self, ExecutionMode};
+
+use crate::codes::{self, Code};
+use crate::retry;
 
 /// Errors in a row after which `simple` ends, and `planner` makes its plan anew.
 pub const MAX_ERRORS: u32 = 3;
@@ -64,9 +67,55 @@ pub fn deviation(missed: usize, done: u32) -> f64 {
     f64::from(missed) / f64::from(done)
 }
 
+/// Codes of calls that no tool has ended: it was not reached, was not waited for, or nobody knows what it did.
+const NOT_OF_TOOLS: &[Code] = &[
+    codes::AGENT_ABSENT,
+    codes::AGENT_COMMAND_NOT_STARTED,
+    codes::AGENT_NOT_FOUND,
+    codes::BROWSER_LOST,
+    codes::BROWSER_NOT_FOUND,
+    codes::CHILD_TOO_DEEP,
+    codes::EVIDENCE_FAILED,
+    codes::INPUT_TOO_LARGE,
+    codes::INPUT_UNRESOLVED,
+    codes::INVALID_OUTPUT,
+    codes::OUTCOME_UNKNOWN,
+    codes::OUTPUT_TOO_LARGE,
+    codes::RUN_LIMIT_EXCEEDED,
+    codes::SCHEDULE_TO_START_TIMEOUT,
+    codes::TASK_CANCELLED,
+    codes::TASK_TIMEOUT,
+    codes::TIMEOUT,
+    codes::TOOL_REJECTED,
+    codes::TOTAL_TIMEOUT_EXCEEDED,
+    codes::WORKER_LOST,
+];
+
+/// Whether a failure is the tool's own word. A step that is to fail is done by such a one alone.
+#[must_use]
+pub fn is_told_by_tool(error: &v1::Error) -> bool {
+    let told = &retry::original(error).code;
+    !NOT_OF_TOOLS.iter().any(|code| told == code)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_daemon_ends_is_no_word_of_the_tool() {
+        let of = |code: &str| v1::Error { code: code.to_owned(), ..v1::Error::default() };
+        let exhausted =
+            |cause: v1::Error| v1::Error { cause: Some(Box::new(cause)), ..of("RETRY_EXHAUSTED") };
+        for code in ["FILE_NOT_FOUND", "AGENT_COMMAND_FAILED", "TARGET_NOT_FOUND", "a code of its own"] {
+            assert!(is_told_by_tool(&of(code)) && is_told_by_tool(&exhausted(of(code))), "{code}");
+        }
+        for code in
+            ["TASK_TIMEOUT", "TIMEOUT", "WORKER_LOST", "TASK_CANCELLED", "BROWSER_LOST", "OUTCOME_UNKNOWN"]
+        {
+            assert!(!is_told_by_tool(&of(code)) && !is_told_by_tool(&exhausted(of(code))), "{code}");
+        }
+    }
 
     #[test]
     fn two_of_five_are_no_reason_for_another_plan_and_three_of_seven_are() {

@@ -141,20 +141,10 @@ fn fitting(entries: Vec<Entry>, most: u32, contents: &dyn Contents) -> (Vec<Valu
 /// Whether a result is what was expected, and what is kept of it.
 pub(super) fn observe(seen: &Observation, contents: &dyn Contents) -> Result<Observing, Failed> {
     let output = match &seen.output {
-        None => None,
-        Some(output) => match value_of(output, JUDGED_MAX, &mut Budget::default(), contents) {
-            Ok(value) => Some(value),
-            Err(Failed::Unavailable) => return Err(Failed::Unavailable),
-            Err(Failed::With(_)) => match text_value_of(output, JUDGED_MAX, &mut Budget::default(), contents)
-            {
-                Ok(text) => Some(text),
-                Err(Failed::Unavailable) => return Err(Failed::Unavailable),
-                // It is no text either, or too large to be looked at.
-                Err(Failed::With(_)) => Some(text_of(output)),
-            },
-        },
+        None => Some(Value::Null),
+        Some(output) => looked_at(output, contents)?,
     };
-    let as_expected = is_expected(seen.expected.as_deref(), seen.error.is_none(), output.as_ref(), contents)?;
+    let as_expected = is_expected(seen.expected.as_deref(), seen.error.as_ref(), output.as_ref(), contents);
     Ok(Observing {
         as_expected,
         content: content(seen, output.as_ref()),
@@ -162,36 +152,60 @@ pub(super) fn observe(seen: &Observation, contents: &dyn Contents) -> Result<Obs
     })
 }
 
-/// Whether a result is what was expected (CONTRACTS §5): an error is only where it was to be one.
+/// An output as a value; `None` where it is larger than what is looked at, or a blob that is neither JSON nor text.
+fn looked_at(output: &v1::Payload, contents: &dyn Contents) -> Result<Option<Value>, Failed> {
+    let value = value_of(output, JUDGED_MAX, &mut Budget::default(), contents);
+    let value = match value {
+        Err(Failed::With(_)) => text_value_of(output, JUDGED_MAX, &mut Budget::default(), contents),
+        value => value,
+    };
+    match value {
+        Ok(value) => Ok(Some(value)),
+        Err(Failed::Unavailable) => Err(Failed::Unavailable),
+        Err(Failed::With(_)) => Ok(Some(text_of(output)).filter(|text| !text.is_null())),
+    }
+}
+
+/// Whether a result is what was expected (CONTRACTS §5): an error is only where it was to be one, and the tool has told it.
 fn is_expected(
     expected: Option<&str>,
-    succeeded: bool,
+    error: Option<&v1::Error>,
     output: Option<&Value>,
     contents: &dyn Contents,
-) -> Result<bool, Failed> {
-    let null = Value::Null;
-    let output = output.unwrap_or(&null);
+) -> bool {
     let Some(Ok(Value::Object(expected))) = expected.map(serde_json::from_str::<Value>) else {
         // Words mean success.
-        return Ok(succeeded);
+        return error.is_none();
     };
-    Ok(match expected.iter().next() {
-        Some((key, value)) if key == "success" => succeeded == value.as_bool().unwrap_or(true),
-        _ if !succeeded => false,
-        Some((key, value)) if key == "equals" => value == output,
-        Some((key, value)) if key == "contains" => {
-            let part = value.as_str().unwrap_or_default();
+    match (expected.iter().next(), error) {
+        (Some((key, value)), error) if key == "success" => {
+            let is_to_fail = value == &Value::Bool(false);
+            error.map_or(!is_to_fail, |error| is_to_fail && policy::is_told_by_tool(error))
+        }
+        (_, Some(_)) => false,
+        (Some((key, value)), None) => fits(key, value, output, contents),
+        (None, None) => true,
+    }
+}
+
+/// Whether an output is what was expected. What cannot be looked at is nothing that is expected, and nothing contains no text.
+fn fits(key: &str, expected: &Value, output: Option<&Value>, contents: &dyn Contents) -> bool {
+    let Some(output) = output else { return false };
+    match key {
+        "equals" => expected == output,
+        "contains" => {
+            let part = expected.as_str().unwrap_or_default();
             match output {
+                Value::Null => false,
                 Value::String(text) => text.contains(part),
                 other => other.to_string().contains(part),
             }
         }
-        Some((key, schema)) if key == "schema" => match contents.compiled(&schema.to_string()) {
-            Ok(schema) => schema.judge(output.to_string().as_bytes()).is_empty(),
-            Err(_) => false,
-        },
+        "schema" => contents
+            .compiled(&expected.to_string())
+            .is_ok_and(|schema| schema.judge(output.to_string().as_bytes()).is_empty()),
         _ => true,
-    })
+    }
 }
 
 /// What a person reads of a result in memory.
@@ -200,7 +214,8 @@ fn content(seen: &Observation, output: Option<&Value>) -> String {
         (Some(error), _) => {
             json!({ "tool": seen.tool, "error": { "code": error.code, "message": error.message } })
         }
-        (None, output) => json!({ "tool": seen.tool, "output": output }),
+        (None, Some(output)) => json!({ "tool": seen.tool, "output": output }),
+        (None, None) => json!({ "tool": seen.tool, "output": { "omitted": true } }),
     };
     let text = result.to_string();
     if text.len() <= CONTENT_MAX {

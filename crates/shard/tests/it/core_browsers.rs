@@ -327,9 +327,9 @@ fn lost_browser(run: RunId) -> v1::ExecutorError {
         inputs_hash: hash(),
         ..Default::default()
     };
-    let evidence = v1::EvidenceRef {
+    let evidence = |kind: &str| v1::EvidenceRef {
         id: hash(),
-        kind: "state_signature".to_owned(),
+        kind: kind.to_owned(),
         media_type: "application/json".to_owned(),
         ..Default::default()
     };
@@ -345,7 +345,8 @@ fn lost_browser(run: RunId) -> v1::ExecutorError {
         action_kind: v1::ActionKind::Click.into(),
         criticality: v1::Criticality::Normal.into(),
         state_before: Some(state),
-        evidence_refs: vec![evidence],
+        evidence_refs: vec![evidence("dom_snapshot_partial"), evidence("state_signature")],
+        details: Some(r#"{"reason":"the process has ended"}"#.to_owned()),
         created_at: "2023-11-14T22:13:20.000Z".to_owned(),
         action_spec: Some(action),
         ..Default::default()

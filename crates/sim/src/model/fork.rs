@@ -48,6 +48,7 @@ impl Model {
         let mut model = RunModel::begin(run, decoded(&first), first)?;
         // What workers have done, no log says.
         model.broken = base.broken.clone();
+        model.host_errors = base.host_errors.clone();
         model.has_its_turn_in(base.had_its_turn_in());
         for bytes in past {
             let event = decoded(&bytes);

@@ -23,6 +23,8 @@ use crate::schemas::{declared_by, passes};
 pub struct RunModel {
     /// Leases under which workers gave what breaks its schema. A machine that is set back to a copy takes nothing of that back.
     pub(super) broken: Rc<RefCell<BTreeSet<u64>>>,
+    /// What hosts have told of failures, by their leases; nor of that.
+    pub(super) host_errors: Rc<RefCell<BTreeMap<u64, v1::ExecutorError>>>,
     /// Work was ended because the run goes back, which it says next.
     pub(super) goes_back: bool,
     pub run: RunId,
@@ -232,6 +234,7 @@ impl RunModel {
             elapsed: 0,
             kind,
             broken: Rc::default(),
+            host_errors: Rc::default(),
             goes_back: false,
             tick: 0,
             is_fork: false,

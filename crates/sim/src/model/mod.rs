@@ -10,6 +10,7 @@ mod deadline;
 pub mod family;
 mod fork;
 pub mod frames;
+mod host_error;
 mod inputs;
 mod keys;
 mod lifecycle;

@@ -148,6 +148,7 @@ enum Stage {
     Plans,
     Asked(u32),
     Proposed,
+    Rejected,
     /// A call, and whether a person has approved it.
     Wanted(v1::ToolCall, bool, bool),
     Called(u32, v1::ToolCall, bool),
@@ -168,7 +169,10 @@ struct Counted {
     approved: bool,
     replans: u32,
     last_failed: bool,
-    tolerated: f64,
+    /// The last result is an error that was not to be one.
+    erred: bool,
+    /// Of those that miss, how many a person knows of.
+    known: u32,
     /// A plan was made anew before, and its checkpoint is to follow.
     owes_checkpoint: bool,
 }
@@ -191,8 +195,33 @@ impl Counted {
         };
         let was_done = |step: &v1::PlanStep| before.get(&step.id).copied().flatten().filter(|done| *done);
         self.steps = plan.steps.iter().map(was_done).collect();
-        (self.done, self.missed, self.approved, self.tolerated) = (0, 0, false, 0.0);
+        (self.done, self.missed, self.approved, self.known) = (0, 0, false, 0);
         self.plan = Some(plan);
+    }
+}
+
+/// The failure is what the tool has said, whatever was tried and concluded after it.
+fn is_of_the_tool(error: &v1::Error) -> bool {
+    let concluded = ["RETRY_EXHAUSTED", "NON_RETRYABLE_ERROR", "TOTAL_TIMEOUT_EXCEEDED"];
+    match &error.cause {
+        Some(cause) if concluded.contains(&error.code.as_str()) => is_of_the_tool(cause),
+        _ => ![
+            "TASK_TIMEOUT",
+            "TIMEOUT",
+            "TOTAL_TIMEOUT_EXCEEDED",
+            "SCHEDULE_TO_START_TIMEOUT",
+            "WORKER_LOST",
+            "OUTCOME_UNKNOWN",
+            "TASK_CANCELLED",
+            "BROWSER_LOST",
+            "EVIDENCE_FAILED",
+            "INVALID_OUTPUT",
+            "OUTPUT_TOO_LARGE",
+            "INPUT_TOO_LARGE",
+            "INPUT_UNRESOLVED",
+            "RUN_LIMIT_EXCEEDED",
+        ]
+        .contains(&error.code.as_str()),
     }
 }
 
@@ -281,8 +310,8 @@ impl ModeModel {
             Some(ExecutionMode::Simple) => self.now.errors < 3 && !self.now.ended,
             Some(ExecutionMode::Planner) => !self.now.is_complete(),
             Some(ExecutionMode::Supervised) if self.now.approved => {
-                let allowed = self.run.autonomy_level.unwrap_or(0.3).max(self.now.tolerated);
-                !self.now.is_complete() && self.now.deviation() <= allowed
+                let departs = self.now.deviation() > self.run.autonomy_level.unwrap_or(0.3);
+                !self.now.is_complete() && !(departs && self.now.missed > self.now.known)
             }
             Some(ExecutionMode::Supervised) => true,
             Some(ExecutionMode::Unspecified) | None => false,
@@ -328,8 +357,7 @@ impl RunModel {
             Some(task.result.as_ref()?.status != v1::ResultStatus::Success as i32)
         };
         let planner_failed = matches!(mode.stage, Stage::Asked(wave) if failed(wave) == Some(true));
-        let rejected = mode.stage == Stage::Proposed
-            && self.questions.values().any(|question| question.answer.as_deref() == Some("reject"));
+        let rejected = mode.stage == Stage::Rejected;
         match () {
             () if mode.completed => Some(v1::RunOutcome::Succeeded),
             () if rejected => Some(v1::RunOutcome::Cancelled),
@@ -407,13 +435,14 @@ impl RunModel {
             Body::PlannerAnswered(event) => (&event.remembered, &[]),
             Body::PlanEdited(event) => (&event.remembered, &[]),
             Body::PlanApproved(event) => (&event.remembered, &[]),
+            Body::PlanRejected(event) => (&event.remembered, &[]),
             Body::ToolApproved(event) => (&event.remembered, &[]),
             Body::EscalationAnswered(event) => (&event.remembered, &[]),
             Body::ModeCompleted(event) => (&event.remembered, &[]),
             Body::ToolObserved(event) => {
                 let planned = event.step_index.is_some() && mode.now.plan.is_some();
                 let failed = event.error.is_some() && !event.as_expected;
-                let expected = match (failed, mode.now.errors > 0) {
+                let expected = match (failed, mode.now.erred) {
                     // What a person says of a call is feedback.
                     _ if event.wave.is_none() => "user_feedback",
                     (true, _) => "error",
@@ -525,6 +554,13 @@ impl RunModel {
                 mode.now.approved = true;
                 mode.stage = Stage::Plans;
             }
+            Body::PlanRejected(event) => {
+                let answered = self.answered_with("reject");
+                let mode = self.mode()?;
+                let is_newest = mode.now.plan.as_ref().is_some_and(|plan| plan.revision == event.revision);
+                rule(answered && is_newest && mode.stage == Stage::Proposed, "nobody has rejected it")?;
+                mode.stage = Stage::Rejected;
+            }
             Body::ToolApproved(event) => {
                 let answered = self.answered_with("approve");
                 let mode = self.mode()?;
@@ -587,8 +623,8 @@ impl RunModel {
                 // Everything that a tool of this world gives back contains this word, and no other.
                 let expected = planned.as_ref().map_or(CONTAINED, |(_, expected)| expected.as_str());
                 let as_expected = match expected.contains(TO_FAIL) {
-                    // A tool that a person has rejected has not failed.
-                    true => event.error.is_some() && event.wave.is_some(),
+                    // A tool that a person has rejected has not failed, nor has one that was not reached or not waited for.
+                    true => event.wave.is_some() && event.error.as_ref().is_some_and(is_of_the_tool),
                     false => event.error.is_none() && expected.contains(CONTAINED),
                 };
                 // What the run of a plan gives back depends on how its tasks went.
@@ -598,6 +634,7 @@ impl RunModel {
                 // What was to fail, and has, went as planned.
                 let failed = event.error.is_some() && !event.as_expected;
                 mode.now.last_failed = event.error.is_some();
+                mode.now.erred = failed;
                 mode.now.errors = if failed { mode.now.errors + 1 } else { 0 };
                 if let Some((place, _)) = planned {
                     mode.now.done += 1;
@@ -611,9 +648,8 @@ impl RunModel {
             }
             Body::EscalationAnswered(event) => {
                 let mode = self.mode()?;
-                let tolerated = mode.now.deviation();
-                rule((event.deviation - tolerated).abs() < 1e-9, "another deviation")?;
-                mode.now.tolerated = mode.now.tolerated.max(tolerated);
+                rule((event.deviation - mode.now.deviation()).abs() < 1e-9, "another deviation")?;
+                mode.now.known = mode.now.missed;
                 mode.stage = match std::mem::take(&mut mode.stage) {
                     Stage::Escalated(Some((call, goes_on))) => Stage::Wanted(call, false, goes_on),
                     Stage::Wanted(call, approved, goes_on) => Stage::Wanted(call, approved, goes_on),

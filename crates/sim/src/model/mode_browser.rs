@@ -134,7 +134,10 @@ impl RunModel {
 
     pub(super) fn mode_action_failed(&mut self, event: &v1::ActionFailed) -> Result<(), Violation> {
         let (text, seq) = (self.at(format!("{event:?}")), self.seq());
-        self.host_at_work("an action's failure")?;
+        let (_, token, _) = self.host_at_work("an action's failure")?;
+        if let Some(error) = &event.error {
+            self.recorded_error(token, error)?;
+        }
         let numbered = event.error.as_ref().is_some_and(|error| error.seq == seq);
         // The planner decides what follows.
         let goes_on = event.next() == AfterFailure::Continue;

@@ -30,9 +30,13 @@ pub(super) fn once_only(action: &v1::Action) -> bool {
 
 impl Model {
     /// A host says what it has sent to its page.
-    pub fn reported(&mut self, run: RunId, token: u64, touched: bool) {
-        if let Some(Kind::Script(script)) = self.runs.get_mut(&run).map(|run| &mut run.kind) {
-            script.touched.insert(token, touched);
+    pub fn reported(&mut self, run: RunId, token: u64, outcome: &v1::BrowserOutcome) {
+        let Some(model) = self.runs.get_mut(&run) else { return };
+        if let Some(error) = &outcome.error {
+            model.host_errors.borrow_mut().insert(token, error.clone());
+        }
+        if let Kind::Script(script) = &mut model.kind {
+            script.touched.insert(token, outcome.touched);
         }
     }
 

@@ -19,6 +19,10 @@ const RETRY_LIMIT: u32 = 2;
 const RECOVERY_LIMIT: u32 = 2;
 pub(super) const IDLE_MS: i64 = 300_000;
 
+/// Codes after which nothing is done again, whatever a policy lists (CONTRACTS §3).
+const NEVER_AGAIN: [&str; 5] =
+    ["INVALID_ACTIONSPEC", "POLICY_HALT", "ACTION_CRITICAL_BLOCKED", "BROWSER_LOST", "EVIDENCE_FAILED"];
+
 /// What a run is for.
 #[derive(Clone, Debug)]
 pub enum Kind {
@@ -186,8 +190,8 @@ impl ScriptModel {
     }
 
     /// What has to follow from a failure of an activity.
-    fn after(&self, work: Work, code: &str, touched: bool) -> AfterFailure {
-        let lost = code == "BROWSER_LOST" || work.decided;
+    fn after(&self, work: Work, code: &str, lost: bool, touched: bool) -> AfterFailure {
+        let lost = lost || work.decided;
         if work.activity == BrowserActivity::Recovery && !lost {
             return AfterFailure::Retry;
         }
@@ -197,7 +201,7 @@ impl ScriptModel {
             return AfterFailure::Halt;
         };
         let policy = self.policy();
-        let again = !touched || !once_only(action);
+        let again = !NEVER_AGAIN.contains(&code) && (!touched || !once_only(action));
         let recovers = policy.recovery.iter().any(|rule| rule.on.iter().any(|on| on == code));
         let own = action.retry.clone().unwrap_or_default();
         let on = if own.on.is_empty() { &policy.retry_on } else { &own.on };
@@ -451,8 +455,11 @@ impl RunModel {
         }
         let text = self.at(format!("{event:?}"));
         let seq = self.seq();
-        let (work, token, script) = self.activity_in_work("an action's failure")?;
+        let (work, token, _) = self.activity_in_work("an action's failure")?;
         let Some(error) = &event.error else { return Invariant::ScriptInOrder.broken(text) };
+        self.recorded_error(token, error)?;
+        let lost = self.told_lost(token);
+        let script = self.in_script("an action's failure")?;
         let numbered = error.seq == seq && event.activity() == work.activity;
         Invariant::ScriptInOrder.check(numbered, || text.clone())?;
         let arrives =
@@ -464,7 +471,7 @@ impl RunModel {
         let expected = if halt_after && work.after.is_some() {
             work.after.unwrap_or_default()
         } else {
-            script.after(work, &error.error_code, touched)
+            script.after(work, &error.error_code, lost, touched)
         };
         Invariant::ScriptFailures.check(event.next() == expected, || {
             format!("{text}, expected {expected:?}, touched {touched}")

@@ -74,10 +74,9 @@ impl Blobs {
         let path = self.path(hash);
         // The content is written before the lock is taken, because writing takes time; a sweep may still remove the
         // blob before the lock is taken.
-        let mut written = if self.has(&path, content)? { None } else { Some(self.write_temporary(content)?) };
+        let mut written = if self.holds(hash)? { None } else { Some(self.write_temporary(content)?) };
         let mut names = self.hold();
-        let present = self.has(&path, content)?;
-        if !present && written.is_none() {
+        if written.is_none() && self.size(hash)?.is_none() {
             written = Some(self.write_temporary(content)?);
         }
         gate.transact_again(PUT, Durability::Now, |connection| {
@@ -161,6 +160,7 @@ impl Blobs {
         found(fs::metadata(self.path(blob)).map(|metadata| metadata.len()))
     }
 
+    /// What is read as a whole is compared with its hash: a damaged file is no blob.
     pub(super) fn read(
         &self,
         blob: BlobHash,
@@ -169,16 +169,20 @@ impl Blobs {
     ) -> Result<Option<Bytes>, StoreError> {
         let read = || {
             let mut file = File::open(self.path(blob))?;
-            let left = file.metadata()?.len().saturating_sub(offset);
+            let size = file.metadata()?.len();
+            let left = size.saturating_sub(offset);
             let length = usize::try_from(left).unwrap_or(usize::MAX).min(length);
             let mut content = Vec::with_capacity(length);
             if length > 0 {
                 file.seek(SeekFrom::Start(offset))?;
                 file.take(length as u64).read_to_end(&mut content)?;
             }
-            Ok(Bytes::from(content))
+            Ok((Bytes::from(content), size))
         };
-        found(read())
+        let read = found(read())?;
+        let is_it =
+            |content: &Bytes, size: u64| content.len() as u64 != size || BlobHash::of(content) == blob;
+        Ok(read.filter(|(content, size)| is_it(content, *size)).map(|(content, _)| content))
     }
 
     /// Removes the file; the caller removes its row.
@@ -199,9 +203,9 @@ impl Blobs {
         Ok(names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect())
     }
 
-    fn has(&self, path: &Path, content: &[u8]) -> Result<bool, StoreError> {
-        let size = found(fs::metadata(path).map(|metadata| metadata.len()))?;
-        Ok(size == Some(content.len() as u64))
+    /// The file is there, and whole.
+    fn holds(&self, blob: BlobHash) -> Result<bool, StoreError> {
+        self.read(blob, 0, usize::MAX).map(|content| content.is_some())
     }
 
     fn write_temporary(&self, content: &[u8]) -> Result<PathBuf, StoreError> {

@@ -311,6 +311,7 @@ impl Story {
                 Some(Happened::PlanChanged { revision })
             }
             Body::PlanApproved(approved) => Some(Happened::PlanApproved { revision: approved.revision }),
+            Body::PlanRejected(rejected) => Some(Happened::PlanRejected { revision: rejected.revision }),
             _ => None,
         };
         if let Some(happened) = happened {
@@ -338,6 +339,7 @@ impl Story {
                 | Body::PlannerAnswered(_)
                 | Body::PlanEdited(_)
                 | Body::PlanApproved(_)
+                | Body::PlanRejected(_)
                 | Body::ToolApproved(_)
                 | Body::ToolObserved(_)
                 | Body::EscalationAnswered(_)

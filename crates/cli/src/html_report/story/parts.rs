@@ -158,6 +158,7 @@ pub enum Happened {
     WentBack { id: String },
     PlanChanged { revision: u32 },
     PlanApproved { revision: u32 },
+    PlanRejected { revision: u32 },
 }
 
 impl Wave {

@@ -243,6 +243,7 @@ impl Story {
             | Body::ModeBegun(_)
             | Body::PlanEdited(_)
             | Body::PlanApproved(_)
+            | Body::PlanRejected(_)
             | Body::ToolApproved(_)
             | Body::EscalationAnswered(_)
             | Body::ModeCheckpointed(_)

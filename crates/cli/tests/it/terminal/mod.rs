@@ -119,6 +119,13 @@ impl Terminal {
         shown.text.clone()
     }
 
+    /// Waits no longer than this until the text is shown.
+    pub fn shows_within(&self, time: Duration, text: &str) {
+        let (shown, changed) = &*self.shown;
+        let lacks = |shown: &mut Shown| !shown.text.contains(text);
+        drop(changed.wait_timeout_while(shown.lock().unwrap(), time, lacks).unwrap());
+    }
+
     /// Waits until the rows that a person sees are so, and returns them.
     pub fn sees(&self, what: &str, so: impl Fn(&[String]) -> bool) -> Vec<String> {
         let (shown, changed) = &*self.shown;

@@ -15,6 +15,10 @@ pub(super) const ARGUMENTS: Texts = &[
         "Language of what people read [default: that of the locale, else English]",
         "Idioma de lo que leen las personas [predeterminado: el del locale; si no, inglés]",
     ),
+    (
+        "Draw results and errors as boxes, and not in lines",
+        "Mostrar los resultados y los errores en cuadros y no en líneas",
+    ),
     ("Print help for the subcommand(s)", "Mostrar la ayuda de los subcomandos"),
     // analytics, serve, demo.
     (
@@ -71,17 +75,14 @@ pub(super) const ARGUMENTS: Texts = &[
         "Archivo de estado con el que empieza la sesión y que sigue al plan [predeterminado: .elsabro/state.json, si existe la carpeta]",
     ),
     (
-        "Show events as they happen; on a terminal, the running tasks (the default there), and the key `e` gives the task that is next to time out 15 minutes more",
-        "Mostrar los eventos cuando ocurren; en una terminal, las tareas en marcha (lo predeterminado allí), y la tecla `e` da 15 minutos más a la próxima en agotar su tiempo",
+        "Show events as they happen (the default without `--json`); on a terminal, the running tasks, where keys answer questions, and `e` gives the task that is next to time out 15 minutes more",
+        "Mostrar los eventos cuando ocurren (lo predeterminado sin `--json`); en una terminal, las tareas en marcha, donde hay teclas para responder preguntas, y `e` da 15 minutos más a la próxima en agotar su tiempo",
     ),
     (
         "With `--watch` and `--json`: also a line for each progress frame, with what running tasks say and put out",
         "Con `--watch` y `--json`: también una línea por cada avance, con lo que dicen y entregan las tareas en marcha",
     ),
-    (
-        "Wait for the end and show nothing until then (the default where the output is no terminal)",
-        "Esperar el fin sin mostrar nada hasta entonces (lo predeterminado si la salida no es una terminal)",
-    ),
+    ("Wait for the end and show nothing until then", "Esperar el fin sin mostrar nada hasta entonces"),
     ("Start the run and do not wait for its end", "Iniciar la ejecución sin esperar su fin"),
     (
         "How long to wait, such as 90s or 10m; the run goes on afterwards (exit code 4 or 5)",

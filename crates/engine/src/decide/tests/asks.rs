@@ -1237,6 +1237,25 @@ fn request_within(ask: v1::Ask, context: v1::SessionContext) -> Value {
 }
 
 #[test]
+fn a_text_of_a_session_that_is_cut_says_so() {
+    let cases = [
+        // Whole up to 4 KiB.
+        ("x".repeat(4096), "x".repeat(4096)),
+        ("x".repeat(4097), format!("{} […]", "x".repeat(4090))),
+        // Never within a character: the mark has 6 bytes, and 4,090 are 2,045 of these.
+        ("ñ".repeat(3_000), format!("{} […]", "ñ".repeat(2_045))),
+        ("€".repeat(3_000), format!("{} […]", "€".repeat(1_363))),
+    ];
+    for (text, kept) in cases {
+        let asked = Asked::in_session(None, "r", START);
+        let session = asked.answers(|answer| answer["response"]["text"] = text.as_str().into()).session();
+        let history = session.context(Wall(START)).history;
+        assert_eq!(history[1].text, kept);
+        assert!(history[1].text.len() <= 4096);
+    }
+}
+
+#[test]
 fn the_largest_request_has_all_20_messages() {
     // Each control character is six bytes of JSON: 24 KiB a message, 480 KiB in all.
     let message = v1::SessionMessage { text: "\u{1}".repeat(4_096), role: 1, ..Default::default() };

@@ -154,6 +154,7 @@ fn kind(event: &v1::Event) -> &'static str {
         Body::PlannerAnswered(_) => "planner_answered",
         Body::PlanEdited(_) => "plan_edited",
         Body::PlanApproved(_) => "plan_approved",
+        Body::PlanRejected(_) => "plan_rejected",
         Body::ToolApproved(_) => "tool_approved",
         Body::ToolCalled(_) => "tool_called",
         Body::ToolObserved(_) => "tool_observed",

@@ -594,7 +594,16 @@ fn a_plan_that_cannot_be_worked_on_is_no_edit() {
 #[test]
 fn a_rejected_plan_ends_the_run() {
     let bench = begin(Supervised).asks().says(&plans(&[step("a", "read", &[])], 0, "read"));
-    bench.decides("reject", None).expect_outcome(v1::RunOutcome::Cancelled);
+    let bench = bench.decides("reject", None);
+    let Body::PlanRejected(rejected) = bench.newest_event("plan_rejected") else { panic!() };
+    let said = rejected.remembered.unwrap();
+    assert_eq!((rejected.revision, said.r#type.as_str(), said.positive), (1, "user_feedback", Some(false)));
+    // It is about the plan, which the fifth event has made, and about what was recalled for it.
+    let planned =
+        bench.ledger.events.iter().find(|event| matches!(event.body, Some(Body::PlannerAnswered(_))));
+    let plan = format!("{}-{}-0", bench.run().run_id, planned.unwrap().seq);
+    assert_eq!(said.related_to, [plan.as_str(), "m1"]);
+    bench.expect_outcome(v1::RunOutcome::Cancelled);
 }
 
 // S004-PR-05
@@ -631,6 +640,25 @@ fn results_that_depart_further_than_the_autonomy_allows_ask_a_person_who_alone_l
     assert_eq!(history.as_array().unwrap().len(), 1);
     // What the person knows of is no reason to ask again: the next result is as expected.
     let bench = bench.asks().says(&goes_on("read", &value!({ "n": "b" }))).tool_gives("2", true);
+    bench.expect_outcome(v1::RunOutcome::Succeeded);
+}
+
+#[test]
+fn whoever_lets_one_result_pass_is_asked_about_the_next_one_that_misses() {
+    let steps: Vec<Value> = (0..4).map(|n| step(&format!("s{n}"), "read", &[])).collect();
+    let does = |bench: Bench, n: u32, as_expected: bool| {
+        bench.asks().says(&goes_on("read", &value!({ "n": format!("s{n}") }))).tool_gives("1", as_expected)
+    };
+    let bench = begin(Supervised).asks().says(&plans(&steps, 0, "read")).decides("approve", None);
+    let bench = does(bench, 0, false).answer("continue");
+    // 1 of 2 is still more than 0.3, and the person knows of it.
+    let bench = does(bench, 1, true);
+    assert_eq!(bench.open().len(), 0);
+    // 2 of 3: one more than the person knows of, though the share is smaller than it was.
+    let bench = does(bench, 2, false);
+    assert_eq!(bench.open().len(), 1);
+    let bench = does(bench.answer("continue"), 3, true);
+    assert_eq!(bench.execution().escalations, 2);
     bench.expect_outcome(v1::RunOutcome::Succeeded);
 }
 
@@ -908,14 +936,14 @@ fn a_rollback_of_a_supervised_run_brings_the_approval_and_what_people_know_back_
     let steps: Vec<Value> = (0..4).map(|n| step(&format!("s{n}"), "read", &[])).collect();
     let does = |n: u32| goes_on("read", &value!({ "n": format!("s{n}") }));
     let bench = begin(Supervised).asks().says(&plans(&steps, 0, "read")).decides("approve", None);
-    // The first result misses, which a person lets pass; the second is an error, which is no further away.
+    // The first result misses and the second is an error, and a person lets both pass.
     let bench = bench.asks().says(&does(0)).tool_gives("1", false).answer("continue");
-    let bench = bench.asks().says(&does(1)).tool_fails().keeps("mine");
+    let bench = bench.asks().says(&does(1)).tool_fails().answer("continue").keeps("mine");
     let (before, prompt) = (brought_back(&bench), bench.prompt());
     assert_eq!((before.step, before.error_count, before.approved), (2, 1, true));
     assert_eq!((before.deviation, before.progress), (1.0, 0.25));
     assert_eq!(before.steps, [Succeeded, Failed, Pending, Pending].map(i32::from));
-    assert_eq!(prompt["escalationHistory"].as_array().unwrap().len(), 1);
+    assert_eq!(prompt["escalationHistory"].as_array().unwrap().len(), 2);
     assert_eq!(
         (&prompt["adherenceCheck"]["currentStep"], &prompt["adherenceCheck"]["deviation"]),
         (&value!(1), &value!(1.0))
@@ -1193,6 +1221,11 @@ fn what_the_events_leave_in_memory_is_of_the_kinds_of_the_seed() {
     let bench = bench.asks().says(&act("read", true)).tool_gives("1", true);
     let bench = bench.asks().says(&act("read", false)).tool_gives("1", true);
     assert_eq!(of(&bench), ["error", "solution", "tool_result"]);
+    // An error that has led to another plan is an error all the same.
+    let plan = plans(&[step("a", "read", &[]), step("b", "read", &["a"])], 0, "read");
+    let bench = begin(Planner).asks().says(&plan).tool_fails();
+    let bench = bench.asks().says(&plan).tool_gives("1", true);
+    assert_eq!(of(&bench), ["plan", "error", "plan", "solution"]);
     let bench = approved().asks().says(&goes_on("read", &value!({ "n": "a" }))).tool_gives("1", true);
     let bench = bench.asks().says(&goes_on("read", &value!({ "n": "b" }))).tool_gives("2", true);
     assert_eq!(of(&bench), ["plan", "user_feedback", "success", "success", "pattern"]);

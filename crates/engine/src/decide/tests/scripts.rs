@@ -57,6 +57,7 @@ fn signature(page: &str) -> Option<v1::StateSignature> {
         dom_hash: hash_of(page),
         anchors_hash: hash_of("anchors"),
         inputs_hash: hash_of("inputs"),
+        screenshot_hash: hash_of("picture"),
         ..v1::StateSignature::default()
     })
 }
@@ -70,14 +71,62 @@ fn snapshot_of(page: &str) -> v1::EvidenceRef {
     }
 }
 
-/// A whole error of the activity that the host is asked for (seed 002, section 2).
+/// All the evidence that any error needs (seed 002, section 3).
+fn all_evidence(page: &str) -> Vec<v1::EvidenceRef> {
+    let kinds = ["state_signature", "html_full", "screenshot_before", "screenshot_after"];
+    let more = kinds.into_iter().map(|kind| v1::EvidenceRef {
+        id: hash_of(&format!("{kind} of {page}")),
+        kind: kind.to_owned(),
+        media_type: "application/octet-stream".to_owned(),
+        ..v1::EvidenceRef::default()
+    });
+    std::iter::once(snapshot_of(page)).chain(more).collect()
+}
+
+/// What section 6 of seed 002 obliges the code's details to.
+fn details_of(code: &str) -> serde_json::Value {
+    use serde_json::json;
+    match code {
+        "TARGET_NOT_FOUND" => {
+            json!({"target_resolution_order": ["testid"], "target": {"testid": "a"}, "count_observed": 0})
+        }
+        "TARGET_NOT_UNIQUE" => json!({"count_observed": 2, "matches_sample": ["button", "button"]}),
+        "INVALID_ACTIONSPEC" => json!({"validation_errors": [], "violated_rules": ["U2"]}),
+        "POLICY_HALT" => json!({"policy_reason": "max_steps", "policy_thresholds": {}}),
+        "DOMAIN_BLOCKED" => json!({"host": "evil.test", "allowlist": ["shop.test"]}),
+        "ACTION_CRITICAL_BLOCKED" => json!({"critical_reason": "unsafe_domain_escape"}),
+        "NAVIGATION_TIMEOUT" => json!({"timeout_ms": 10, "wait_condition": "load"}),
+        "UPLOAD_FAILED" => json!({"file_ref": "a.pdf", "upload_signal": null}),
+        "DOWNLOAD_FAILED" => json!({"expected_download": true}),
+        "AUTH_FAILED" => json!({"auth_signal": {"text": "no"}}),
+        "NAVIGATION_FAILED" => json!({"net_error": "net::ERR_FAILED", "url": "http://shop.test/"}),
+        "BROWSER_LOST" => json!({"reason": "as the test says"}),
+        "EVIDENCE_FAILED" => json!({"original_code": ""}),
+        _ => json!({}),
+    }
+}
+
+/// A whole error of the activity that the host is asked for (seed 002, sections 2 to 6).
 fn whole(asked: &v1::BrowserTask, code: &str, page: &str) -> v1::ExecutorError {
     let action = asked.action.clone().unwrap_or_default();
+    let is_normal = action.criticality() != v1::Criticality::Critical;
+    let goes_on = is_normal && action.on_failure() == v1::OnFailure::Continue;
+    let severity = match code {
+        "ACTION_CRITICAL_BLOCKED" | "BROWSER_LOST" | "EVIDENCE_FAILED" => v1::ExecutorSeverity::Critical,
+        "POLICY_HALT" => v1::ExecutorSeverity::Error,
+        _ if goes_on => v1::ExecutorSeverity::Warning,
+        _ => v1::ExecutorSeverity::Error,
+    };
+    let condition = |phase: &str| v1::FailedCondition {
+        kind: "visible".to_owned(),
+        args: Some("{}".to_owned()),
+        phase: phase.to_owned(),
+    };
     v1::ExecutorError {
         schema_version: "v1".to_owned(),
         error_code: code.to_owned(),
         stage: v1::ActionStage::Precondition as i32,
-        severity: v1::ExecutorSeverity::Error as i32,
+        severity: severity as i32,
         message: "as the test says".to_owned(),
         retryable: Some(false),
         run_id: "run".to_owned(),
@@ -86,8 +135,15 @@ fn whole(asked: &v1::BrowserTask, code: &str, page: &str) -> v1::ExecutorError {
         action_kind: action.kind,
         criticality: action.criticality.unwrap_or(v1::Criticality::Normal as i32),
         state_before: signature(page),
-        evidence_refs: vec![snapshot_of(page)],
+        evidence_refs: all_evidence(page),
         created_at: "2023-11-14T22:13:20.000Z".to_owned(),
+        state_after: (code == "POSTCONDITION_FAILED").then(|| signature(page)).flatten(),
+        details: Some(details_of(code).to_string()),
+        failed_conditions: match code {
+            "PRECONDITION_FAILED" => vec![condition("pre")],
+            "POSTCONDITION_FAILED" => vec![condition("post")],
+            _ => Vec::new(),
+        },
         debug_message: Some("policy passed, precondition failed".to_owned()),
         action_spec: Some(action),
         ..v1::ExecutorError::default()
@@ -368,7 +424,7 @@ fn a_listed_code_is_tried_again_after_the_backoff_until_the_limit_halts_the_scri
     assert_eq!(details(&error)["policy_reason"], "retry_limit");
     assert_eq!(details(&error)["policy_thresholds"]["retry_limit"], 2);
     assert_eq!(details(&error)["last_error"], "TARGET_NOT_FOUND");
-    assert_eq!(error.evidence_refs, [snapshot_of("before")]);
+    assert_eq!(error.evidence_refs, all_evidence("before"));
     assert_eq!(error.debug_message.as_deref(), Some("the last attempt: policy passed, precondition failed"));
 }
 
@@ -397,7 +453,11 @@ fn what_the_policy_has_made_critical_is_neither_repeated_nor_passed_over() {
     raised.actions[0].repeatable = Some(true);
     raised.actions[0].on_failure = Some(v1::OnFailure::Continue as i32);
     let scripted = Scripted::start(raised).opens();
-    let critical = |error: &mut v1::ExecutorError| error.set_criticality(v1::Criticality::Critical);
+    let critical = |error: &mut v1::ExecutorError| {
+        error.set_criticality(v1::Criticality::Critical);
+        // No script goes on after it.
+        error.set_severity(v1::ExecutorSeverity::Error);
+    };
     scripted
         .acts_with(FailsAfterInput("POSTCONDITION_FAILED"), critical)
         .expect_ended_with("POSTCONDITION_FAILED");
@@ -483,7 +543,7 @@ fn the_first_action_beyond_max_steps_is_not_performed_and_the_host_shows_the_pag
     assert_eq!(details(&error)["policy_reason"], "max_steps");
     assert_eq!(details(&error)["policy_thresholds"]["max_steps"], 1);
     assert_eq!((error.step_index, error.action_id.as_str()), (Some(1), "send"));
-    assert_eq!(error.evidence_refs, [snapshot_of("now")]);
+    assert_eq!(error.evidence_refs, all_evidence("now"));
 }
 
 #[test]
@@ -629,26 +689,99 @@ fn a_browser_that_does_not_open_or_close_ends_the_script_with_an_error_that_name
     check(performed.says(fails()).expect_ended_with("BROWSER_LOST"), "browser:close", 1);
 }
 
+type Change = fn(&mut v1::ExecutorError);
+
+/// What seed 002 obliges a `POSTCONDITION_FAILED` of a critical action to, each part taken away or made wrong (sections 2 to
+/// 6), and the place where that is told.
+const BROKEN: [(Change, &str); 16] = [
+    (|error| error.evidence_refs.clear(), "evidence_refs"),
+    (|error| error.evidence_refs.retain(|piece| piece.kind != "dom_snapshot_partial"), "evidence_refs"),
+    (|error| error.evidence_refs.retain(|piece| piece.kind != "state_signature"), "evidence_refs"),
+    (|error| error.evidence_refs.retain(|piece| piece.kind != "html_full"), "evidence_refs"),
+    (|error| error.evidence_refs.retain(|piece| piece.kind != "screenshot_before"), "evidence_refs"),
+    (|error| error.evidence_refs.retain(|piece| piece.kind != "screenshot_after"), "evidence_refs"),
+    (|error| error.state_before = None, "state_before"),
+    (|error| error.state_before.as_mut().unwrap().screenshot_hash.clear(), "state_before.screenshot_hash"),
+    (|error| error.state_after = None, "state_after"),
+    (|error| error.failed_conditions.clear(), "failed_conditions"),
+    (|error| "pre".clone_into(&mut error.failed_conditions[0].phase), "failed_conditions[0].phase"),
+    (|error| error.run_id.clear(), "run_id"),
+    (|error| error.criticality = 0, "criticality"),
+    (|error| error.created_at.clear(), "created_at"),
+    (|error| error.details = Some("words".to_owned()), "details"),
+    (|error| error.set_severity(v1::ExecutorSeverity::Warning), "severity"),
+];
+
+// S002-PR-01, S002-EV-14
 #[test]
-fn an_error_that_is_not_whole_is_not_recorded() {
-    type Change = fn(&mut v1::ExecutorError);
-    let changes: [(Change, &str); 6] = [
-        (|error| error.evidence_refs.clear(), "evidence_refs"),
-        (|error| error.state_before = None, "state_before"),
-        (|error| error.run_id.clear(), "run_id"),
-        (|error| error.criticality = 0, "criticality"),
-        (|error| error.created_at.clear(), "created_at"),
-        (|error| error.details = Some("words".to_owned()), "details"),
-    ];
-    for (change, field) in changes {
-        let scripted = Scripted::opened(&["click send"], v1::ScriptPolicy::default())
-            .acts_with(Fails("TARGET_NOT_FOUND"), change);
-        assert_eq!(scripted.failures(), [], "{field}");
-        // The host is asked for an error that says what can be said.
-        let decided = scripted.decided();
-        assert_eq!(decided.error_code, "BROWSER_LOST");
-        assert!(decided.message.contains(field), "{}", decided.message);
-        scripted.tells().expect_ended_with("BROWSER_LOST");
+fn an_error_that_breaks_the_contract_is_recorded_as_failed_evidence_with_all_that_was_given() {
+    let critical = || {
+        let mut script = script(&["submit send"], v1::ScriptPolicy::default());
+        script.actions[0].set_criticality(v1::Criticality::Critical);
+        Scripted::start(script).opens()
+    };
+    for (change, path) in BROKEN {
+        let asked = critical().asked();
+        let mut given = whole(&asked, "POSTCONDITION_FAILED", "before");
+        given.set_stage(v1::ActionStage::Postcondition);
+        change(&mut given);
+        let outcome = v1::BrowserOutcome { error: Some(given.clone()), ..v1::BrowserOutcome::default() };
+        let scripted = critical().says(outcome);
+        assert_eq!(scripted.failures().len(), 1, "{path}");
+        let error = scripted.expect_ended_with("EVIDENCE_FAILED");
+        assert_eq!(
+            (error.stage(), error.severity()),
+            (v1::ActionStage::Evidence, v1::ExecutorSeverity::Critical)
+        );
+        let told = details(&error);
+        assert_eq!(told["original_code"], "POSTCONDITION_FAILED");
+        let paths: Vec<&str> = told["violations"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|broken| broken["path"].as_str().unwrap())
+            .collect();
+        assert!(paths.contains(&path), "{path}: {paths:?}");
+        // Nothing of what was given is lost, and what is recorded is whole.
+        let kept: v1::ExecutorError =
+            capataz_contracts::json::parse("capataz.v1.ExecutorError", &told["given"]).unwrap();
+        let numbered = v1::ExecutorError { seq: error.seq, retryable: Some(false), ..given.clone() };
+        if path != "details" {
+            assert_eq!(kept, numbered, "{path}");
+        }
+        assert_eq!(capataz_policy::obligations::violations(&error), [], "{path}");
+        assert!(given.evidence_refs.iter().all(|piece| error.evidence_refs.contains(piece)), "{path}");
+    }
+}
+
+#[test]
+fn an_error_with_a_code_that_nobody_knows_is_recorded_as_failed_evidence() {
+    let scripted = Scripted::opened(&["click send"], v1::ScriptPolicy::default());
+    let error = scripted.acts(Fails("OUT_OF_LUCK")).expect_ended_with("EVIDENCE_FAILED");
+    assert_eq!(details(&error)["original_code"], "OUT_OF_LUCK");
+    assert_eq!(error.evidence_refs, all_evidence("before"));
+}
+
+#[test]
+fn a_lost_browser_of_which_nothing_is_proved_ends_the_script_and_is_lost() {
+    let mut script = script(&["click send", "click more"], v1::ScriptPolicy::default());
+    script.actions[0].on_failure = Some(v1::OnFailure::Continue as i32);
+    let scripted = Scripted::start(script).opens().acts_with(Fails("BROWSER_LOST"), |error| {
+        *error = v1::ExecutorError { error_code: "BROWSER_LOST".to_owned(), ..v1::ExecutorError::default() }
+    });
+    assert_eq!(scripted.bench.state.binding(), None);
+    let error = scripted.expect_ended_with("EVIDENCE_FAILED");
+    assert_eq!((error.action_id.as_str(), error.run_id.as_str()), ("send", "run"));
+    assert_eq!(error.evidence_refs[0].inline.as_deref(), Some("the browser's host has given no evidence"));
+    assert_eq!(capataz_policy::obligations::violations(&error), []);
+}
+
+#[test]
+fn what_is_never_tried_again_is_not_where_a_policy_lists_it() {
+    for code in ["INVALID_ACTIONSPEC", "ACTION_CRITICAL_BLOCKED", "EVIDENCE_FAILED"] {
+        let error =
+            Scripted::opened(&["extract a"], retries_on(&[code])).acts(Fails(code)).expect_ended_with(code);
+        assert_eq!(error.retryable, Some(false), "{code}");
     }
 }
 

@@ -13,6 +13,8 @@ use crate::fold::state::{RunState, WaveState};
 /// Bytes of one message that a session keeps: as many as the excerpt of a large answer has of its text.
 const MESSAGE_BYTES: usize = 4 * 1024;
 const _: () = assert!(MESSAGE_BYTES == spec::TEXT_BYTES);
+/// The end of a message that goes on.
+const GOES_ON: &str = " […]";
 
 /// The turn that the ask adds; `None` if it was cancelled before a spec answered.
 pub(super) fn of(ask: &AskState, run: &RunState, run_id: &str) -> Option<v1::SessionTurn> {
@@ -23,14 +25,17 @@ pub(super) fn of(ask: &AskState, run: &RunState, run_id: &str) -> Option<v1::Ses
     };
     let mut messages = vec![v1::SessionMessage {
         role: v1::MessageRole::User.into(),
-        text: cut(&ask.ask.text),
+        text: cut(&ask.ask.text, false),
         spec: None,
         at_ms: run.created_at().0,
     }];
     if let Some(answer) = text("/response/text") {
+        // Of a large answer there is its excerpt alone, which says nothing of where its texts were cut.
+        let data = end.output.as_ref().and_then(|output| output.data.as_ref());
+        let is_excerpt = matches!(data, Some(v1::payload::Data::Blob(_)));
         messages.push(v1::SessionMessage {
             role: v1::MessageRole::Assistant.into(),
-            text: cut(&answer),
+            text: cut(&answer, is_excerpt),
             spec: ask.calls.last().map(|call| call.spec.clone()),
             at_ms: end.at.0,
         });
@@ -87,6 +92,13 @@ fn holds(call: &Call) -> bool {
     }
 }
 
-fn cut(text: &str) -> String {
-    text.get(..text.floor_char_boundary(MESSAGE_BYTES)).unwrap_or(text).to_owned()
+/// The text as a session keeps it. One that is longer, or the excerpt of one, ends with a mark.
+fn cut(text: &str, is_excerpt: bool) -> String {
+    // An excerpt is cut before a whole character.
+    let is_full = is_excerpt && text.len() + char::MAX.len_utf8() > MESSAGE_BYTES;
+    if text.len() <= MESSAGE_BYTES && !is_full {
+        return text.to_owned();
+    }
+    let kept = text.get(..text.floor_char_boundary(MESSAGE_BYTES - GOES_ON.len())).unwrap_or(text);
+    format!("{kept}{GOES_ON}")
 }

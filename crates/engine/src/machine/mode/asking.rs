@@ -180,7 +180,15 @@ fn plan_answered(
             let remembered = Some(memory::plan(state, &plan, "edited by a person"));
             Ok(vec![Step::Record(Body::PlanEdited(v1::PlanEdited { plan: Some(plan), remembered }))])
         }
-        REJECT => Ok(vec![Step::Finish { outcome: v1::RunOutcome::Cancelled, error: None }]),
+        REJECT => Ok(vec![Step::Record(Body::PlanRejected(v1::PlanRejected {
+            revision,
+            remembered: Some(memory::feedback(
+                state,
+                "the plan was rejected",
+                Some(false),
+                &["plan", "rejected"],
+            )),
+        }))]),
         _ => Err(Refusal::Outdated),
     }
 }

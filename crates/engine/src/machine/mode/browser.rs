@@ -13,15 +13,18 @@ use serde_json::{Value, json as of};
 
 use super::json_text;
 use super::state::{Call, ModeState, Stage};
-use crate::fold::state::RunState;
+use crate::fold::state::{Moment, RunState};
 use crate::input::TaskRef;
+use crate::machine::host_error::{self, Asked};
 use crate::machine::own_browser::{OwnBrowser, how_lost};
-use crate::machine::script::outcome::{evidence_blobs, settled_error, violations_of};
+use crate::machine::script::outcome::{evidence_blobs, settled_error};
 use crate::machine::{Meaning, Verdict};
 use crate::planted::{self, Fault};
 
 /// The output of an action that gives something, where the planner does not name it.
 const OUTPUT: &str = "value";
+/// The id in an error of a look at the page, which is no action.
+const OBSERVATION: &str = "browser:observe";
 /// Bytes of an error's details that the planner is told.
 const DETAILS_MAX: usize = 2_000;
 
@@ -104,6 +107,7 @@ impl ModeState {
         run: &RunState,
         task: TaskRef,
         output: &v1::Payload,
+        now: Moment,
     ) -> Option<Verdict> {
         let call = self.in_browser(task)?;
         let outcome = match &output.data {
@@ -114,10 +118,17 @@ impl ModeState {
             return Some(invalid(Vec::new(), "the browser's host gave no outcome"));
         };
         let worker = run.lease_of(task).map(|(_, worker)| worker.to_owned()).unwrap_or_default();
-        Some(self.means(run, call, &worker, outcome))
+        Some(self.means(run, call, &worker, outcome, now))
     }
 
-    fn means(&self, run: &RunState, call: &Call, worker: &str, mut outcome: v1::BrowserOutcome) -> Verdict {
+    fn means(
+        &self,
+        run: &RunState,
+        call: &Call,
+        worker: &str,
+        mut outcome: v1::BrowserOutcome,
+        now: Moment,
+    ) -> Verdict {
         let step_index = self.execution.step;
         let action_id = format!("act-{step_index}");
         let mut record = Vec::new();
@@ -140,8 +151,20 @@ impl ModeState {
                 record: Some(stage),
             })
         }));
-        if let Some(error) = outcome.error.take() {
-            return self.fails(run, record, worker, error, outcome);
+        if let Some(mut error) = outcome.error.take() {
+            if call.call.tool == OBSERVE_TOOL {
+                host_error::name_no_action(&mut error, OBSERVATION.to_owned());
+            }
+            let parameters = serde_json::from_str(&call.call.parameters).unwrap_or_default();
+            let action = action(&call.call.tool, &parameters, step_index).ok();
+            let asked = Asked {
+                run_id: &self.run.run_id,
+                step: step_index,
+                action: action.as_ref(),
+                last_state: None,
+                now,
+            };
+            return self.fails(run, record, worker, error, &asked, outcome);
         }
         let told = match told(call, &outcome) {
             Ok(told) => told,
@@ -171,6 +194,7 @@ impl ModeState {
         mut record: Vec<Body>,
         worker: &str,
         mut error: v1::ExecutorError,
+        asked: &Asked<'_>,
         outcome: v1::BrowserOutcome,
     ) -> Verdict {
         let has_it =
@@ -178,13 +202,11 @@ impl ModeState {
         if error.error_code == BROWSER_LOST && has_it {
             record.push(lost(worker));
         }
-        let message = for_planner(&error);
         error.retryable = Some(false);
         // A failure is recorded under the number of its own event.
         error.seq = run.seq().saturating_add(record.len() as u64).saturating_add(1);
-        if let Some(broken) = violations_of(&error) {
-            return invalid(record, &broken);
-        }
+        let error = host_error::recorded(error, asked);
+        let message = for_planner(&error);
         record.push(Body::ActionFailed(Box::new(v1::ActionFailed {
             error: Some(error),
             // The planner is told, and decides.

@@ -80,7 +80,9 @@ pub(super) fn result(
 
 /// The kind of entry that a result is.
 pub(super) fn kind_of_result(state: &ModeState, failed: bool, as_expected: bool) -> &'static str {
-    match (failed, state.execution.errors > 0) {
+    // A plan that was made anew does not undo that what came before it was an error.
+    let after_error = state.execution.last.as_ref().is_some_and(|last| last.failed);
+    match (failed, after_error) {
         (true, _) => "error",
         (false, true) => "solution",
         (false, false) if as_expected && state.execution.plan.is_some() => "success",

@@ -110,6 +110,7 @@ impl ModeState {
             Stage::Escalated(asked) => {
                 Next::Ask(Box::new(asking::escalation(self, &asked.escalation, asked.completes)))
             }
+            Stage::Rejected => Next::Finish { outcome: v1::RunOutcome::Cancelled, error: None },
             Stage::Completed { .. } => Next::Finish { outcome: v1::RunOutcome::Succeeded, error: None },
         }
     }
@@ -143,7 +144,7 @@ impl ModeState {
                     return Next::Complete;
                 }
                 let deviation = execution.deviation();
-                if deviation > self.autonomy().max(execution.tolerated) {
+                if deviation > self.autonomy() && execution.missed.len() > execution.known_misses {
                     let asked = v1::Escalation {
                         reason: format!(
                             "{deviation:.2} of the results miss what was expected, and {:.2} is allowed",
@@ -473,9 +474,9 @@ impl Kind for ModeState {
         self.is_planner(task).then(Vec::new)
     }
 
-    fn completed(&self, run: &RunState, task: TaskRef, output: v1::Payload, _: Moment) -> Verdict {
+    fn completed(&self, run: &RunState, task: TaskRef, output: v1::Payload, now: Moment) -> Verdict {
         if !self.is_planner(task) {
-            return self.browser_said(run, task, &output).unwrap_or_else(|| Verdict::done(Some(output)));
+            return self.browser_said(run, task, &output, now).unwrap_or_else(|| Verdict::done(Some(output)));
         }
         match self.read(task.wave, &output) {
             Ok(mut answered) => {

@@ -60,6 +60,8 @@ pub(super) enum Stage {
     Asked { wave: u32 },
     /// A person decides about the plan.
     Proposed,
+    /// A person has rejected the plan.
+    Rejected,
     /// A tool is to be called.
     Wanted(Call),
     /// A tool is at work.
@@ -116,8 +118,8 @@ pub(super) struct Execution {
     /// How often the plan was made anew, and how often it may be before a person is asked.
     pub(super) replans: u32,
     pub(super) replans_allowed: u32,
-    /// How far results may depart from the plan, for a person knows that they do.
-    pub(super) tolerated: f64,
+    /// How many of those that miss a person knows of.
+    pub(super) known_misses: usize,
     /// What people were asked, and what they have answered.
     pub(super) asked: Vec<String>,
     /// Number of the event that has made the plan.
@@ -135,6 +137,8 @@ pub(super) struct Outcome {
     pub(super) step_index: Option<u32>,
     #[serde(with = "as_bytes::option")]
     pub(super) error: Option<v1::Error>,
+    /// It has an error, and was not to have one.
+    pub(super) failed: bool,
     pub(super) duration_ms: i64,
 }
 
@@ -190,7 +194,7 @@ impl Execution {
             false => StepStatus::Pending.into(),
         };
         self.steps = plan.steps.iter().map(status).collect();
-        (self.done, self.approved, self.tolerated) = (0, false, 0.0);
+        (self.done, self.approved, self.known_misses) = (0, false, 0);
         self.missed.clear();
         self.marked.clear();
         self.planned_at = seq;
@@ -217,7 +221,12 @@ impl Stage {
             Self::Escalated(escalated) => {
                 bytes::message(&escalated.escalation) + escalated.then.as_ref().map_or(0, Call::bytes)
             }
-            Self::Begins | Self::Plans | Self::Asked { .. } | Self::Proposed | Self::Completed { .. } => 0,
+            Self::Begins
+            | Self::Plans
+            | Self::Asked { .. }
+            | Self::Proposed
+            | Self::Rejected
+            | Self::Completed { .. } => 0,
         }
     }
 }
@@ -341,6 +350,10 @@ impl ModeState {
                 self.execution.approved = true;
                 self.stage = Stage::Plans;
             }
+            Body::PlanRejected(_) => {
+                let Stage::Proposed = self.stage else { return None };
+                self.stage = Stage::Rejected;
+            }
             Body::ToolApproved(event) => {
                 let Stage::Wanted(wanted) = &mut self.stage else { return None };
                 wanted.call = event.call?;
@@ -371,14 +384,18 @@ impl ModeState {
                     Stage::Escalated(asked) => asked.then.map_or(Stage::Plans, Stage::Wanted),
                     Stage::Wanted(call) => Stage::Wanted(call),
                     Stage::Plans | Stage::Asked { .. } => Stage::Plans,
-                    Stage::Begins | Stage::Proposed | Stage::Called { .. } | Stage::Completed { .. } => {
+                    Stage::Begins
+                    | Stage::Proposed
+                    | Stage::Rejected
+                    | Stage::Called { .. }
+                    | Stage::Completed { .. } => {
                         return None;
                     }
                 };
                 self.execution.asked.push(format!("{}: {}", event.reason, event.answer));
                 let surplus = self.execution.asked.len().saturating_sub(ASKED);
                 self.execution.asked.drain(..surplus);
-                self.execution.tolerated = self.execution.tolerated.max(event.deviation);
+                self.execution.known_misses = self.execution.missed.len();
                 self.execution.replans_allowed = self.execution.replans;
             }
             Body::ModeCheckpointed(event) => {
@@ -471,7 +488,9 @@ impl ModeState {
             self.execution.begin_plan(plan, event.keeps_done, seq);
             if !event.reasons.is_empty() {
                 self.execution.replans = self.execution.replans.checked_add(1)?;
-                self.execution.errors = 0;
+                if !planted::is(Fault::ReplanKeepsErrors) {
+                    self.execution.errors = 0;
+                }
                 self.execution.checkpoint_due = Some(REPLANNED.to_owned());
             }
         }
@@ -512,6 +531,7 @@ impl ModeState {
             wave: event.wave,
             step_index: event.step_index,
             error: event.error,
+            failed,
             duration_ms: event.duration_ms,
         });
         execution.ended = is_simple && !call.goes_on;

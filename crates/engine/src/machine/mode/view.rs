@@ -62,7 +62,9 @@ impl ModeState {
             Phase::Finished { .. } | Phase::Ending { .. } => "error",
             Phase::Running if run.paused || run.is_waiting() => "paused",
             Phase::Running => match self.stage {
-                Stage::Begins | Stage::Plans | Stage::Asked { .. } | Stage::Proposed => "planning",
+                Stage::Begins | Stage::Plans | Stage::Asked { .. } | Stage::Proposed | Stage::Rejected => {
+                    "planning"
+                }
                 Stage::Wanted(_) | Stage::Called { .. } | Stage::Escalated(_) => "executing",
                 Stage::Completed { .. } => "completed",
             },

@@ -9,6 +9,7 @@ use super::limits::Limits;
 use super::state::ScriptState;
 use crate::fold::activity::End;
 use crate::fold::state::Moment;
+use crate::machine::host_error;
 
 /// The limits that stop a script before another action begins (CONTRACTS §3, policies). `changes`: the action is meant
 /// to change the page, or what is behind it.
@@ -113,7 +114,7 @@ pub(super) fn unexplained(end: &End) -> v1::DecidedFailure {
 }
 
 /// Gives an error of opening or closing the browser what it has to name (seed 002, section 2), for no action of the
-/// script was being performed. The colon keeps its id apart from those of actions.
+/// script was being performed.
 pub(super) fn name_activity(
     error: &mut v1::ExecutorError,
     activity: v1::BrowserActivity,
@@ -122,17 +123,5 @@ pub(super) fn name_activity(
 ) {
     let last = u32::try_from(actions).unwrap_or(u32::MAX).saturating_sub(1);
     error.step_index = Some(if activity == v1::BrowserActivity::Close { last } else { 0 });
-    error.action_id.clone_from(&id);
-    error.set_action_kind(v1::ActionKind::Navigate);
-    error.set_criticality(v1::Criticality::Normal);
-    error.action_spec = Some(v1::Action {
-        id,
-        kind: v1::ActionKind::Navigate.into(),
-        url: Some(EMPTY_PAGE.to_owned()),
-        criticality: Some(v1::Criticality::Normal.into()),
-        ..v1::Action::default()
-    });
+    host_error::name_no_action(error, id);
 }
-
-/// The state of a page before the first action, and after the browser is lost.
-const EMPTY_PAGE: &str = "about:blank";

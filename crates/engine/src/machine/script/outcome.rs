@@ -2,7 +2,6 @@
 //! (CONTRACTS §3, policies)?
 
 use capataz_contracts::v1::{self, AfterFailure, BrowserActivity, event::Body};
-use capataz_contracts::validate;
 use capataz_policy::aggregation::ResultStatus;
 use capataz_policy::codes as common;
 use capataz_policy::executor as codes;
@@ -17,6 +16,7 @@ use super::{failure, last_end};
 use crate::decide::Ending;
 use crate::fold::state::{Moment, RunState};
 use crate::input::TaskRef;
+use crate::machine::host_error::{self, Asked};
 use crate::machine::own_browser::OwnBrowser;
 use crate::machine::{Meaning, Step, Verdict};
 
@@ -136,32 +136,40 @@ fn failed(
         let id = task_name(activity, None);
         failure::name_activity(&mut error, activity, id, script.script.actions.len());
     }
-    let (next, exceeded) = what_follows(script, work, &error, outcome.touched);
+    let says_lost = error.error_code == codes::code::BROWSER_LOST;
+    // Whoever has the browser says that it is gone.
+    if says_lost
+        && !work.decided
+        && let Some(bound) = script.browser.binding().filter(|bound| bound.is_live)
+    {
+        record.extend(script.browser.lost_by(bound.worker, v1::BrowserLossReason::Ended));
+    }
+    let asked = Asked {
+        run_id: &script.script.run_id,
+        step: work.step,
+        action: script.action(work.step),
+        last_state: script.last_state.as_ref(),
+        now,
+    };
+    // A failure is recorded under the number of its own event.
+    let number = |record: &[Body]| run.seq().saturating_add(record.len() as u64).saturating_add(1);
+    error.seq = number(&record);
+    error.retryable = Some(false);
+    // The log holds only whole errors (seed 002), whoever the worker is that has told them.
+    let mut error = host_error::recorded(error, &asked);
+    // The loss of the browser ends the script, and so does a failure that the engine has decided.
+    let ends = says_lost || work.decided;
+    let (next, exceeded) = what_follows(script, work, &error, ends, outcome.touched);
     error.retryable = Some(next == AfterFailure::Retry && is_action);
     let halt = exceeded.map(|(reason, observed)| failure::halt_after(script, reason, observed, &error, now));
     let message = settled_error(&error);
     let passes = next == AfterFailure::Continue;
     let idle_in_ms = passes.then(|| script.idle_after(work.step.saturating_add(1))).flatten();
     let idle_at_ms = idle_in_ms.map(|wait| now.wall_at(now.clock.plus(wait)).0);
-    // Whoever has the browser says that it is gone.
-    if error.error_code == codes::code::BROWSER_LOST
-        && !work.decided
-        && let Some(bound) = script.browser.binding().filter(|bound| bound.is_live)
-    {
-        record.extend(script.browser.lost_by(bound.worker, v1::BrowserLossReason::Ended));
-    }
-    let (resolution, changes) = (outcome.resolution, outcome.changes);
-    let failures = [(Some(error), resolution, changes), (halt, None, None)];
-    let before_failures = record.len();
+    let failures = [(Some(error), outcome.resolution, outcome.changes), (halt, None, None)];
     for (error, resolution, changes) in failures {
         let Some(mut error) = error else { continue };
-        // A failure is recorded under the number of its own event.
-        error.seq = run.seq().saturating_add(record.len() as u64).saturating_add(1);
-        // The log holds only whole errors (seed 002, section 2), whoever the worker is that has told them.
-        if let Some(broken) = violations_of(&error) {
-            record.truncate(before_failures);
-            return invalid(record, &broken);
-        }
+        error.seq = number(&record);
         record.push(Body::ActionFailed(Box::new(v1::ActionFailed {
             error: Some(error),
             next: next.into(),
@@ -188,20 +196,12 @@ fn failed(
     Verdict { record, meaning: Meaning::Settled(Box::new(ending)) }
 }
 
-/// The fields of an error that break its contract, in words; `None` for a whole one.
-pub(in crate::machine) fn violations_of(error: &v1::ExecutorError) -> Option<String> {
-    let violations = validate::executor_error(error);
-    let named: Vec<String> =
-        violations.iter().map(|violation| format!("{}: {}", violation.path, violation.message)).collect();
-    let broken = named.join("; ");
-    (!named.is_empty()).then(|| format!("the browser's host gave an error that is not whole: {broken}"))
-}
-
 /// The consequence of a failure; and the limit that prevents another try, with the count.
 fn what_follows(
     script: &ScriptState,
     work: BrowserWork,
     error: &v1::ExecutorError,
+    ends: bool,
     touched: bool,
 ) -> (AfterFailure, Option<(&'static str, u32)>) {
     let limits = Limits::of(script);
@@ -210,14 +210,13 @@ fn what_follows(
     let is_critical = error.criticality() == v1::Criticality::Critical;
     let declared = script.action(work.step).cloned().unwrap_or_default();
     let is_action = work.activity == BrowserActivity::Action;
-    // The loss of the browser ends the script, and so does a failure that the engine has decided.
-    let lost = code == codes::code::BROWSER_LOST || work.decided;
-    if work.activity == BrowserActivity::Recovery && !lost {
+    if work.activity == BrowserActivity::Recovery && !ends {
         // A recovery that failed does not decide about the action: the action is tried again, and fails with its own error.
         return (AfterFailure::Retry, None);
     }
     // Input that was sent to the page is sent again only if that does no harm.
-    let again = is_action && !lost && (!touched || (!is_critical && may_repeat(&declared)));
+    let may_be = codes::lookup(code).is_some_and(|code| code.may_be_retried);
+    let again = is_action && !ends && may_be && (!touched || (!is_critical && may_repeat(&declared)));
     let recovers = again && limits.recovery_for(code).is_some();
     let retries = again && !recovers && limits.is_retried(&declared, code);
     let (recovery_limit, retry_limit) = (limits.recovery_limit(), limits.retry_limit_of(&declared));
@@ -234,7 +233,7 @@ fn what_follows(
     };
     let passed_over = !is_critical && declared.on_failure() == v1::OnFailure::Continue;
     // A limit that is reached is a halt, which nothing passes over (CONTRACTS §3, policies).
-    let passes = is_action && !lost && exceeded.is_none() && (script.script.interactive || passed_over);
+    let passes = is_action && !ends && exceeded.is_none() && (script.script.interactive || passed_over);
     (if passes { AfterFailure::Continue } else { AfterFailure::Halt }, exceeded)
 }
 

@@ -293,27 +293,41 @@ const keyTakersOf = (element) => {
 /** The elements without a name of the page's own that can have a shadow root (DOM, `attachShadow`). */
 const SHADOW_HOSTS = "article,aside,blockquote,body,div,footer,h1,h2,h3,h4,h5,h6,header,main,nav,p,section,span";
 
+/** Elements of which the adapter has found out that they have no closed shadow root, which no script can see. */
+const plainHosts = new WeakSet();
+
+const markPlain = (handle) =>
+  withElement(handle, (element) => {
+    plainHosts.add(element);
+    return true;
+  });
+
 /**
  * True if nobody can tell what has the focus in the element: it may have a shadow root that is closed, which shows as the
- * focus of an element that takes none by itself. `hasFocus`: the element has the focus of its document.
+ * focus of the element, whether it takes one by itself or not. `hasFocus`: the element has the focus of its document.
  */
 const mayHideFocus = (element, hasFocus) => {
   if (namespaceUri(element) !== HTML || shadowRoot(element) !== null) return false;
   if (localName(element).includes("-")) return true;
-  if (!hasFocus || !elementMatches(element, SHADOW_HOSTS)) return false;
-  if (hasAttribute(element, "tabindex") || isEditableHost(element)) return false;
+  if (!hasFocus || !elementMatches(element, SHADOW_HOSTS) || plainHosts.has(element)) return false;
   // The body stands for no focus at all, too.
   return !isHtml(element, "body") || elementMatches(element, ":focus-within");
 };
 
-/** Which keys submit a form when they are pressed on the element, or may. */
+/**
+ * Which keys submit a form when they are pressed on the element, or may. `hiddenIn`: they may because of this element alone,
+ * of which the adapter can tell whether it hides the focus.
+ */
 const submittingKeys = (element) => {
   const takers = keyTakersOf(element);
   const focused = focusedElement();
-  const isHidden = takers.some((taker) => mayHideFocus(taker, taker === focused));
+  const hiding = takers.filter((taker) => mayHideFocus(taker, taker === focused));
+  const isHidden = hiding.length > 0;
+  const host = hiding.find((taker) => elementMatches(taker, SHADOW_HOSTS));
   return {
     submitsByEnter: isHidden || takers.some(submitsByEnter),
     submitsBySpace: isHidden || takers.some((taker) => submitterOf(taker) !== null),
+    hiddenIn: host === undefined ? null : handleOf(host),
   };
 };
 
@@ -327,13 +341,14 @@ const keyUse = (element, key, mask) => ({
   handle: handleOf(element),
   names: [descriptionOf(element, mask).name].filter((name) => name !== ""),
   submits: submitsByKey(element, key),
+  hiddenIn: submittingKeys(element).hiddenIn,
   destination: destinationOf(submitterOf(element) ?? element),
 });
 
 /** The same of what has the focus in this document. That of an iframe is told by the document in it. */
 const focusedKeys = () => {
   const focused = focusedElement();
-  return focused === null ? { submitsByEnter: false, submitsBySpace: false } : submittingKeys(focused);
+  return focused === null ? { submitsByEnter: false, submitsBySpace: false, hiddenIn: null } : submittingKeys(focused);
 };
 
 /** The label that a person uses in the place of a control that is not seen. */

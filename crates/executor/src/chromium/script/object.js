@@ -30,6 +30,8 @@ const capataz = Object.freeze({
   held,
   focus: focusHandle,
   focusedKeys,
+  markPlain,
+  keysOf: (handle) => withElement(handle, submittingKeys),
   readyToFill,
   filled,
   clear,

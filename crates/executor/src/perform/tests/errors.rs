@@ -790,7 +790,11 @@ fn a_radio_button_that_is_set_is_not_clicked_to_be_unset() {
 // S002-RU-09
 #[test]
 fn a_key_for_what_has_the_focus_is_critical_where_it_submits_a_form_or_nobody_can_tell() {
-    let keys = |enter: bool, space: bool| SubmittingKeys { submits_by_enter: enter, submits_by_space: space };
+    let keys = |enter: bool, space: bool| SubmittingKeys {
+        submits_by_enter: enter,
+        submits_by_space: space,
+        hidden_in: None,
+    };
     let unread = || vec![("focused_keys", PageError::Failed("no answer".to_owned()))];
     let press = |page: FakePage, key: &str| {
         case(page, json!({"kind": "press", "key": key, "criticality": "normal"}))

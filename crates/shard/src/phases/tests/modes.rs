@@ -5,6 +5,7 @@ use std::cell::Cell;
 
 use capataz_contracts::v1::{self, ExecutionMode, payload::Data};
 use capataz_engine::{Computed, Observation, Observing, Prompting, Query, Wanted};
+use capataz_judge::JUDGED_MAX;
 use serde_json::{Value, json};
 
 use crate::phases::{Contents, Entry, Unavailable, Unread, compute};
@@ -19,8 +20,9 @@ struct Known {
 }
 
 impl Contents for Known {
-    fn read(&self, _: &v1::BlobRef, _: usize) -> Result<Vec<u8>, Unread> {
-        self.blob.clone().ok_or(Unread::Missing)
+    fn read(&self, blob: &v1::BlobRef, most: usize) -> Result<Vec<u8>, Unread> {
+        let content = self.blob.clone().ok_or(Unread::Missing)?;
+        if content.len() > most { Err(Unread::TooLarge { size: blob.size }) } else { Ok(content) }
     }
 
     fn keep(&self, _: &[u8]) -> Result<v1::BlobRef, Unread> {
@@ -170,6 +172,12 @@ fn a_result_is_held_against_what_was_expected_of_it() {
         error: Some(v1::Error { code: "FILE_NOT_FOUND".to_owned(), ..v1::Error::default() }),
         ..observation(expected, "")
     };
+    // A step that is to fail is done by the tool's own word, and not by what the daemon says of a call (seed 004).
+    for code in ["TASK_TIMEOUT", "WORKER_LOST", "TASK_CANCELLED", "BROWSER_LOST"] {
+        let error = Some(v1::Error { code: code.to_owned(), ..v1::Error::default() });
+        let seen = seen(Observation { error, ..failed(&json!({ "success": false })) });
+        assert!(!seen.as_expected, "{code}");
+    }
     for (expected, right) in [
         (json!("anything"), false),
         (json!({ "success": true }), false),
@@ -182,6 +190,30 @@ fn a_result_is_held_against_what_was_expected_of_it() {
         assert_eq!(seen.as_expected, right, "{expected}");
         assert_eq!(seen.digest, "read failed: FILE_NOT_FOUND; path=a.txt");
     }
+}
+
+#[test]
+fn nothing_contains_no_text_and_what_is_too_large_to_be_looked_at_is_nothing_that_is_expected() {
+    let empty = |expected: &Value| seen(Observation { output: None, ..observation(expected, "") });
+    assert!(!empty(&json!({ "contains": "ul" })).as_expected);
+    assert!(empty(&json!({ "equals": null })).as_expected);
+    assert!(empty(&json!({ "success": true })).as_expected);
+    let blob = v1::BlobRef { size: JUDGED_MAX as u64 + 1, ..v1::BlobRef::default() };
+    let output = Some(v1::Payload { media_type: "text/plain".to_owned(), data: Some(Data::Blob(blob)) });
+    let large = |expected: &Value| {
+        let known = Known { blob: Some(vec![b'1'; JUDGED_MAX + 1]), ..Known::default() };
+        let observation = Observation { output: output.clone(), ..observation(expected, "") };
+        match compute(&Query::Observe(Box::new(observation)), &known).unwrap().unwrap() {
+            Computed::Observed(seen) => seen,
+            other => panic!("{other:?}"),
+        }
+    };
+    for expected in [json!({ "equals": null }), json!({ "contains": "1" }), json!({ "schema": true })] {
+        assert!(!large(&expected).as_expected, "{expected}");
+    }
+    let seen = large(&json!({ "success": true }));
+    assert!(seen.as_expected);
+    assert_eq!(seen.content, r#"{"output":{"omitted":true},"tool":"read"}"#);
 }
 
 #[test]

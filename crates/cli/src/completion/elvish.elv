@@ -1,0 +1,21 @@
+
+# Runs, tasks and agents as the daemon knows them; all else as above.
+var static = $edit:completion:arg-completer[capataz]
+set edit:completion:arg-completer[capataz] = {|@words|
+    var lines = []
+    if (and (> (count $words) 1) (not (str:has-prefix $words[-1] '-'))) {
+        try {
+            set lines = [((external $words[0]) __values (all $words[1..]) 2>/dev/null | from-lines)]
+        } catch e {
+            set lines = []
+        }
+    }
+    if (== (count $lines) 0) {
+        $static $@words
+    } else {
+        for line $lines {
+            var value about = (str:split &max=2 "\t" $line)
+            edit:complex-candidate $value &display=$value'  '$about
+        }
+    }
+}
