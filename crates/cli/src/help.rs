@@ -85,7 +85,12 @@ fn argument_told(argument: Arg, place: usize, words: &Usage, styles: &Styles) ->
     let long = argument.get_long_help().map_or_else(|| short.clone(), told_text);
     let argument = match argument.get_action().takes_values() {
         true => with_values(argument, short, long, words, styles),
-        false => with_texts(argument, short, long),
+        false => {
+            let variable = variable(&argument, words);
+            let noted =
+                |text: String, between: &str| joined([text].into_iter().chain(variable.clone()), between);
+            with_texts(argument, noted(short, " "), noted(long, "\n\n")).hide_env(true)
+        }
     };
     let argument = match heading {
         Some(heading) => argument.help_heading(heading),
@@ -133,12 +138,8 @@ fn named_value(name: &Str) -> Str {
 }
 
 /// What is said in brackets: the variable that an argument comes from, and its default.
-#[expect(clippy::disallowed_methods, reason = "the help shows what the environment says")]
 fn notes(argument: &Arg, words: &Usage) -> Vec<String> {
-    let variable = argument.get_env().filter(|_| !argument.is_hide_env_set()).map(|name| {
-        let value = std::env::var_os(name).unwrap_or_default();
-        fill(words.variable, &[&name.to_string_lossy(), &value.to_string_lossy()])
-    });
+    let variable = variable(argument, words);
     let defaults: Vec<String> = argument
         .get_default_values()
         .iter()
@@ -148,6 +149,13 @@ fn notes(argument: &Arg, words: &Usage) -> Vec<String> {
     let is_shown = !argument.is_hide_default_value_set() && !defaults.is_empty();
     let default = is_shown.then(|| fill(words.default, &[&defaults.join(" ")]));
     variable.into_iter().chain(default).collect()
+}
+
+#[expect(clippy::disallowed_methods, reason = "the help shows what the environment says")]
+fn variable(argument: &Arg, words: &Usage) -> Option<String> {
+    let name = argument.get_env().filter(|_| !argument.is_hide_env_set())?;
+    let value = std::env::var_os(name).unwrap_or_default();
+    Some(fill(words.variable, &[&name.to_string_lossy(), &value.to_string_lossy()]))
 }
 
 /// The possible values, one a line, with what they mean.

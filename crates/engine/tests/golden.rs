@@ -67,6 +67,7 @@ const KINDS_OF_FORMAT_1: &[&str] = &[
 const STORIES_SINCE_FORMAT_3: &[&str] = &[
     "mode",
     "mode-in-a-browser",
+    "mode-of-a-rejected-plan",
     "pipeline",
     "plan-at-its-deadlines",
     "plan-forked",

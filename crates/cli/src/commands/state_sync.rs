@@ -397,7 +397,9 @@ mod tests {
         // It is said once.
         let told = sync.told_once(Form::Compact, Paint::OFF);
         assert_eq!((told.len(), sync.told_once(Form::Compact, Paint::OFF).len()), (1, 0));
-        for part in ["ERROR: SESSION_CORRUPTED", "written again", "What was there is in", "state.corrupt-"] {
+        for part in
+            ["SESSION_CORRUPTED (CRITICAL)", "written again", "What was there is in", "state.corrupt-"]
+        {
             assert!(told[0].contains(part), "{part} in {}", told[0]);
         }
         served.shutdown().await;

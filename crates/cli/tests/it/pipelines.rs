@@ -363,7 +363,7 @@ async fn a_blocked_pipeline_says_what_can_be_done_and_goes_on_with_another_agent
         [vec![&*run], vec!["PHASE", "STATUS"], vec!["read", "completed"], vec!["tell", "completed"]]
     );
     let listed = document(&check(with(&["checkpoints", "--product", "shop", "--json"]), 0, "", ""));
-    let of: Vec<_> = listed["checkpoints"].as_array().unwrap().iter().map(|at| &at["run_id"]).collect();
+    let of: Vec<_> = listed["checkpoints"].as_array().unwrap().iter().map(|at| &at["runId"]).collect();
     assert_eq!(of, [&json!(run), &json!(run)]);
     check(with(&["checkpoints", "--product", "mill"]), 0, "No checkpoints.", "");
 }

@@ -509,7 +509,7 @@ async fn an_answer_of_a_mebibyte_arrives_whole_inline_or_as_a_blob() {
         assert!(response.response.unwrap().text.unwrap().len() > 1_000_000, "{said}");
         // The session goes by it.
         let context = harness.session("s").await.context.unwrap();
-        assert_eq!(context.history.last().unwrap().text, "y".repeat(4 * 1024), "{said}");
+        assert_eq!(context.history.last().unwrap().text, format!("{} […]", "y".repeat(4_090)), "{said}");
         assert_eq!(context.custom.as_ref(), br#"{"topic":"the sea"}"#, "{said}");
     }
     assert_eq!(agents.requests()[1]["metadata"]["custom"], json!({ "topic": "the sea" }));

@@ -74,6 +74,30 @@ pub fn log(seed: u64, before: &Log, decisions: usize) -> Log {
     run.ends(v1::RunOutcome::Succeeded)
 }
 
+/// An execution whose plan a person rejects.
+pub fn log_of_a_rejected_plan(seed: u64, before: &Log, decisions: usize) -> Log {
+    let tool = v1::ModeTool { name: "look".to_owned(), undoable: true, ..v1::ModeTool::default() };
+    let mut execution = v1::ModeRun {
+        query: "tidy up".to_owned(),
+        mode: Some(v1::ExecutionMode::Supervised.into()),
+        planner: "brain".to_owned(),
+        tools: vec![tool],
+        run_id: "run".to_owned(),
+        ..v1::ModeRun::default()
+    };
+    materialise_mode(&mut execution).expect("the policies are valid");
+    let mut run = Run::start(seed, Work::Mode(Box::new(execution)), before, decisions);
+    run.planner_says(&value!({
+        "planUpdate": {
+            "type": "create", "steps": [step("a", "look", &[])], "estimatedTime": 1, "checkpoints": [],
+        },
+        "nextAction": { "tool": "look", "parameters": {}, "stepIndex": 0 },
+        "replanRequired": false, "reasoning": "so", "confidence": 0.5,
+    }));
+    run.person_says("reject", None);
+    run.ends(v1::RunOutcome::Cancelled)
+}
+
 /// An execution in a browser of its own, which is put away, opened again, and lost.
 pub fn log_in_a_browser(seed: u64, before: &Log, decisions: usize) -> Log {
     let tool = |name: &str| v1::ModeTool {

@@ -310,8 +310,8 @@ impl ModeModel {
             Some(ExecutionMode::Simple) => self.now.errors < 3 && !self.now.ended,
             Some(ExecutionMode::Planner) => !self.now.is_complete(),
             Some(ExecutionMode::Supervised) if self.now.approved => {
-                let departs = self.now.deviation() > self.run.autonomy_level.unwrap_or(0.3);
-                !self.now.is_complete() && !(departs && self.now.missed > self.now.known)
+                let keeps_to_it = self.now.deviation() <= self.run.autonomy_level.unwrap_or(0.3);
+                !self.now.is_complete() && (keeps_to_it || self.now.missed <= self.now.known)
             }
             Some(ExecutionMode::Supervised) => true,
             Some(ExecutionMode::Unspecified) | None => false,
