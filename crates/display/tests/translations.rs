@@ -139,6 +139,7 @@ const EXEMPT: &[&str] = &[
     "Asks the spec that answers texts like this one, or the one that is named.",
     // What is kept in memory, which planners read.
     "the plan was approved",
+    "the plan was rejected",
     "edited by a person",
     "a call of v0 was approved",
     "asked: v0; answered: v1",
