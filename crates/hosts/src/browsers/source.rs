@@ -37,6 +37,9 @@ pub enum Unavailable {
     Running(#[from] NoBrowser),
 }
 
+/// When a browser was looked for, and what that has shown.
+type Look = (Instant, Result<Found, Arc<FindError>>);
+
 /// What the configuration says of it.
 #[derive(Debug)]
 pub(super) enum Origin {
@@ -45,7 +48,7 @@ pub(super) enum Origin {
         /// The browser that was found last.
         found: Mutex<Option<Found>>,
         /// What the last look has shown, and when. Whoever looks has it.
-        last: tokio::sync::Mutex<Option<(Instant, Result<Found, Arc<FindError>>)>>,
+        last: tokio::sync::Mutex<Option<Look>>,
     },
     Running(Endpoint),
 }
@@ -158,8 +161,8 @@ mod tests {
 
     async fn check(says: &str, is_found: bool) {
         let folder = tempfile::tempdir().unwrap();
-        let program = Some(program(folder.path(), says).await);
-        let config = BrowserConfig { program: program.clone(), ..BrowserConfig::default() };
+        let program = program(folder.path(), says).await;
+        let config = BrowserConfig { program: Some(program.clone()), ..BrowserConfig::default() };
         let origin = Arc::new(Origin::new(&config).unwrap());
         for looks in 1..3 {
             let mut asking = JoinSet::new();
@@ -175,7 +178,7 @@ mod tests {
         }
         origin.look().await.ok();
         assert_eq!(starts(folder.path()), 3);
-        std::fs::remove_file(program.unwrap()).unwrap();
+        std::fs::remove_file(program).unwrap();
         assert!(origin.look().await.is_err());
         assert_eq!(starts(folder.path()), 3);
     }
