@@ -187,7 +187,7 @@ impl<B> Drop for HeardBody<B> {
 
 fn late() -> Status {
     let message = format!("the rest of the request has not come within {} s; repeat it", PROGRESS.as_secs());
-    status::invalid_field("request", "timeout", message)
+    status::late(message)
 }
 
 impl<B> http_body::Body for HeardBody<B>
@@ -502,7 +502,7 @@ mod tests {
         }
         for call in [&mut silent, &mut stopped, &mut drips] {
             let refusal = call.reads().unwrap();
-            assert_eq!(refusal.code(), tonic::Code::InvalidArgument);
+            assert_eq!(refusal.code(), tonic::Code::Unavailable);
             assert!(refusal.message().contains("within 30 s"), "{}", refusal.message());
             assert!(call.reads().is_none(), "said once");
         }

@@ -205,6 +205,13 @@ fn sent_away(reason: &str, message: &str, retry_after_ms: i64) -> Status {
     with_details(Code::Unavailable, codes::WORKER_SENT_AWAY, message, details, metadata)
 }
 
+/// What was to come in time has not: whoever sends it again may be faster.
+pub(crate) fn late(message: String) -> Status {
+    let mut details = ErrorDetails::new();
+    details.set_retry_info(Some(Duration::from_secs(1)));
+    with_details(Code::Unavailable, codes::UNAVAILABLE, message, details, HashMap::new())
+}
+
 /// A worker's frame that could not be read, after which its stream cannot be read any more.
 pub(crate) fn unreadable_frame(error: &Status) -> Status {
     if error.code() != Code::OutOfRange {

@@ -215,7 +215,7 @@ pub(crate) fn exhausted(error: &v1::Error, context: &Context<'_>) -> Vec<String>
     let texts = &words().errors;
     let made = error.attempts.len();
     if made == 0 {
-        return vec![error.message.clone()];
+        return vec![message(&error.message).into_owned()];
     }
     let most = context.max_attempts.map_or(made, |most| most as usize);
     let total: i64 =

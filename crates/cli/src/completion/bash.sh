@@ -1,10 +1,17 @@
 
 # Runs, tasks and agents as the daemon knows them; all else as above.
 _capataz_or_values() {
-    local value values=()
+    local value values=() word=${COMP_LINE-} cut=
+    # What bash takes for words of their own, such as what stands before a colon, stays where it is.
+    word=${word:0:${COMP_POINT:-0}}
+    word=${word##*[[:space:]]}
+    if [[ ${COMP_WORDS[COMP_CWORD]} != "$word" ]]; then
+        cut=${word%"${word##*[:=@]}"}
+    fi
     if [[ ${COMP_WORDS[COMP_CWORD]} != -* ]]; then
         while IFS= read -r value; do
-            values+=("$(printf '%q' "${value%%$'\t'*}")")
+            value=${value%%$'\t'*}
+            values+=("$(printf '%q' "${value#"$cut"}")")
         done < <("$1" __values "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
     fi
     if (( ${#values[@]} )); then

@@ -78,8 +78,8 @@ impl Choosing {
         told
     }
 
-    /// The line with the keys of the next question; `None` where none is open.
-    pub fn hint(&mut self, run: &Run) -> Option<String> {
+    /// The line with the keys of the next question; `None` where none is open. No key counts that is not shown.
+    pub fn hint(&mut self, run: &Run, is_shown: bool) -> Option<String> {
         let texts = &words().choosing;
         self.offered = None;
         if let Some(sent) = &self.sent {
@@ -92,7 +92,7 @@ impl Choosing {
             .map(|(key, option)| fill(texts.key, &[&key.to_string(), &visible(error::name_of(option))]));
         let keys: Vec<String> = keys.collect();
         let name = truncated(&task_of(question), MOST_NAME_WIDTH);
-        self.offered = Some(asked(question));
+        self.offered = is_shown.then(|| asked(question));
         Some(fill(texts.offer, &[&keys.join(", "), &name]))
     }
 
@@ -182,17 +182,20 @@ mod tests {
         let both = [asked_of(question("q1", "lint", &options)), asked_of(question("q2", "docs", &options))];
         let run = fold(begun.into_iter().chain(both));
         let mut choosing = Choosing::default();
-        assert_eq!(choosing.hint(&fold([accepted(&["lint"]), started()])), None);
-        assert_eq!(choosing.hint(&run).as_deref(), Some("? r: retry, s: skip, a: abort (lint)"));
+        assert_eq!(choosing.hint(&fold([accepted(&["lint"]), started()]), true), None);
+        assert_eq!(choosing.hint(&run, true).as_deref(), Some("? r: retry, s: skip, a: abort (lint)"));
         assert_eq!(choosing.offered, Some(("q1".to_owned(), 0)));
+        // Where the terminal has no room for the line, no key counts.
+        choosing.hint(&run, false);
+        assert_eq!(choosing.offered, None);
         choosing.answered = Some(("q1".to_owned(), 0));
-        assert_eq!(choosing.hint(&run).as_deref(), Some("? r: retry, s: skip, a: abort (docs)"));
+        assert_eq!(choosing.hint(&run, true).as_deref(), Some("? r: retry, s: skip, a: abort (docs)"));
         let ended = fold(
             [accepted(&["lint"]), started(), asked_of(question("q1", "lint", &options))]
                 .into_iter()
                 .chain([Body::RunCancelRequested(v1::RunCancelRequested::default())]),
         );
-        assert_eq!(Choosing::default().hint(&ended), None);
+        assert_eq!(Choosing::default().hint(&ended, true), None);
     }
 
     #[test]

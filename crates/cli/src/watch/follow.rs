@@ -161,7 +161,7 @@ pub async fn follow(
                         Some(key) => choosing.press(client, &watcher.run, run_id, key),
                         None => {}
                     }
-                    hints.extend(choosing.hint(&watcher.run));
+                    hints.extend(choosing.hint(&watcher.run, view::shows_hints(Live::size().0)));
                     hints.extend(more_time.hint(&watcher.run));
                 }
                 watcher.draw(hints, out);
@@ -338,8 +338,7 @@ impl<'r> Watcher<'r> {
         let since = i64::try_from(self.received.elapsed().as_millis()).unwrap_or(0);
         // While history is read, the time is that of the newest event.
         let now_ms = if self.caught_up { self.run.at_ms + since } else { self.run.at_ms };
-        // One row stays free for the cursor.
-        let rows = rows.saturating_sub(1);
+        let rows = view::rows_of(rows);
         live.draw(&view::view(&self.run, self.run_id, now_ms, hints, (rows, columns), out.paint), out);
     }
 

@@ -13,6 +13,16 @@ use super::screen::{BESIDE, Line, screen};
 const LEAST_ROWS: usize = 6;
 const MOST_NAME_WIDTH: usize = 28;
 
+/// The rows that a view has of so many of the terminal: one stays free for the cursor.
+pub fn rows_of(terminal: usize) -> usize {
+    terminal.saturating_sub(1)
+}
+
+/// Whether a terminal of so many rows has room for what the keys do.
+pub fn shows_hints(terminal: usize) -> bool {
+    rows_of(terminal) >= LEAST_ROWS
+}
+
 /// The view of `run` in at most `rows` lines of at most `columns` columns. `hints` say what the keys do.
 pub fn view(
     run: &Run,

@@ -30,8 +30,10 @@ const WAITING: usize = 64;
 const PLACE: Duration = Duration::from_secs(60);
 /// How long an upload which has a place may take for its first frame, and for [`PROGRESS_BYTES`] each time.
 const PROGRESS: Duration = Duration::from_secs(30);
-/// The bytes that give an upload time again.
+/// The bytes that give an upload time again while others wait for its place.
 const PROGRESS_BYTES: usize = 2 * 1024 * 1024;
+/// The bytes that do so while nobody waits.
+const SLOW_BYTES: usize = 64 * 1024;
 /// What an upload for which there is no place is asked to wait, in milliseconds.
 const UPLOAD_AGAIN_MS: i64 = 1_000;
 
@@ -44,11 +46,16 @@ pub(super) struct Blobs {
 struct Uploads {
     places: Semaphore,
     waiting: Semaphore,
+    most_waiting: usize,
 }
 
 impl Uploads {
     fn new(places: usize, waiting: usize) -> Self {
-        Self { places: Semaphore::new(places), waiting: Semaphore::new(waiting) }
+        Self { places: Semaphore::new(places), waiting: Semaphore::new(waiting), most_waiting: waiting }
+    }
+
+    fn is_awaited(&self) -> bool {
+        self.waiting.available_permits() < self.most_waiting
     }
 
     /// A place, for which not too many others wait already, and not for too long.
@@ -116,12 +123,16 @@ async fn received(
     let place = uploads.place().await?;
     let mut content = BytesMut::new();
     // Until when so many bytes have to be there.
-    let (mut until, mut awaited) = (Instant::now() + PROGRESS, 0);
-    for number in 0_u64.. {
+    let (mut until, mut from, mut awaited) = (Instant::now() + PROGRESS, 0, 0);
+    let mut number = 0_u64;
+    loop {
         let Ok(frame) = timeout_at(until, frames.next()).await else {
-            let (seconds, bytes) = (PROGRESS.as_secs(), PROGRESS_BYTES);
-            let message = format!("less than {bytes} bytes more have come for {seconds} s; upload it again");
-            return Err(status::invalid_field("chunk", "timeout", message));
+            if content.len() >= from + SLOW_BYTES && !uploads.is_awaited() {
+                (until, from) = (Instant::now() + PROGRESS, content.len());
+                continue;
+            }
+            let seconds = PROGRESS.as_secs();
+            return Err(status::late(format!("too little more has come for {seconds} s; upload it again")));
         };
         let Some(v1::PutBlobRequest { chunk }) = frame.transpose()? else { break };
         if content.len() + chunk.len() > MAX_BLOB {
@@ -134,8 +145,10 @@ async fn received(
         }
         content.extend_from_slice(&chunk);
         if content.len() >= awaited {
-            (until, awaited) = (Instant::now() + PROGRESS, content.len() + PROGRESS_BYTES);
+            (until, from) = (Instant::now() + PROGRESS, content.len());
+            awaited = from + PROGRESS_BYTES;
         }
+        number = number.saturating_add(1);
     }
     Ok((content.freeze(), place))
 }
@@ -189,7 +202,7 @@ mod tests {
     }
 
     fn ended_for_time(refusal: &Status) -> bool {
-        refusal.code() == tonic::Code::InvalidArgument && refusal.message().contains("have come for 30 s")
+        refusal.code() == tonic::Code::Unavailable && refusal.message().contains("has come for 30 s")
     }
 
     #[tokio::test(start_paused = true)]
@@ -234,6 +247,19 @@ mod tests {
         assert!(refusal.message().contains("at least one byte"), "{refusal:?}");
         let enough = received(&uploads, drips(PROGRESS_BYTES / 20).take(100)).await.unwrap();
         assert_eq!(enough.0.len(), PROGRESS_BYTES / 20 * 100, "a slow one goes on for as long as it needs");
+        drop(enough);
+        // One that is slower still does so where nobody waits for its place.
+        let slow = || received(&uploads, drips(SLOW_BYTES / 20).take(100));
+        let (content, place) = slow().await.unwrap();
+        assert_eq!(content.len(), SLOW_BYTES / 20 * 100);
+        drop(place);
+        let waits = async {
+            while let Err(refusal) = received(&uploads, iter([frame(b"c")])).await {
+                assert_eq!(refusal.code(), tonic::Code::ResourceExhausted);
+            }
+        };
+        let (slow, ()) = tokio::join!(biased; slow(), waits);
+        assert!(ended_for_time(&slow.unwrap_err()), "others wait");
     }
 
     #[tokio::test(start_paused = true)]

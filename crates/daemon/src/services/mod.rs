@@ -74,6 +74,8 @@ type Pages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 /// Calls at once over one connection. Further ones wait at the client until one of them has ended, so that there are more than
 /// any client waits for at once.
 const MAX_STREAMS: u32 = 1_000;
+/// Bytes of a call that are taken in before anybody reads them. A connection has eight times as many.
+const STREAM_WINDOW: u32 = 128 * 1024;
 
 /// What the health service calls retention.
 const RETENTION: &str = "capataz.retention";
@@ -216,6 +218,8 @@ pub(crate) async fn serve(
         .http2_keepalive_interval(Some(Duration::from_secs(10)))
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
         .max_concurrent_streams(MAX_STREAMS)
+        // A call that waits for its place holds up only its part of what a connection may send.
+        .initial_stream_window_size(STREAM_WINDOW)
         .layer(CountingLayer::default())
         .layer(HearingLayer::default())
         .layer(tower::util::MapRequestLayer::new(guard::mark))
