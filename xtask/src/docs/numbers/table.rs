@@ -216,6 +216,8 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/limits.md", "more wait, for {60 s} at most", UPLOADS, "PLACE"),
     number("docs/limits.md", "for {2 MiB} each time", UPLOADS, "PROGRESS_BYTES"),
     number("docs/limits.md", "for 2 MiB each time | {30 s}", UPLOADS, "PROGRESS"),
+    number("docs/limits.md", "for {64 KiB} each time", UPLOADS, "SLOW_BYTES"),
+    number("docs/limits.md", "for 64 KiB each time | {30 s}", UPLOADS, "PROGRESS"),
     number("docs/limits.md", "answer of a wait | {1 MiB} in all", "crates", "max_result_bytes"),
     number(
         "docs/limits.md",
