@@ -1,5 +1,8 @@
 //! Runs that begin with the log of another one: byte for byte, and once.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use bytes::Bytes;
 use capataz_contracts::v1::{self, event::Body};
 use capataz_store::{LogRow, RunId};
@@ -48,7 +51,8 @@ impl Model {
         let mut model = RunModel::begin(run, decoded(&first), first)?;
         // What workers have done, no log says.
         model.broken = base.broken.clone();
-        model.host_errors = base.host_errors.clone();
+        // What hosts tell of the one from now on is not told of the other: leases of two runs may have one number.
+        model.host_errors = Rc::new(RefCell::new(base.host_errors.borrow().clone()));
         model.has_its_turn_in(base.had_its_turn_in());
         for bytes in past {
             let event = decoded(&bytes);
