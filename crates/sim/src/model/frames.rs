@@ -105,7 +105,10 @@ impl Model {
             v1::RefusalReason::UnknownTask => run.leases.get(&token).is_none_or(|lease| lease.task != task),
             v1::RefusalReason::StaleLease | v1::RefusalReason::NotYours => true,
             // Of what a restored disk has lost, or so old that retention has forgotten the claim with all of its runs.
-            v1::RefusalReason::OtherHistory => run.removed || !run.leases.contains_key(&token),
+            // A fork has the leases of its base in its log, and has given none of them.
+            v1::RefusalReason::OtherHistory => {
+                run.removed || token <= run.inherited_token || !run.leases.contains_key(&token)
+            }
             v1::RefusalReason::Unspecified => false,
         };
         !live && by_reason
