@@ -16,7 +16,10 @@ use capataz_store::{Removal, RunId, StoreError};
 
 use crate::specs::SpecsError;
 use tonic::{Code, Status};
-use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
+use tonic_types::{ErrorDetails, ErrorInfo, FieldViolation, StatusExt};
+
+#[cfg(test)]
+mod tests;
 
 const DOMAIN: &str = "capataz";
 /// Violations of one answer.
@@ -62,7 +65,66 @@ fn because(
         metadata.insert("advice".to_owned(), entry.advice.to_owned());
     }
     details.set_error_info(reason, DOMAIN, metadata);
-    Status::with_error_details(grpc, message, details)
+    fitting(grpc, &message.into(), &mut details)
+}
+
+/// The most bytes of an error on its way. Clients read 8 KiB of headers where nobody has told them otherwise (gRPC's core, Java),
+/// and what does not fit reaches them as a broken stream.
+const ERROR_MAX: usize = 7 * 1024;
+/// The most bytes of a message, and of a value beside it, where the whole has no room.
+const WORDS_MAX: usize = 512;
+
+/// A status that every client can read: as many violations as have room, with the count of the others.
+fn fitting(grpc: Code, message: &str, details: &mut ErrorDetails) -> Status {
+    let whole = Status::with_error_details(grpc, message, details.clone());
+    if sent(&whole) <= ERROR_MAX {
+        return whole;
+    }
+    let message = cut(message);
+    if let Some(ErrorInfo { reason, domain, metadata }) = details.error_info().cloned() {
+        let metadata = metadata.into_iter().map(|(name, value)| (name, cut(&value)));
+        details.set_error_info(reason, domain, metadata.collect::<HashMap<_, _>>());
+    }
+    let violations =
+        details.bad_request().map(|request| request.field_violations.clone()).unwrap_or_default();
+    let with = |kept: usize| {
+        let mut details = details.clone();
+        let mut told: Vec<FieldViolation> = violations.iter().take(kept).cloned().collect();
+        if let Some(more) = violations.len().checked_sub(kept).filter(|more| *more > 0) {
+            told.push(FieldViolation {
+                description: format!("… and {more} more (truncated)"),
+                ..FieldViolation::default()
+            });
+        }
+        details.set_bad_request(told);
+        Status::with_error_details(grpc, message.clone(), details)
+    };
+    // Each one more is longer, so that the largest number that fits is looked for by halves.
+    let (mut least, mut most) = (0, violations.len());
+    while least < most {
+        let kept = least.midpoint(most).saturating_add(1).min(most);
+        match sent(&with(kept)) <= ERROR_MAX {
+            true => least = kept,
+            false => most = kept.saturating_sub(1),
+        }
+    }
+    with(least)
+}
+
+/// Bytes of a status as headers: the message with its escapes, and the details, which have it again, in base 64.
+fn sent(status: &Status) -> usize {
+    let escaped =
+        |byte: u8| if byte.is_ascii_alphanumeric() || b"-._/:;,'()[]=".contains(&byte) { 1 } else { 3 };
+    let message: usize = status.message().bytes().map(escaped).sum();
+    message.saturating_add(status.details().len().div_ceil(3).saturating_mul(4))
+}
+
+fn cut(text: &str) -> String {
+    if text.len() <= WORDS_MAX {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(WORDS_MAX.saturating_sub('…'.len_utf8()));
+    format!("{}…", text.get(..end).unwrap_or_default())
 }
 
 /// INVALID_ARGUMENT with every violation and its path.

@@ -188,6 +188,8 @@ fn execution_row(events: &[bytes::Bytes]) -> Option<Derived> {
             .unwrap_or_default(),
         recalled_tokens: recalled.iter().map(|one| u64::from(one.tokens)).sum(),
         source_tokens: recalled.iter().map(|one| u64::from(one.source_tokens)).sum(),
+        digest_tokens: recalled.iter().map(|one| u64::from(one.digest_tokens)).sum(),
+        digest_source_tokens: recalled.iter().map(|one| u64::from(one.digest_source_tokens)).sum(),
         recall_us: recalled.iter().map(|one| one.took_us).sum(),
     };
     let took_ms = (ended - begun_at_ms).max(0);

@@ -1,5 +1,6 @@
 //! `capataz mode …`.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use capataz_client::Client;
@@ -248,11 +249,15 @@ fn browser_of(
     Ok((browser, policy))
 }
 
-/// The names of the files of a folder, by name, as far as a prompt tells them.
+/// How many entries of folders are looked at for the files of a workspace.
+const LOOKED_AT_MAX: usize = 100_000;
+
+/// The names of the files of a folder, by name, as far as a prompt tells them. Folders near it are looked at first.
 fn files_of(folder: &Path) -> Result<Vec<String>, Failure> {
     let mut files = Vec::new();
-    let mut open = vec![PathBuf::new()];
-    while let Some(below) = open.pop() {
+    let mut open = VecDeque::from([PathBuf::new()]);
+    let mut room = LOOKED_AT_MAX;
+    while let Some(below) = open.pop_front() {
         let at = folder.join(&below);
         let entries = match std::fs::read_dir(&at) {
             Ok(entries) => entries,
@@ -260,12 +265,13 @@ fn files_of(folder: &Path) -> Result<Vec<String>, Failure> {
             // One that the user may not read is not what is meant.
             Err(_) => continue,
         };
-        for entry in entries.flatten() {
+        for entry in entries.flatten().take(room) {
+            room = room.saturating_sub(1);
             let name = entry.file_name();
             let path = below.join(&name);
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() && !LEFT_OUT.iter().any(|left_out| name == *left_out) => {
-                    open.push(path);
+                    open.push_back(path);
                 }
                 Ok(kind) if kind.is_file() => files.extend(path.to_str().map(str::to_owned)),
                 _ => {}

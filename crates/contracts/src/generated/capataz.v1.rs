@@ -5120,6 +5120,12 @@ pub struct Recalled {
     /// How long it took, in microseconds.
     #[prost(uint64, tag = "6")]
     pub took_us: u64,
+    /// Tokens of the digests in the prompt.
+    #[prost(uint32, tag = "7")]
+    pub digest_tokens: u32,
+    /// Tokens that the same entries have in whole.
+    #[prost(uint32, tag = "8")]
+    pub digest_source_tokens: u32,
 }
 /// The planner has answered, by its contract.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -5391,6 +5397,9 @@ pub struct ExecutionState {
     /// What was done since the run began. A run that goes back has done it all the same; of a fork, what it has done itself.
     #[prost(message, optional, tag = "17")]
     pub metrics: ::core::option::Option<ExecutionMetrics>,
+    /// The plan as a text, a line for each step; absent where there is none.
+    #[prost(string, optional, tag = "18")]
+    pub plan_text: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// What an execution has done (seed 004, `metrics`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -5425,6 +5434,12 @@ pub struct ExecutionMetrics {
     /// How long recalls took, in microseconds.
     #[prost(uint64, tag = "10")]
     pub recall_us: u64,
+    /// Tokens of digests in prompts.
+    #[prost(uint64, tag = "11")]
+    pub digest_tokens: u64,
+    /// Tokens that the same entries have in whole.
+    #[prost(uint64, tag = "12")]
+    pub digest_source_tokens: u64,
 }
 /// An execution that has ended, for analytics. A derived row's value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

@@ -112,8 +112,8 @@ impl Counted {
                     let recalled = asked.recalled.clone().unwrap();
                     self.recalls += 1;
                     self.hits += u64::from(!recalled.entries.is_empty());
-                    self.tokens += u64::from(recalled.tokens);
-                    self.source += u64::from(recalled.source_tokens);
+                    self.tokens += u64::from(recalled.digest_tokens);
+                    self.source += u64::from(recalled.digest_source_tokens);
                     self.us += recalled.took_us;
                 }
                 Body::PlannerAnswered(said) if is_own && said.plan.is_some() => {

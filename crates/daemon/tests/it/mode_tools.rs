@@ -105,7 +105,9 @@ async fn what_is_no_ask_is_no_answer_of_a_planner_and_asks_nobody() {
         let run = v1::ModeRun { mode: Some(mode.into()), ..with_tool(tool("router.ask")) };
         let retry = v1::RetryPolicy { delays_ms: vec![0; 5], ..v1::RetryPolicy::default() };
         let run = try_start(&harness, v1::ModeRun { retry: Some(retry), ..run }).await.unwrap();
-        let planned = [step("a", "router.ask", of!("any"))];
+        let mut asks = step("a", "router.ask", of!("any"));
+        asks["parameters"] = of!({ "text": "hello" });
+        let planned = [asks];
         let (at, say): (_, Box<dyn Fn(Value) -> Value>) = match mode {
             ExecutionMode::Simple => ("/action", Box::new(|ask| act("router.ask", ask, true))),
             ExecutionMode::Planner => ("/nextAction", Box::new(move |ask| plan(&planned, "router.ask", ask))),

@@ -338,6 +338,32 @@ async fn a_supervised_plan_is_edited_approved_and_worked_on_over_a_restart() {
     assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
 }
 
+/// A plan that a person is asked to approve gives each tool what it takes; so does the plan that the person gives instead.
+#[tokio::test]
+async fn a_plan_is_proposed_and_edited_only_with_what_its_tools_take() {
+    let harness = Harness::start().await;
+    let mut worker = join(&harness).await;
+    let retry = v1::RetryPolicy { delays_ms: vec![0, 0], ..v1::RetryPolicy::default() };
+    let run = v1::ModeRun { retry: Some(retry), ..in_mode(ExecutionMode::Supervised) };
+    let run = try_start(&harness, run).await.unwrap();
+    let sends = |id: &str, to: Value| of!({ "id": id, "description": id, "tool": "send", "parameters": { "to": to } });
+    let proposal = |to: Value| plan(&[step("a", "read", of!("any")), sends("b", to)], "read", of!({}));
+    let asked = worker.assignment().await;
+    worker.complete(&asked.lease, json(proposal(of!(7)))).await;
+    let again = worker.assignment().await;
+    let correction = read(again.assignment.input.as_ref())["correction"].clone();
+    assert_eq!(correction["violations"][0]["path"], "/planUpdate/steps/1/parameters/to", "{correction}");
+    worker.complete(&again.lease, json(proposal(of!("you")))).await;
+
+    assert_eq!(question(&harness, &run).await.purpose(), v1::QuestionPurpose::Plan);
+    let refused = answer(&harness, &run, "edit", Some(of!({ "steps": [sends("c", of!(7))] }))).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::InvalidArgument);
+    assert!(refused.message().contains("/steps/0/parameters/to"), "{}", refused.message());
+    answer(&harness, &run, "edit", Some(of!({ "steps": [sends("c", of!("me"))] }))).await.unwrap();
+    assert_eq!(stands(&harness, &run).await.plan.unwrap().revision, 2);
+}
+
 #[tokio::test]
 async fn a_tool_is_approved_call_by_call_where_it_or_the_caller_demands_that() {
     let harness = Harness::start().await;

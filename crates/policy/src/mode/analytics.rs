@@ -30,8 +30,8 @@ pub struct Sums {
     escalations: u64,
     recalls: u64,
     recalls_with_entries: u64,
-    recalled_tokens: u64,
-    source_tokens: u64,
+    digest_tokens: u64,
+    digest_source_tokens: u64,
     recall_us: u64,
 }
 
@@ -50,8 +50,8 @@ impl Sums {
             escalations: done.escalations.into(),
             recalls: done.recalls.into(),
             recalls_with_entries: done.recalls_with_entries.into(),
-            recalled_tokens: done.recalled_tokens,
-            source_tokens: done.source_tokens,
+            digest_tokens: done.digest_tokens,
+            digest_source_tokens: done.digest_source_tokens,
             recall_us: done.recall_us,
         });
     }
@@ -68,8 +68,8 @@ impl Sums {
         add(&mut self.escalations, other.escalations);
         add(&mut self.recalls, other.recalls);
         add(&mut self.recalls_with_entries, other.recalls_with_entries);
-        add(&mut self.recalled_tokens, other.recalled_tokens);
-        add(&mut self.source_tokens, other.source_tokens);
+        add(&mut self.digest_tokens, other.digest_tokens);
+        add(&mut self.digest_source_tokens, other.digest_source_tokens);
         add(&mut self.recall_us, other.recall_us);
     }
 
@@ -112,7 +112,7 @@ impl Sums {
         v1::MemoryAnalytics {
             recalls: self.recalls,
             hit_rate: share(self.recalls_with_entries, self.recalls),
-            compression_ratio: share(self.recalled_tokens, self.source_tokens),
+            compression_ratio: share(self.digest_tokens, self.digest_source_tokens),
             retrieval_ms: share(self.recall_us, self.recalls).map(|us| us / 1_000.0),
         }
     }
@@ -144,8 +144,8 @@ mod tests {
             escalations: 2,
             recalls: 4,
             recalls_with_entries: 3,
-            recalled_tokens: 30,
-            source_tokens: 120,
+            digest_tokens: 30,
+            digest_source_tokens: 120,
             recall_us: 6_000,
             ..v1::ExecutionMetrics::default()
         };

@@ -1,12 +1,21 @@
 //! The contracts of planners (seed 004, "Especificación de prompts y respuestas") as JSON Schemas, with the tools of one run.
 
+mod embed;
+
+use std::collections::BTreeMap;
+
 use capataz_contracts::v1::ExecutionMode;
+use embed::Embedding;
 use serde_json::{Map, Value, json};
 
 /// Steps of a plan.
 pub const STEPS_MAX: usize = 50;
 /// Characters of what a planner says for people.
 const WORDS_MAX: usize = 4_000;
+/// Bytes from which on a property that several tools take alike is defined once.
+const SHARED_MIN: usize = 128;
+/// The definition of a contract that says which parameters name what only an earlier step gives.
+const LATER: &str = "later";
 /// Options that a planner proposes to a person.
 const OPTIONS_MAX: usize = 8;
 /// Characters of one of them.
@@ -43,8 +52,9 @@ pub fn plan_schema(mode: ExecutionMode, tools: &[Tool<'_>]) -> String {
 
 /// The schema of a plan that a person gives in place of a proposed one.
 #[must_use]
-pub fn edit_schema() -> String {
-    object(&["steps"], [("steps", steps(1)), ("checkpoints", places())]).to_string()
+pub fn edit_schema(tools: &[Tool<'_>]) -> String {
+    let plan = object(&["steps"], [("steps", steps(1, tools)), ("checkpoints", places())]);
+    with_definitions(plan, tools, true).to_string()
 }
 
 /// Whether an answer has to bring a plan.
@@ -58,8 +68,8 @@ enum Plan {
 }
 
 fn simple(tools: &[Tool<'_>]) -> Value {
-    let action = call(tools, "/properties/action", []);
-    object(
+    let action = call(tools, []);
+    let schema = object(
         &["action", "reasoning", "continue", "confidence"],
         [
             ("action", action),
@@ -67,7 +77,8 @@ fn simple(tools: &[Tool<'_>]) -> Value {
             ("continue", json!({ "type": "boolean" })),
             ("confidence", share()),
         ],
-    )
+    );
+    with_definitions(schema, tools, false)
 }
 
 fn planner(tools: &[Tool<'_>], plan: Plan) -> Value {
@@ -76,17 +87,20 @@ fn planner(tools: &[Tool<'_>], plan: Plan) -> Value {
         Plan::Needed => json!(["create", "modify"]),
         Plan::Created => json!(["create"]),
     };
+    // What a person is asked to approve can be carried out. Any other plan is the planner's own, and may say of its later steps
+    // what only the earlier ones give.
+    let held_to: &[Tool<'_>] = if plan == Plan::Created { tools } else { &[] };
     let update = object(
         &["type", "steps", "estimatedTime", "checkpoints"],
         [
             ("type", json!({ "enum": kinds })),
             // A plan that goes on as it is has no steps to tell.
-            ("steps", steps(usize::from(plan != Plan::WhereDemanded))),
+            ("steps", steps(usize::from(plan != Plan::WhereDemanded), held_to)),
             ("estimatedTime", json!({ "type": "number", "minimum": 0 })),
             ("checkpoints", places()),
         ],
     );
-    let action = call(tools, "/properties/nextAction", [("stepIndex", place())]);
+    let action = call(tools, [("stepIndex", place())]);
     let mut required = vec!["nextAction", "replanRequired", "reasoning", "confidence"];
     if plan != Plan::WhereDemanded {
         required.push("planUpdate");
@@ -111,7 +125,7 @@ fn planner(tools: &[Tool<'_>], plan: Plan) -> Value {
         set(&mut schema, "if", demanded);
         set(&mut schema, "then", brings);
     }
-    schema
+    with_definitions(schema, tools, !held_to.is_empty())
 }
 
 fn supervised(tools: &[Tool<'_>]) -> Value {
@@ -130,7 +144,7 @@ fn supervised(tools: &[Tool<'_>]) -> Value {
             ),
         ],
     );
-    let action = call(tools, "/properties/nextAction", [("justification", words())]);
+    let action = call(tools, [("justification", words())]);
     let mut schema = object(
         &["decision", "planAdherence", "reasoning", "confidence"],
         [
@@ -148,69 +162,124 @@ fn supervised(tools: &[Tool<'_>]) -> Value {
         json!({ "if": decided, "then": { "required": [field] } })
     };
     set(&mut schema, "allOf", json!([demands("continue", "nextAction"), demands("escalate", "escalation")]));
-    schema
+    with_definitions(schema, tools, false)
 }
 
-/// A call of one of the tools, with what else belongs to it. `at` is where it stands in the schema.
-fn call<const N: usize>(tools: &[Tool<'_>], at: &str, others: [(&'static str, Value); N]) -> Value {
+/// A call of one of the tools, with what else belongs to it.
+fn call<const N: usize>(tools: &[Tool<'_>], others: [(&'static str, Value); N]) -> Value {
     let names: Vec<&str> = tools.iter().map(|tool| tool.name).collect();
     let mut required = vec!["tool", "parameters"];
     required.extend(others.iter().map(|(name, _)| *name));
     let mut properties = vec![("tool", json!({ "enum": names })), ("parameters", json!(true))];
     properties.extend(others);
-    let mut schema = object(&required, properties);
-    let declared = tools.iter().filter_map(|tool| {
+    holding_to_tools(object(&required, properties), tools, &json!(true))
+}
+
+/// The tools that declare what they take, each with its schema and its place among them.
+fn declared<'a>(tools: &'a [Tool<'_>]) -> impl Iterator<Item = (usize, &'a str, Value)> {
+    let of_tools = tools.iter().filter_map(|tool| {
         let parameters: Value = serde_json::from_str(tool.input_schema).ok()?;
         Some((tool.name, parameters))
     });
-    let rules: Vec<Value> = declared
-        .enumerate()
-        .map(|(place, (name, mut parameters))| {
-            embed(&mut parameters, &format!("{at}/allOf/{place}/then/properties/parameters"));
-            json!({
-                "if": { "required": ["tool"], "properties": { "tool": { "const": name } } },
-                "then": { "properties": { "parameters": parameters } },
-            })
+    of_tools.enumerate().map(|(place, (name, parameters))| (place, name, parameters))
+}
+
+/// What has a `tool` and its `parameters`, with these as the tool takes them, wherever `when` holds of them.
+fn holding_to_tools(mut schema: Value, tools: &[Tool<'_>], when: &Value) -> Value {
+    let rule = |(place, name, _): (usize, &str, Value)| {
+        json!({
+            "if": { "required": ["tool"], "properties": { "tool": { "const": name }, "parameters": when } },
+            "then": { "properties": { "parameters": { "$ref": format!("#{}", definition(place)) } } },
         })
-        .collect();
+    };
+    let rules: Vec<Value> = declared(tools).map(rule).collect();
     if !rules.is_empty() {
         set(&mut schema, "allOf", Value::Array(rules));
     }
     schema
 }
 
-/// Makes a schema part of a larger one: what it refers to within itself lies below `at` then, and only the larger one is a
-/// document with a name and a dialect.
-fn embed(schema: &mut Value, at: &str) {
-    if let Some(top) = schema.as_object_mut() {
-        for key in ["$id", "$schema"] {
-            top.remove(key);
+/// A contract with what its rules refer to: what each tool takes, once, and where steps are held to that, when they are not yet.
+fn with_definitions(mut contract: Value, tools: &[Tool<'_>], has_steps: bool) -> Value {
+    let mut definitions: Map<String, Value> = declared(tools)
+        .map(|(place, _, mut parameters)| {
+            Embedding::apply(&mut parameters, definition(place), format!("tool{place}-"));
+            (place.to_string(), parameters)
+        })
+        .collect();
+    define_once(&mut definitions);
+    if !definitions.is_empty() {
+        if has_steps {
+            definitions.insert(LATER.to_owned(), later());
         }
+        set(&mut contract, "$defs", Value::Object(definitions));
     }
-    let mut open = vec![schema];
-    while let Some(value) = open.pop() {
-        match value {
-            Value::Object(object) => {
-                for (key, inner) in object.iter_mut() {
-                    match (key.as_str(), &mut *inner) {
-                        ("$ref", Value::String(reference)) if reference.starts_with('#') => {
-                            let pointer = reference.trim_start_matches('#').to_owned();
-                            *reference = format!("#{at}{pointer}");
-                        }
-                        // What stands there is no schema.
-                        ("const" | "enum" | "default" | "examples", _) => {}
-                        _ => open.push(inner),
-                    }
-                }
-            }
-            Value::Array(items) => open.extend(items),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-        }
+    contract
+}
+
+/// Returns whether parameters of a step name, anywhere in them, what only an earlier step gives: a text with `${` in it.
+#[must_use]
+pub fn names_later(parameters: &Value) -> bool {
+    match parameters {
+        Value::String(text) => text.contains("${"),
+        Value::Array(items) => items.iter().any(names_later),
+        Value::Object(entries) => entries.values().any(names_later),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
 
-/// The steps of a plan: so many at least.
-fn steps(least: usize) -> Value {
+/// [`names_later`] as a schema.
+fn later() -> Value {
+    let itself = json!({ "$ref": format!("#/$defs/{LATER}") });
+    json!({ "anyOf": [
+        { "type": "string", "pattern": r"\$\{" },
+        { "type": "array", "contains": itself },
+        { "type": "object", "not": { "additionalProperties": { "not": itself } } },
+    ] })
+}
+
+/// Makes one definition of each property that several tools take alike, where it is large.
+fn define_once(definitions: &mut Map<String, Value>) {
+    // What refers to a place within itself stays as it is.
+    let properties = |tool: &Value| match tool.to_string().contains("\"$ref\"") {
+        true => Vec::new(),
+        false => tool
+            .get("properties")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flat_map(Map::values)
+            .cloned()
+            .collect(),
+    };
+    let mut uses: BTreeMap<String, usize> = BTreeMap::new();
+    for property in definitions.values().flat_map(properties) {
+        *uses.entry(property.to_string()).or_default() += 1;
+    }
+    let shared: BTreeMap<String, String> = uses
+        .into_iter()
+        .filter(|(text, uses)| *uses > 1 && text.len() >= SHARED_MIN)
+        .zip(0..)
+        .map(|((text, _), place): (_, u32)| (text, format!("shared{place}")))
+        .collect();
+    for tool in definitions.values_mut().filter(|tool| !properties(tool).is_empty()) {
+        let taken = tool.get_mut("properties").and_then(Value::as_object_mut);
+        for property in taken.into_iter().flat_map(Map::values_mut) {
+            if let Some(name) = shared.get(&property.to_string()) {
+                *property = json!({ "$ref": format!("#/$defs/{name}") });
+            }
+        }
+    }
+    let read = |(text, name): (String, String)| Some((name, serde_json::from_str(&text).ok()?));
+    definitions.extend(shared.into_iter().filter_map(read));
+}
+
+/// Where a contract has what the tool at this place takes.
+fn definition(place: usize) -> String {
+    format!("/$defs/{place}")
+}
+
+/// The steps of a plan: so many at least, with what these tools take.
+fn steps(least: usize, tools: &[Tool<'_>]) -> Value {
     let expected = json!({ "anyOf": [
         { "type": "string" },
         object(&["schema"], [("schema", json!({ "type": ["object", "boolean"] }))]),
@@ -229,7 +298,9 @@ fn steps(least: usize) -> Value {
             ("dependsOn", json!({ "type": "array", "maxItems": STEPS_MAX, "items": { "type": "string" } })),
         ],
     );
-    json!({ "type": "array", "minItems": least, "maxItems": STEPS_MAX, "items": step })
+    // A step that needs what an earlier one gives is judged when it is done.
+    let by_now = json!({ "not": { "$ref": format!("#/$defs/{LATER}") } });
+    json!({ "type": "array", "minItems": least, "maxItems": STEPS_MAX, "items": holding_to_tools(step, tools, &by_now) })
 }
 
 /// Places of steps.

@@ -124,6 +124,8 @@ fn fitting(entries: Vec<Entry>, most: u32, contents: &dyn Contents) -> (Vec<Valu
                 continue;
             }
             recalled.digests.push(entry.id.clone());
+            recalled.digest_tokens = recalled.digest_tokens.saturating_add(digest);
+            recalled.digest_source_tokens = recalled.digest_source_tokens.saturating_add(whole);
             (entry.digest, digest)
         };
         recalled.tokens = recalled.tokens.saturating_add(tokens);

@@ -1,6 +1,7 @@
 //! What planners of executions may answer, and what becomes of an answer that they may not give (seed 004).
 
 use capataz_contracts::v1::payload::Data;
+use capataz_policy::mode::{browser, contract};
 use serde_json::{Value, json as value};
 
 use super::modes::{act, approved, begin, begin_with, goes_on, plans, step};
@@ -313,5 +314,94 @@ fn an_answer_larger_than_32_kib_is_rejected_for_its_size_in_every_mode() {
         let wrong =
             value!({ "path": "", "rule": "size", "expected": "at most 32768 bytes", "found": "more" });
         assert_eq!(given["correction"], value!({ "attempt": 1, "violations": [wrong] }));
+    }
+}
+
+/// What is wrong with such parameters by the contract of a plan that is proposed, of the one tool `own`.
+fn wrong_with(own: &Value, parameters: &Value) -> Vec<String> {
+    let own = own.to_string();
+    let tools = [contract::Tool { name: "own", input_schema: &own }];
+    let mut step = step("a", "own", &[]);
+    step["parameters"] = parameters.clone();
+    let proposed = plans(&[step], 0, "own").to_string();
+    let schema = contract::plan_schema(Supervised, &tools);
+    let violations = capataz_judge::judge(&schema, "application/json", proposed.as_bytes());
+    violations
+        .into_iter()
+        .filter(|found| found.path.starts_with("/planUpdate"))
+        .map(|found| found.path)
+        .collect()
+}
+
+/// A schema of a tool says within a contract what it says alone, in whichever dialect and by whatever names it says it.
+#[test]
+fn a_tool_takes_by_the_contract_what_its_own_schema_allows() {
+    let at = |path: &str| vec![format!("/planUpdate/steps/0/parameters{path}")];
+    let text = value!({ "type": "string" });
+    let own = |key: &str, reference: &str| value!({ "$id": "urn:own", "properties": { key: { "$ref": reference } }, "$defs": { "text": text } });
+    // Names of properties that are words of the language.
+    for key in ["default", "enum", "const", "examples", "$ref", "properties", "n"] {
+        for reference in ["#/$defs/text", "urn:own#/$defs/text"] {
+            assert!(wrong_with(&own(key, reference), &value!({ key: "a" })).is_empty(), "{key} {reference}");
+            assert_eq!(wrong_with(&own(key, reference), &value!({ key: 7 })), at(&format!("/{key}")));
+        }
+    }
+    let anchored = value!({
+        "properties": { "n": { "$ref": "#it" } }, "$defs": { "text": { "$anchor": "it", "type": "string" } },
+    });
+    let itself = |reference: &str| value!({ "$id": "urn:own", "type": ["object", "string"], "additionalProperties": { "$ref": reference } });
+    let old = value!({
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "properties": { "n": { "items": [{ "$ref": "#it" }], "additionalItems": false } },
+        "definitions": { "text": { "$id": "#it", "type": "string" } },
+    });
+    let constant = value!({ "properties": { "n": { "const": { "$ref": "#/kept" } } } });
+    for (own, good, bad, path) in [
+        (&anchored, value!({ "n": "a" }), value!({ "n": 7 }), "/n"),
+        (&itself("#"), value!({ "n": { "m": "a" } }), value!({ "n": { "m": 7 } }), "/n/m"),
+        (&itself("urn:own"), value!({ "n": { "m": "a" } }), value!({ "n": { "m": 7 } }), "/n/m"),
+        (&old, value!({ "n": ["a"] }), value!({ "n": [7] }), "/n/0"),
+        (&old, value!({ "n": ["a"] }), value!({ "n": ["a", "b"] }), "/n/1"),
+        (&constant, value!({ "n": { "$ref": "#/kept" } }), value!({ "n": { "$ref": "#/other" } }), "/n"),
+    ] {
+        assert!(wrong_with(own, &good).is_empty(), "{own} {good}: {:?}", wrong_with(own, &good));
+        assert_eq!(wrong_with(own, &bad), at(path), "{own} {bad}");
+    }
+}
+
+/// What only an earlier step gives is judged when the step is done.
+#[test]
+fn a_step_that_names_what_an_earlier_one_gives_is_proposed_as_it_is() {
+    let own = value!({ "type": "object", "additionalProperties": { "type": "integer" } });
+    for later in [
+        value!({ "n": "${last.count}" }),
+        value!({ "n": ["no", { "m": "as ${last} says" }] }),
+        value!("${last}"),
+    ] {
+        assert!(wrong_with(&own, &later).is_empty(), "{later}");
+    }
+    for wrong in [value!({ "n": "$last" }), value!({ "${last}": "a" }), value!({ "n": [{ "m": [] }] })] {
+        assert!(!wrong_with(&own, &wrong).is_empty(), "{wrong}");
+    }
+    // So it is with tools of the daemon.
+    let mut runs = step("b", "plan.run", &["a"]);
+    runs["parameters"] = value!("${last}");
+    let steps = [step("a", "read", &[]), runs];
+    let bench = begin(Supervised).asks().says(&plans(&steps, 0, "read"));
+    bench.expect_kinds(&["planner_answered", "task_settled", "question_asked"]);
+}
+
+/// All that a browser can do, and tools beside it, have room in a contract.
+#[test]
+fn the_contract_of_all_tools_of_a_browser_leaves_half_of_its_bytes_to_others() {
+    let built_in: Vec<_> = browser::names().map(|name| (browser::tool(&name).unwrap(), name)).collect();
+    let tools: Vec<_> = built_in
+        .iter()
+        .map(|(tool, name)| contract::Tool { name, input_schema: &tool.input_schema })
+        .collect();
+    for mode in [Simple, Planner, Supervised] {
+        for schema in [contract::answer_schema(mode, &tools), contract::plan_schema(mode, &tools)] {
+            assert!(schema.len() <= capataz_judge::SCHEMA_MAX / 2, "{mode:?}: {} bytes", schema.len());
+        }
     }
 }

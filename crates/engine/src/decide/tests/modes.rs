@@ -572,6 +572,7 @@ fn only_an_approved_revision_is_worked_on_and_an_edit_is_the_next_one_with_a_que
     assert_eq!(bench.prompt()["validatedPlan"]["steps"][0]["id"], "x");
     assert_eq!(bench.prompt()["adherenceCheck"]["currentStep"], 0);
     assert_eq!(bench.prompt()["adherenceCheck"]["planStep"]["tool"], "send");
+    assert_eq!(bench.execution().plan_text(), "1. do x (send)\n2. do y (read)");
     assert_eq!(bench.prompt()["autonomyLevel"], 0.3);
 }
 
@@ -718,6 +719,21 @@ fn an_action_that_hardly_keeps_to_the_plan_by_the_planners_own_words_is_asked_ab
     assert!(bench.newest().starts_with("read."));
 }
 
+/// As far as the autonomy allows is allowed, whatever the difference of two numbers is to a computer.
+#[test]
+fn an_action_that_keeps_to_the_plan_exactly_as_far_as_it_has_to_is_done() {
+    for (autonomy, adherence, asked) in
+        [(0.7, 0.3, false), (0.95, 0.05, false), (0.9, 0.1, false), (0.7, 0.299, true), (0.0, 1.0, false)]
+    {
+        let plan = plans(&[step("x", "read", &[])], 0, "read");
+        let bench = begin_with(Supervised, |run| run.autonomy_level = Some(autonomy)).asks().says(&plan);
+        let mut answer = goes_on("read", &value!({ "n": "x" }));
+        answer["planAdherence"] = value!(adherence);
+        let bench = bench.decides("approve", None).asks().says(&answer);
+        assert_eq!(bench.count("tool_called") == 0, asked, "{autonomy} {adherence}");
+    }
+}
+
 #[test]
 fn a_planner_that_fails_ends_the_modes_without_a_person_and_asks_the_person_of_the_other() {
     let fails = |bench: Bench| {
@@ -741,8 +757,17 @@ fn a_tool_that_needs_it_is_called_only_once_a_person_has_approved_that_very_call
     assert_eq!(question.purpose(), v1::QuestionPurpose::Tool);
     assert_eq!(question.options, ["approve", "reject", "abort"]);
     assert_eq!(question.text, "Is ask to be called with {\"path\":\"a\"}?");
+    assert_eq!(question.proposed, Some(json("{\"path\":\"a\"}")));
     let approved = bench.clone_run().answer("approve");
     assert!(approved.newest().starts_with("ask."));
+    // What the text has no room for can be seen all the same.
+    let long = value!({
+        "action": { "tool": "ask", "parameters": { "path": "ñ".repeat(1_000) } },
+        "reasoning": "", "continue": true, "confidence": 1,
+    });
+    let asked = begin(Simple).asks().says(&long).run().questions[0].clone();
+    assert_eq!(asked.text, format!("Is ask to be called with {{\"path\":\"{}…?", "ñ".repeat(991)));
+    assert_eq!(asked.proposed, Some(json(&long["action"]["parameters"].to_string())));
     // A rejection is a result, which the planner is told.
     let rejected = bench.answer("reject");
     assert_eq!(rejected.prompt()["lastResult"]["error"]["code"], "TOOL_REJECTED");
@@ -785,6 +810,15 @@ fn digests_have_whole_parts_and_leave_out_what_has_no_room() {
     }
     let Body::ModeCompleted(completed) = bench.newest_event("mode_completed") else { panic!() };
     assert_eq!(digest(completed.remembered), "pattern: read > read > send");
+    // Each letter and each mark may be a token: ": t" and seven of " > t" are 31 bytes.
+    let steps: Vec<Value> = (0..20).map(|place| step(&format!("s{place}"), "t", &[])).collect();
+    let mut bench = begin_with(Planner, |run| run.tools.push(tool("t"))).asks().says(&plans(&steps, 0, "t"));
+    bench = bench.tool_gives("1", true);
+    for place in 1..20 {
+        bench = bench.asks().says(&next(place, "t")).tool_gives("1", true);
+    }
+    let Body::ModeCompleted(completed) = bench.newest_event("mode_completed") else { panic!() };
+    assert_eq!(digest(completed.remembered), "pattern: t > t > t > t > t > t > t > t");
     // An answer comes before the reason of the question, which is long.
     let escalates = value!({
         "decision": "escalate",
@@ -1132,6 +1166,23 @@ fn a_plan_that_names_a_tool_that_there_is_not_is_not_proposed() {
     let Body::OutputRejected(rejected) = bench.newest_event("output_rejected") else { panic!() };
     let [violation] = rejected.violations.as_slice() else { panic!("{rejected:?}") };
     assert_eq!((&*violation.path, &*violation.found), ("/planUpdate/steps/1/tool", "\"shell\""));
+}
+
+#[test]
+fn a_plan_that_gives_a_tool_of_the_daemon_what_it_does_not_take_is_neither_proposed_nor_an_edit() {
+    let mut step = step("b", "plan.run", &["a"]);
+    step["parameters"] = value!({ "waves": [{ "name": "one", "tasks": [] }] });
+    let steps = [super::modes::step("a", "read", &[]), step];
+    let bench = begin(Supervised).asks().says(&plans(&steps, 0, "read"));
+    let bench = bench.expect_kinds(&["output_rejected", "task_attempt_failed"]);
+    let Body::OutputRejected(rejected) = bench.newest_event("output_rejected") else { panic!() };
+    let paths: Vec<&str> = rejected.violations.iter().map(|violation| &*violation.path).collect();
+    assert!(paths.iter().all(|path| path.starts_with("/planUpdate/steps/1/parameters")), "{paths:?}");
+
+    let bench = begin(Supervised).asks().says(&plans(&steps[..1], 0, "read"));
+    let refused = bench.decides("edit", Some(&value!({ "steps": steps })));
+    let Err(Refusal::BreaksSchema { violations }) = refused.last else { panic!("{:?}", refused.last) };
+    assert!(violations.iter().all(|violation| violation.path.starts_with("/steps/1/parameters")));
 }
 
 #[test]

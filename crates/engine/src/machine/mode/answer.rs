@@ -9,6 +9,7 @@ use capataz_contracts::v1::{
     self, ExecutionMode, PlannerDecision, ReplanReason, SchemaViolation, payload::Data,
 };
 use capataz_contracts::validate::{self, PlanLimits};
+use capataz_policy::mode::contract;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -176,7 +177,7 @@ impl ModeState {
     }
 
     fn simple(&self, answer: Simple, wrong: &mut Wrong) -> v1::PlannerAnswered {
-        check_call(&answer.action, "/action", wrong);
+        check_call(&answer.action.tool, &answer.action.parameters, "/action", wrong);
         v1::PlannerAnswered {
             decision: PlannerDecision::Act.into(),
             call: Some(call_of(&answer.action, None)),
@@ -209,8 +210,9 @@ impl ModeState {
             then.begin_plan(plan.clone(), *kind == UpdateType::Modify, 0);
         }
         if !is_proposal {
-            check_call(&answer.next_action, "/nextAction", wrong);
-            check_step(&then, &answer.next_action, wrong);
+            let action = &answer.next_action;
+            check_call(&action.tool, &action.parameters, "/nextAction", wrong);
+            check_step(&then, action, wrong);
         }
         let mut reasons: Vec<i32> = self.reasons.clone();
         let is_another = self.execution.plan.is_some() && plan.is_some() && !is_proposal;
@@ -267,7 +269,7 @@ impl ModeState {
             }
             Decision::Continue => {
                 let Some(action) = &answer.next_action else { return answered };
-                check_call(action, "/nextAction", wrong);
+                check_call(&action.tool, &action.parameters, "/nextAction", wrong);
                 if let Some(step) = step.filter(|step| step.tool != action.tool) {
                     let expected = format!("{:?}, which the approved plan names for this step", step.tool);
                     wrong.add("/nextAction/tool".to_owned(), "plan", expected, format!("{:?}", action.tool));
@@ -275,7 +277,8 @@ impl ModeState {
                 answered.call = Some(call_of(action, current));
                 answered.decision = PlannerDecision::Act.into();
                 let least = 1.0 - self.autonomy();
-                if answer.plan_adherence < least {
+                // What is allowed is allowed, whatever the last bit of the difference says.
+                if answer.plan_adherence < least - f64::EPSILON {
                     answered.decision = PlannerDecision::Escalate.into();
                     answered.escalation = Some(v1::Escalation {
                         reason: format!(
@@ -291,7 +294,9 @@ impl ModeState {
         answered
     }
 
-    /// A plan that a person approves can be carried out: it names tools that there are.
+    /// A plan that a person approves can be carried out: it names tools that there are, and gives those that are runs, or act in
+    /// the browser, what they take. What other tools take is in the schema of the plan. A step that needs what an earlier one gives
+    /// is judged when it is done.
     fn check_tools(&self, steps: &[Step], path: &str, wrong: &mut Wrong) {
         let tools = self.tool_names();
         for (place, step) in steps.iter().enumerate() {
@@ -299,6 +304,9 @@ impl ModeState {
                 let known: Vec<&str> = tools.iter().copied().collect();
                 let path = format!("{path}/steps/{place}/tool");
                 wrong.add(path, "tool", format!("one of {}", known.join(", ")), format!("{:?}", step.tool));
+            }
+            if !contract::names_later(&step.parameters) {
+                check_call(&step.tool, &step.parameters, &format!("{path}/steps/{place}"), wrong);
             }
         }
     }
@@ -424,13 +432,13 @@ fn check_step(then: &Execution, action: &Action, wrong: &mut Wrong) {
 }
 
 /// What a tool that is a run is given has to be one.
-fn check_call(action: &Action, path: &str, wrong: &mut Wrong) {
-    match action.tool.as_str() {
+fn check_call(tool: &str, parameters: &Value, path: &str, wrong: &mut Wrong) {
+    match tool {
         PLAN_RUN | PIPELINE_RUN | ROUTER_ASK => {
-            let violations = match action.tool.as_str() {
-                PLAN_RUN => plan(&action.parameters).err(),
-                PIPELINE_RUN => pipeline(&action.parameters).err(),
-                _ => ask(&action.parameters).err(),
+            let violations = match tool {
+                PLAN_RUN => plan(parameters).err(),
+                PIPELINE_RUN => pipeline(parameters).err(),
+                _ => ask(parameters).err(),
             };
             for violation in violations.unwrap_or_default() {
                 wrong.add(below(path, &violation.path), violation.rule, violation.message, "this");
@@ -438,7 +446,7 @@ fn check_call(action: &Action, path: &str, wrong: &mut Wrong) {
         }
         tool if browser::is_of_browser(tool) && tool != OBSERVE_TOOL => {
             // Under the longest of numbers: as long as it may be then, it may be under any.
-            for violation in browser::action(tool, &action.parameters, u32::MAX).err().unwrap_or_default() {
+            for violation in browser::action(tool, parameters, u32::MAX).err().unwrap_or_default() {
                 wrong.add(below(path, &violation.path), violation.rule, violation.message, "this");
             }
         }

@@ -7,6 +7,7 @@ use capataz_policy::mode::contract;
 use capataz_policy::severity::Severity;
 
 use super::Step;
+use super::materialise::tools_of;
 use super::memory;
 use super::prompt::plan_value;
 use super::state::{Call, Escalated, ModeState, Stage};
@@ -20,7 +21,7 @@ const REJECT: &str = "reject";
 const CONTINUE: &str = "continue";
 const COMPLETE: &str = "complete";
 const ABORT: &str = "abort";
-/// Bytes of a call in the text of a question.
+/// Characters of a call in the text of a question.
 const SHOWN: usize = 1_000;
 
 /// Asks a person to approve a revision of the plan.
@@ -35,7 +36,7 @@ pub(super) fn plan(state: &ModeState, plan: &v1::ModePlan) -> v1::Question {
         value: Some(v1::AnswerType {
             media_type: JSON_MEDIA_TYPE.to_owned(),
             options: vec![EDIT.to_owned()],
-            schema: contract::edit_schema(),
+            schema: contract::edit_schema(&tools_of(&state.run)),
         }),
         proposed: Some(super::json_text(plan_with_checkpoints(plan))),
         ..v1::Question::default()
@@ -67,11 +68,17 @@ impl WithError for v1::Question {
 
 /// Asks a person to approve a call of a tool.
 pub(super) fn tool(call: &Call) -> v1::Question {
-    let parameters: String = call.call.parameters.chars().take(SHOWN).collect();
+    let parameters = &call.call.parameters;
+    let shown = match parameters.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", parameters.get(..end).unwrap_or_default()),
+        None => parameters.clone(),
+    };
     v1::Question {
         purpose: v1::QuestionPurpose::Tool.into(),
-        text: format!("Is {} to be called with {parameters}?", call.call.tool),
+        text: format!("Is {} to be called with {shown}?", call.call.tool),
         options: [APPROVE, REJECT, ABORT].map(str::to_owned).to_vec(),
+        // Whoever approves a call can see all of it.
+        proposed: Some(super::json_text(parameters.clone())),
         holds: v1::QuestionHold::Run.into(),
         ..v1::Question::default()
     }

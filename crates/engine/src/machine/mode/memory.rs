@@ -8,7 +8,8 @@ use super::state::ModeState;
 
 /// Bytes of the content of an entry.
 const CONTENT: usize = 2_000;
-/// Bytes of what a digest that is made here has beside its own words: a token has one at least, and the words are a few.
+/// Bytes of what a digest that is made here has after its first word, what stands between its parts included: a token has one at
+/// least, and the word is a few.
 const DIGEST: usize = 32;
 
 /// An entry of this run.
@@ -106,8 +107,9 @@ fn tools_of(plan: &v1::ModePlan) -> Vec<String> {
 fn digest(what: &str, between: &str, parts: &[impl AsRef<str>]) -> String {
     let (mut digest, mut room) = (what.to_owned(), DIGEST);
     for part in parts.iter().map(AsRef::as_ref) {
-        if let Some(left) = room.checked_sub(part.len()) {
-            digest.push_str(if room == DIGEST { ": " } else { between });
+        let before = if room == DIGEST { ": " } else { between };
+        if let Some(left) = room.checked_sub(before.len().saturating_add(part.len())) {
+            digest.push_str(before);
             digest.push_str(part);
             room = left;
         }

@@ -298,6 +298,8 @@ impl ModeState {
                     let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
                     add(&mut metrics.recalled_tokens, recalled.tokens.into());
                     add(&mut metrics.source_tokens, recalled.source_tokens.into());
+                    add(&mut metrics.digest_tokens, recalled.digest_tokens.into());
+                    add(&mut metrics.digest_source_tokens, recalled.digest_source_tokens.into());
                     add(&mut metrics.recall_us, recalled.took_us);
                 }
             }

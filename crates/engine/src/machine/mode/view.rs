@@ -42,6 +42,7 @@ impl ModeState {
                 .map_or(0, |recalled| u32::try_from(recalled.entries.len()).unwrap_or(u32::MAX)),
             memory_tokens: recalled.map_or(0, |recalled| recalled.tokens),
             metrics: Some(self.metrics),
+            plan_text: execution.plan.as_ref().map(text_of),
         }
     }
 
@@ -70,6 +71,13 @@ impl ModeState {
             },
         }
     }
+}
+
+/// A plan as a text: its steps, each in a line with its number and its tool.
+fn text_of(plan: &v1::ModePlan) -> String {
+    let lines = plan.steps.iter().zip(1u32..);
+    let lines = lines.map(|(step, number)| format!("{number}. {} ({})", step.description, step.tool));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn checkpoint(kept: &Kept) -> v1::ModeCheckpoint {

@@ -107,6 +107,8 @@ fn what_does_not_fit_is_told_by_its_digest_else_skipped_and_never_cut() {
         tokens: 6,
         source_tokens: 11,
         took_us: 1,
+        digest_tokens: 2,
+        digest_source_tokens: 7,
     };
     assert_eq!(recalled, expected);
 }

@@ -1,0 +1,52 @@
+use super::*;
+
+fn violations(count: usize, message: &str) -> Vec<Violation> {
+    (0..count)
+        .map(|place| Violation::new(format!("plan.waves[0].tasks[{place}].agent"), "length", message))
+        .collect()
+}
+
+fn told(status: &Status) -> Vec<String> {
+    let request = status.get_details_bad_request();
+    let violations = request.map(|request| request.field_violations).unwrap_or_default();
+    violations.into_iter().map(|one| one.description).collect()
+}
+
+#[test]
+fn an_error_that_fits_has_every_violation() {
+    let status = invalid(&violations(20, "too long"));
+    assert_eq!(told(&status), vec!["too long (length)"; 20]);
+    assert!(sent(&status) <= ERROR_MAX);
+}
+
+#[test]
+fn an_error_of_whatever_size_can_be_read_by_every_client() {
+    let long = "ñ".repeat(100_000);
+    for (count, message) in [(100, "x".repeat(300)), (1_000, "no".to_owned()), (2, long.clone()), (0, long)] {
+        let status = invalid(&violations(count, &message));
+        assert!(sent(&status) <= ERROR_MAX, "{count}: {}", sent(&status));
+        assert_eq!(status.get_details_error_info().unwrap().reason, "VALIDATION_ERROR");
+        let told = told(&status);
+        // What is left out is counted.
+        let more = told.last().map(|last| last.strip_prefix("… and ").unwrap().to_owned());
+        let more = more.map_or(0, |more| more.split(' ').next().unwrap().parse::<usize>().unwrap());
+        assert_eq!(told.len().saturating_sub(1) + more, count, "{told:?}");
+        // One more would not have had room.
+        assert!(count < 100 || sent(&status) > ERROR_MAX - 1_000, "{}", sent(&status));
+    }
+}
+
+#[test]
+fn words_beside_an_error_that_have_no_room_are_cut() {
+    let error = v1::Error {
+        code: "AGENT_NOT_FOUND".to_owned(),
+        message: "there is no agent".to_owned(),
+        suggestions: vec!["x".repeat(20_000)],
+        ..v1::Error::default()
+    };
+    let status = contract(Code::NotFound, &error, nowhere);
+    assert!(sent(&status) <= ERROR_MAX);
+    let told = &status.get_details_error_info().unwrap().metadata["suggestions"];
+    assert!(told.len() <= WORDS_MAX && told.ends_with('…'));
+    assert_eq!(status.message(), "there is no agent");
+}
