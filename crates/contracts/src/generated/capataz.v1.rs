@@ -8946,7 +8946,7 @@ pub struct SearchMemoryRequest {
 /// A page of entries.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SearchMemoryResponse {
-    /// Newest first.
+    /// Newest first. There may be fewer than asked for, or none, and more on the next page: a page looks at 1,000 entries at most.
     #[prost(message, repeated, tag = "1")]
     pub entries: ::prost::alloc::vec::Vec<MemoryEntry>,
     /// Gives the next page; empty on the last one.
