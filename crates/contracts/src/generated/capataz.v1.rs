@@ -10858,14 +10858,24 @@ pub struct ScoreTerm {
     pub contribution: f64,
 }
 /// Has no parameters.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ListSpecsRequest {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListSpecsRequest {
+    /// Specs of a page: 1 to 500, default 500; fewer where they have more than 1 MiB.
+    #[prost(uint32, tag = "1")]
+    pub page_size: u32,
+    /// `next_page_token` of the page before.
+    #[prost(string, tag = "2")]
+    pub page_token: ::prost::alloc::string::String,
+}
 /// The specs of the catalogue.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListSpecsResponse {
     /// By id.
     #[prost(message, repeated, tag = "1")]
     pub specs: ::prost::alloc::vec::Vec<SpecInfo>,
+    /// Gives the next page; empty on the last one.
+    #[prost(string, tag = "2")]
+    pub next_page_token: ::prost::alloc::string::String,
 }
 /// Which spec is wanted.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
