@@ -601,8 +601,18 @@ impl Client {
     /// # Errors
     /// The daemon is not reached.
     pub async fn list_specs(&self) -> Result<Vec<v1::SpecInfo>, ClientError> {
-        let request = v1::ListSpecsRequest {};
-        Ok(RouterServiceClient::new(self.channel()).list_specs(request).await?.into_inner().specs)
+        let mut specs = Vec::new();
+        let mut request = v1::ListSpecsRequest::default();
+        loop {
+            let mut service = RouterServiceClient::new(self.channel());
+            let page = service.list_specs(request.clone()).await?.into_inner();
+            specs.extend(page.specs);
+            // A page that names itself as the next one would never end.
+            if page.next_page_token.is_empty() || page.next_page_token == request.page_token {
+                return Ok(specs);
+            }
+            request.page_token = page.next_page_token;
+        }
     }
 
     /// One spec of the catalogue.

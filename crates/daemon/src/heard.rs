@@ -13,10 +13,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use http_body::{Frame, SizeHint};
-use tokio::time::{Sleep, sleep};
 use tonic::Status;
 use tonic::body::Body;
 
+use crate::patience::Patience;
 use crate::status;
 use crate::waiting::{Budget, Life, Rule};
 
@@ -119,8 +119,8 @@ struct HeardBody<B> {
     is_stream: bool,
     /// No message of them has come yet.
     is_first: bool,
-    /// Until when the next message has to go on, and how many bytes have come since the daemon waits for that.
-    patience: Option<(Pin<Box<Sleep>>, usize)>,
+    /// How long the next message may take to go on, and how many bytes have come since the daemon waits for that.
+    patience: Option<(Patience, usize)>,
     is_late: bool,
 }
 
@@ -161,8 +161,8 @@ impl<B: http_body::Body> HeardBody<B> {
             self.budget.awaits(piece);
         }
         loop {
-            let (until, come) = self.patience.get_or_insert_with(|| (Box::pin(sleep(PROGRESS)), 0));
-            std::task::ready!(until.as_mut().poll(context));
+            let (patience, come) = self.patience.get_or_insert_with(|| (Patience::new(PROGRESS), 0));
+            std::task::ready!(Pin::new(patience).poll(context));
             if *come < PROGRESS_BYTES {
                 return Poll::Ready(());
             }
@@ -274,6 +274,7 @@ impl<S: tower::Service<Request<Body>>> tower::Service<Request<Body>> for Hearing
 mod tests {
     use std::task::Waker;
 
+    use futures_util::future::join_all;
     use http_body::Body as _;
     use tokio::sync::mpsc;
 
@@ -324,13 +325,27 @@ mod tests {
 
         /// Takes what has come. The refusal, if there is one.
         fn reads(&mut self) -> Option<Status> {
-            let mut context = Context::from_waker(Waker::noop());
-            while let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(&mut context) {
-                if let Err(error) = frame? {
-                    return Some(*error.downcast().unwrap());
+            match self.poll_end(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(end) => end,
+                Poll::Pending => None,
+            }
+        }
+
+        /// Takes what comes for so long, as the task of a call does. The refusal, if there is one.
+        async fn listens(&mut self, time: Duration) -> Option<Status> {
+            let end = std::future::poll_fn(|context| self.poll_end(context));
+            tokio::time::timeout(time, end).await.ok().flatten()
+        }
+
+        /// Ready at the end, which may be a refusal.
+        fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<Option<Status>> {
+            loop {
+                match std::task::ready!(Pin::new(&mut self.body).poll_frame(context)) {
+                    Some(Ok(_)) => {}
+                    Some(Err(error)) => return Poll::Ready(Some(*error.downcast().unwrap())),
+                    None => return Poll::Ready(None),
                 }
             }
-            None
         }
 
         fn is_over(&self) -> bool {
@@ -392,8 +407,7 @@ mod tests {
         let mut open = Call::of_one(&heard);
         open.sends(message(5_000));
         assert!(open.reads().is_none());
-        tokio::time::sleep(PROGRESS).await;
-        assert!(open.reads().is_some(), "it does not go on");
+        assert!(open.listens(2 * PROGRESS).await.is_some(), "it does not go on");
         assert_eq!(heard.0.bytes(), 0);
     }
 
@@ -477,35 +491,75 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_message_that_does_not_go_on_ends_its_call() {
         let heard = Heard::default();
-        let [mut silent, mut stopped, mut drips, mut slow, mut between] = [(); 5].map(|()| Call::new(&heard));
+        let [silent, stopped, drips, slow, between] = [(); 5].map(|()| Call::new(&heard));
         stopped.sends(message(4_000_000)[..2_000_000].to_vec());
         drips.sends(header(4_000_000));
         slow.sends(header(4_000_000));
         between.sends(message(5_000));
-        for call in [&mut silent, &mut stopped, &mut drips, &mut slow, &mut between] {
-            assert!(call.reads().is_none());
+        let mut calls = [silent, stopped, drips, slow, between];
+        let mut refusals: [Vec<Status>; 5] = Default::default();
+        for second in 0..91 {
+            if second < 29 {
+                calls[2].sends(vec![7]);
+            }
+            calls[3].sends(vec![7; PROGRESS_BYTES / 20]);
+            let told = join_all(calls.iter_mut().map(|call| call.listens(PROGRESS / 30))).await;
+            assert!(second >= 29 || told.iter().take(2).all(Option::is_none), "after {second} s");
+            for (refused, refusal) in refusals.iter_mut().zip(told) {
+                refused.extend(refusal);
+            }
         }
-        for _ in 0..29 {
-            tokio::time::sleep(PROGRESS / 30).await;
-            drips.sends(vec![7]);
-            slow.sends(vec![7; PROGRESS_BYTES / 20]);
-            let all = [&mut silent, &mut stopped, &mut drips, &mut slow, &mut between];
-            assert!(all.into_iter().all(|call| call.reads().is_none()));
-        }
-        for _ in 0..62 {
-            tokio::time::sleep(PROGRESS / 30).await;
-            slow.sends(vec![7; PROGRESS_BYTES / 20]);
-            assert!(
-                slow.reads().is_none() && between.reads().is_none(),
-                "they go on, or have nothing to say"
-            );
-        }
-        for call in [&mut silent, &mut stopped, &mut drips] {
-            let refusal = call.reads().unwrap();
+        assert_eq!(
+            refusals.each_ref().map(Vec::len),
+            [1, 1, 1, 0, 0],
+            "said once, to those that do not go on"
+        );
+        for refusal in refusals.iter().flatten() {
             assert_eq!(refusal.code(), tonic::Code::Unavailable);
             assert!(refusal.message().contains("within 30 s"), "{}", refusal.message());
-            assert!(call.reads().is_none(), "said once");
         }
         assert!(heard.0.bytes() < 500_000, "what is over is not counted");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_in_part_goes_on_where_the_daemon_itself_stood_still() {
+        let heard = Heard::default();
+        let [mut first, mut second] = [Call::new(&heard), Call::of_one(&heard)];
+        for call in [&mut first, &mut second] {
+            let whole = message(5_000);
+            call.sends(whole[..2_000].to_vec());
+            assert!(call.listens(PROGRESS / 2).await.is_none());
+            let sender = call.sender.clone();
+            let stall = async move {
+                tokio::time::advance(PROGRESS + STALLED).await;
+                // What has arrived meanwhile is read a little later.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                sender.send(whole[2_000..].to_vec().into()).unwrap();
+            };
+            let (refusal, ()) = tokio::join!(biased; call.listens(PROGRESS + 2 * STALLED), stall);
+            assert!(refusal.is_none(), "{refusal:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_is_closed_for_the_time_in_which_the_daemon_itself_stood_still() {
+        let heard = Heard::with(100_000);
+        let [mut first, mut second] = [(); 2].map(|()| Call::new(&heard));
+        for call in [&mut first, &mut second] {
+            call.sends(message(90_000)[..60_000].to_vec());
+            call.reads();
+        }
+        let stall = async {
+            tokio::time::sleep(STALLED / 2).await;
+            tokio::time::advance(PROGRESS).await;
+            tokio::time::sleep(STALLED / 2).await;
+        };
+        stall.await;
+        assert!(!first.is_over() && !second.is_over(), "their rest may have arrived");
+        for call in [&mut first, &mut second] {
+            call.sends(vec![7; 30_005]);
+            assert!(call.reads().is_none());
+        }
+        assert_eq!(heard.0.bytes(), 0);
     }
 }

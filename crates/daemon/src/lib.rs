@@ -17,6 +17,7 @@ mod listener;
 mod lock;
 pub mod machine;
 mod metrics;
+mod patience;
 mod rebuild;
 mod reload;
 mod secrets;

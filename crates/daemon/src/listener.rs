@@ -17,6 +17,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_stream::Stream;
 use tonic::transport::server::Connected;
 
+use crate::patience::Patience;
 use crate::waiting::Life;
 
 /// Connections at once, where the process may have enough files open.
@@ -67,7 +68,7 @@ impl Listener {
         }
         // Answers are not held back for more to come.
         let _ = stream.set_nodelay(true);
-        let greeting = Some((GREETING_BYTES, Box::pin(sleep_until(Instant::now() + GREETING))));
+        let greeting = Some((GREETING_BYTES, Patience::new(GREETING)));
         Some(Connection { stream, life: Arc::default(), greeting, _place: place })
     }
 }
@@ -108,16 +109,16 @@ impl Stream for Listener {
 pub(crate) struct Connection {
     stream: TcpStream,
     life: Arc<Life>,
-    /// Bytes that are to come before a moment.
-    greeting: Option<(usize, Pin<Box<Sleep>>)>,
+    /// Bytes that are still to come, and for how long.
+    greeting: Option<(usize, Patience)>,
     _place: OwnedSemaphorePermit,
 }
 
 impl Connection {
     fn greeted(&mut self, bytes: usize) {
-        self.greeting = self.greeting.take().and_then(|(missing, until)| {
+        self.greeting = self.greeting.take().and_then(|(missing, patience)| {
             let missing = missing.saturating_sub(bytes);
-            (missing > 0).then_some((missing, until))
+            (missing > 0).then_some((missing, patience))
         });
     }
 }
@@ -144,8 +145,8 @@ impl AsyncRead for Connection {
         let bytes = buffer.filled().len().saturating_sub(before);
         self.greeted(bytes);
         if read.is_pending()
-            && let Some((_, until)) = &mut self.greeting
-            && until.as_mut().poll(context).is_ready()
+            && let Some((_, patience)) = &mut self.greeting
+            && Pin::new(patience).poll(context).is_ready()
         {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
@@ -245,5 +246,22 @@ mod tests {
         assert_eq!(whole.read(&mut buffer).await.unwrap(), GREETING_BYTES);
         let waits = tokio::time::timeout(100 * GREETING, whole.read(&mut buffer)).await;
         assert!(waits.is_err(), "it may be quiet for as long as it likes");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_greeted_while_the_daemon_stood_still_stays() {
+        let (mut listener, address) = listening(1).await;
+        let mut client = TcpStream::connect(address).await.unwrap();
+        let mut connection = listener.next().await.unwrap().unwrap();
+        let mut buffer = [0; 64];
+        let stall = async {
+            tokio::time::sleep(GREETING / 2).await;
+            tokio::time::advance(GREETING).await;
+            // It is read a little later.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            client.write_all(&[0; GREETING_BYTES]).await.unwrap();
+        };
+        let (read, ()) = tokio::join!(biased; connection.read(&mut buffer), stall);
+        assert_eq!(read.unwrap(), GREETING_BYTES);
     }
 }

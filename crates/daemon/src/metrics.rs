@@ -241,6 +241,11 @@ impl Metrics {
                 Value::Counter(read(&counts.removed)),
             ),
             Metric(
+                "capataz_trace_appends_damaged",
+                "Appends that could not be read, and whose spans are left out.",
+                Value::Counter(read(&counts.damaged)),
+            ),
+            Metric(
                 "capataz_trace_lag_appends",
                 "Appends whose spans have not arrived.",
                 Value::Gauge(lag as f64),

@@ -15,11 +15,12 @@ use std::time::Duration;
 
 use backoff::backoff::Backoff as _;
 use backoff::{ExponentialBackoff, ExponentialBackoffBuilder};
+use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_runtime::{CursorError, Item, News, Runtime, Subscription};
 use capataz_shard::feed::{self, Begin, Cursor, Delivered, Filter, Placed, Unservable};
 use capataz_shard::{Damage, LoadError};
-use capataz_store::{RunId, StoreError};
+use capataz_store::{LogRow, Position, RunId, Store, StoreError};
 use capataz_telemetry::{Encoded, Endpoint, ExportError, Exporter, Past, Projection, Span};
 use prost::Message;
 use tokio::sync::watch;
@@ -59,6 +60,8 @@ pub(crate) struct Counts {
     pub(crate) rejected: AtomicU64,
     /// Appends whose runs retention had removed before their spans were sent.
     pub(crate) removed: AtomicU64,
+    /// Appends that cannot be read any more.
+    pub(crate) damaged: AtomicU64,
     /// Tries that did not reach the collector.
     pub(crate) failures: AtomicU64,
     /// The position behind the last events whose spans have arrived.
@@ -127,6 +130,68 @@ pub(crate) enum TracesError {
     Place(#[from] io::Error),
 }
 
+impl TracesError {
+    /// Whether what is read is damaged, so that it will not be read later either.
+    fn is_damage(&self) -> bool {
+        match self {
+            Self::Cursor(CursorError::Store(error)) | Self::Load(LoadError::Store(error)) => is_damage(error),
+            Self::Cursor(CursorError::Unservable(_)) | Self::Load(LoadError::Damaged(_)) | Self::Place(_) => {
+                false
+            }
+        }
+    }
+}
+
+fn is_damage(error: &StoreError) -> bool {
+    matches!(error, StoreError::Corrupt { .. })
+}
+
+/// What there is behind a position of the log.
+enum NextAppend {
+    Whole(LogRow),
+    /// What cannot be read; behind this position the log can be read again.
+    Behind(Position),
+    None,
+}
+
+fn next_append(store: &dyn Store, after: Position) -> Result<NextAppend, StoreError> {
+    match store.read_log(SHARD, after, 1, PAST.1) {
+        Ok(rows) => Ok(rows.into_iter().next().map_or(NextAppend::None, NextAppend::Whole)),
+        Err(error) if is_damage(&error) => readable_after(store, after).map(NextAppend::Behind),
+        Err(error) => Err(error),
+    }
+}
+
+/// The position behind which the log can be read again, where it cannot behind this one. It is found by steps that double, and
+/// then by halves: a damaged page may have one append on it, or lead to thousands.
+fn readable_after(store: &dyn Store, after: Position) -> Result<Position, StoreError> {
+    let newest = store.bounds(SHARD)?.newest.0;
+    let is_readable = |position: u64| match store.read_log(SHARD, Position(position), 1, 0) {
+        Ok(_) => Ok(true),
+        Err(error) if is_damage(&error) => Ok(false),
+        Err(error) => Err(error),
+    };
+    let (mut damaged, mut step) = (after.0, 1);
+    let mut readable = loop {
+        let next = damaged.saturating_add(step);
+        if next >= newest {
+            break newest;
+        }
+        if is_readable(next)? {
+            break next;
+        }
+        (damaged, step) = (next, step.saturating_mul(2));
+    };
+    while readable.saturating_sub(damaged) > 1 {
+        let middle = u64::midpoint(damaged, readable);
+        match is_readable(middle)? {
+            true => readable = middle,
+            false => damaged = middle,
+        }
+    }
+    Ok(Position(readable))
+}
+
 struct Sender {
     runtime: Runtime,
     exporter: Exporter,
@@ -157,7 +222,19 @@ impl Sender {
     /// Sends until the daemon stops. What fails now is tried again: nothing that is in the log is given up because of the disk.
     async fn run_on(&mut self, mut begin: Begin) {
         let mut again = backoff();
-        while let Err(error) = self.run(begin).await {
+        while let Err(mut error) = self.run(begin).await {
+            self.forget();
+            begin = self.arrived.map_or(begin, Begin::After);
+            if error.is_damage() {
+                match self.pass_over(begin).await {
+                    Ok(true) => {
+                        begin = self.arrived.map_or(begin, Begin::After);
+                        continue;
+                    }
+                    Ok(false) => self.forget(),
+                    Err(other) => error = other,
+                }
+            }
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
                 "spans cannot be sent now; they stay in the log"
@@ -165,11 +242,74 @@ impl Sender {
             if self.is_stopped() || !self.pauses(&mut again).await {
                 return;
             }
-            self.spans.clear();
-            self.fresh.clear();
-            self.projection = Projection::default();
-            begin = self.arrived.map_or(begin, Begin::After);
         }
+    }
+
+    /// Begins anew at the place, of which nothing is known but that everything before it has arrived.
+    fn forget(&mut self) {
+        self.spans.clear();
+        self.fresh.clear();
+        self.projection = Projection::default();
+    }
+
+    /// Passes over appends on a damaged page of the database: each read fails that meets one of them. What comes before them
+    /// is sent, and they are counted. Whether there were any, and the place is behind them.
+    async fn pass_over(&mut self, begin: Begin) -> Result<bool, TracesError> {
+        let mut at = match begin {
+            Begin::After(placed) => placed.cursor.position,
+            Begin::Oldest => Position(0),
+            Begin::Now => return Ok(false),
+        };
+        let marks = self.subscribe(begin).await?.marks();
+        loop {
+            let behind = match self.next_append(at).await? {
+                NextAppend::None => return Ok(false),
+                NextAppend::Whole(row) => {
+                    at = row.position;
+                    self.take_append(&row).await?;
+                    // What waits is bounded.
+                    if self.spans.len() >= SPANS && !self.send().await {
+                        return Ok(false);
+                    }
+                    continue;
+                }
+                NextAppend::Behind(behind) => behind,
+            };
+            if !self.send().await {
+                return Ok(false);
+            }
+            let appends = behind.0.saturating_sub(at.0);
+            self.counts.damaged.fetch_add(appends, Ordering::Relaxed);
+            tracing::warn!(
+                appends,
+                after = at.0,
+                "the log is damaged: the spans of appends that cannot be read are left out"
+            );
+            let cursor = Cursor::behind(behind);
+            self.keep(cursor, marks(cursor), true);
+            return Ok(true);
+        }
+    }
+
+    async fn next_append(&self, after: Position) -> Result<NextAppend, LoadError> {
+        let store = Arc::clone(self.runtime.store());
+        let read = self.runtime.reads().stream(move || next_append(&*store, after)).await;
+        read.unwrap_or(Err(StoreError::Closed)).map_err(LoadError::Store)
+    }
+
+    /// Makes spans of the events of an append, as of those that a subscription delivers.
+    async fn take_append(&mut self, row: &LogRow) -> Result<(), TracesError> {
+        if row.inherited {
+            return Ok(());
+        }
+        let Ok(events) = feed::events_of(row, row.first_seq.saturating_sub(1)) else {
+            self.counts.damaged.fetch_add(1, Ordering::Relaxed);
+            return Ok(());
+        };
+        for event in events {
+            self.take(row.run, event).await?;
+        }
+        Ok(())
     }
 
     async fn run(&mut self, mut begin: Begin) -> Result<(), TracesError> {
@@ -284,8 +424,10 @@ impl Sender {
                 Item::Progress(_) | Item::Quarantined(_) => continue,
                 Item::Missed(missed) => return Ok(Some(missed)),
             };
-            for delivered in step.events {
-                self.take(delivered).await?;
+            let damaged = u64::try_from(step.damaged.len()).unwrap_or(u64::MAX);
+            self.counts.damaged.fetch_add(damaged, Ordering::Relaxed);
+            for Delivered { run, event, .. } in step.events {
+                self.take(run, event).await?;
             }
             idle = step.at_end;
             let is_whole = self.spans.len() >= SPANS;
@@ -305,8 +447,7 @@ impl Sender {
     }
 
     /// Makes spans of an event.
-    async fn take(&mut self, delivered: Delivered) -> Result<(), TracesError> {
-        let Delivered { run, event: bytes, .. } = delivered;
+    async fn take(&mut self, run: RunId, bytes: Bytes) -> Result<(), TracesError> {
         if self.unreadable.contains(&run) {
             return Ok(());
         }
@@ -318,8 +459,8 @@ impl Sender {
         if self.projection.apply(id, &event, &mut self.fresh).is_err() {
             match self.past(run, event.seq).await {
                 Ok(past) => self.projection.recall(past, &mut self.fresh),
+                Err(LoadError::Store(StoreError::Corrupt { .. }) | LoadError::Damaged(_)) => {}
                 Err(LoadError::Store(error)) => return Err(LoadError::Store(error).into()),
-                Err(LoadError::Damaged(_)) => {}
             }
             if self.projection.apply(id, &event, &mut self.fresh).is_err() {
                 self.gives_up(run);

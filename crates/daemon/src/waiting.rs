@@ -13,6 +13,8 @@ use std::time::Duration;
 use futures_util::task::AtomicWaker;
 use tokio::time::Instant;
 
+use crate::patience::listened_for;
+
 /// Nothing moves for so long only where a client does not do its part.
 pub(crate) const STALLED: Duration = Duration::from_secs(1);
 
@@ -135,7 +137,7 @@ impl Budget {
     /// Closes connections that keep the daemon waiting, until no more waits than may.
     async fn watch(self) {
         loop {
-            tokio::time::sleep(STALLED).await;
+            listened_for(STALLED).await;
             let mut waiting = self.lock();
             let stalled = waiting.close_down(self.rule, STALLED);
             waiting.is_watched = waiting.bytes > self.rule.max_bytes;

@@ -155,6 +155,27 @@ impl SessionCommand {
             Self::Forget { .. } => Answer::Forgotten(Err(declined)),
         }
     }
+
+    /// The bytes that it keeps in memory until it is carried out.
+    fn bytes(&self) -> u64 {
+        let sum = |texts: &[String]| texts.iter().map(|text| size_of::<String>() + text.len()).sum::<usize>();
+        let texts = match self {
+            Self::Accept { request_id } => request_id.len(),
+            Self::Import(import) => import.session.len() + import.state.len() + sum(&import.repairs),
+            Self::Choose { session, .. } => session.len(),
+            Self::Forget { session, entry_ids } => session.len() + sum(entry_ids),
+        };
+        (size_of::<(ReplyId, Self)>() + texts) as u64
+    }
+}
+
+/// How much may be asked of sessions that were not read yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MostAsked {
+    /// Commands of one session.
+    pub(crate) commands: usize,
+    /// The bytes of the commands of all sessions.
+    pub(crate) bytes: u64,
 }
 
 /// What became of a caller's command.
@@ -179,6 +200,8 @@ pub(crate) struct Sessions {
     /// The bytes of each run that waits for its turn, and of all of them.
     waits: BTreeMap<RunId, u64>,
     waiting_bytes: u64,
+    /// The bytes of all commands that wait for their sessions to be read.
+    commands_bytes: u64,
     /// Sessions that were asked for.
     loads: u64,
     wanted: Vec<Load>,
@@ -347,7 +370,7 @@ impl Sessions {
         }
         slot.snapshot_seq = state.as_ref().map_or(0, |state| state.seq());
         slot.state = Loaded::Ready(state);
-        Some(std::mem::take(&mut slot.commands))
+        Some(self.take_commands(load.stream))
     }
 
     /// Whether the answer to this question is still waited for.
@@ -358,12 +381,13 @@ impl Sessions {
 
     /// Nobody can work in the session any more. Its runs in memory, and commands that waited for it.
     pub(crate) fn damaged(&mut self, damage: Damage) -> (Vec<RunId>, Vec<(ReplyId, SessionCommand)>) {
-        let Some(slot) = self.slots.get_mut(&damage.run) else { return Default::default() };
+        let damage_of = damage.run;
+        let Some(slot) = self.slots.get_mut(&damage_of) else { return Default::default() };
         slot.state = Loaded::Damaged(damage);
         slot.reread = false;
         let asks: Vec<RunId> =
             slot.active.take().into_iter().chain(std::mem::take(&mut slot.waiting)).collect();
-        let commands = std::mem::take(&mut slot.commands);
+        let commands = self.take_commands(damage_of);
         asks.iter().for_each(|ask| self.waits_no_more(*ask));
         (asks, commands)
     }
@@ -403,7 +427,7 @@ impl Sessions {
         reply: ReplyId,
         command: SessionCommand,
         now: Wall,
-        most_waiting: usize,
+        most: MostAsked,
     ) -> Commanded {
         let slot = self.slot(stream);
         match &slot.state {
@@ -413,12 +437,23 @@ impl Sessions {
             }
             Loaded::Loading => {}
         }
-        if slot.commands.len() >= most_waiting {
+        let is_full = slot.commands.len() >= most.commands;
+        if is_full || self.commands_bytes.saturating_add(command.bytes()) > most.bytes {
             let declined = Declined::Overloaded { retry_after_ms: RETRY_AFTER_MS };
             return Commanded::Refused(command.declined(declined));
         }
-        slot.commands.push((reply, command));
+        self.commands_bytes = self.commands_bytes.saturating_add(command.bytes());
+        self.slot(stream).commands.push((reply, command));
         Commanded::Waits
+    }
+
+    /// The commands that waited for the session to be read, which wait no more.
+    fn take_commands(&mut self, stream: RunId) -> Vec<(ReplyId, SessionCommand)> {
+        let commands = self.slots.get_mut(&stream).map(|slot| std::mem::take(&mut slot.commands));
+        let commands = commands.unwrap_or_default();
+        let bytes: u64 = commands.iter().map(|(_, command)| command.bytes()).sum();
+        self.commands_bytes = self.commands_bytes.saturating_sub(bytes);
+        commands
     }
 
     /// Carries out what a caller asks of a session that was read.
@@ -580,7 +615,7 @@ impl Sessions {
         let slot = self.slots.get_mut(&stream).filter(|slot| matches!(slot.state, Loaded::Loading))?;
         slot.snapshot_seq = state.as_ref().map_or(0, SessionState::seq);
         slot.state = Loaded::Ready(state.map(Box::new));
-        Some(std::mem::take(&mut slot.commands))
+        Some(self.take_commands(stream))
     }
 
     /// Has a session read that was thrown away and could not be read with the shard.

@@ -58,7 +58,8 @@ pub struct Config {
     pub session_snapshot_every: u64,
     /// Sessions that nobody asks anything, kept in memory: so many at most, and so many bytes.
     pub idle_sessions: IdleSessions,
-    /// The bytes of the runs that wait for their turns in sessions, beyond which further ones are refused.
+    /// The bytes of the runs that wait for their turns in sessions, beyond which further ones are refused; and as much of what
+    /// callers ask of sessions that were not read yet.
     pub max_waiting_bytes: u64,
     /// A run of which nothing is in work, and no deadline is due for so long, is not kept in memory.
     pub rest_after_ms: i64,

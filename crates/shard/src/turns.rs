@@ -12,7 +12,9 @@ use crate::api::Declined;
 use crate::blob_hash;
 use crate::outbox::{AppendId, Deferred, SessionAppend};
 use crate::projection;
-use crate::sessions::{Commanded, Load, RETRY_AFTER_MS, SESSION_LABEL, SessionCommand, session_stream};
+use crate::sessions::{
+    Commanded, Load, MostAsked, RETRY_AFTER_MS, SESSION_LABEL, SessionCommand, session_stream,
+};
 use crate::shard::{Mode, Origin, Output, ReplyId, Shard};
 use crate::touched::Kept;
 
@@ -121,7 +123,8 @@ impl Shard {
             let declined = Declined::Overloaded { retry_after_ms: SOON_MS };
             return self.reply(reply, command.declined(declined));
         }
-        let most = self.config.max_waiting_per_session;
+        let most =
+            MostAsked { commands: self.config.max_waiting_per_session, bytes: self.config.max_waiting_bytes };
         let commanded = self.sessions.command(stream, reply, command, self.wall(), most);
         self.load_sessions();
         self.commanded(reply, stream, commanded);

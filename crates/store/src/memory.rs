@@ -13,9 +13,9 @@ use bytes::Bytes;
 
 use crate::port::{
     self, AgentRow, Append, AppendOutcome, BlobHash, Bounds, Derived, DerivedRow, Epoch, Extent, FoundEntry,
-    History, KeyRow, LogRow, Mark, MemoryOf, MemorySearch, Mended, Millis, Place, Position, Quarantine,
-    Recall, Removal, Retention, RunId, RunQuery, RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError,
-    Swept, Unfinished,
+    History, KeyRow, LogRow, Mark, MemoryOf, MemoryPage, MemorySearch, Mended, Millis, Place, Position,
+    Quarantine, Recall, Removal, Retention, RunId, RunQuery, RunRow, ShardId, ShardWriter, Snapshot, Store,
+    StoreError, Swept, Unfinished,
 };
 use state::State;
 
@@ -214,7 +214,7 @@ impl Store for MemoryStore {
         self.with(|state| state.remembered.recall(wanted))
     }
 
-    fn memories(&self, search: &MemorySearch) -> Result<Vec<FoundEntry>, StoreError> {
+    fn memories(&self, search: &MemorySearch) -> Result<MemoryPage, StoreError> {
         self.with(|state| state.remembered.search(search))
     }
 

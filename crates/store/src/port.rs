@@ -39,7 +39,7 @@ pub use crate::quarantine::{Quarantine, QuarantineReason};
 use crate::remembered;
 pub use crate::remembered::{
     FoundEntry, MAX_MEMORY_NAME, MEMORY_MODES, MEMORY_TYPES, MemoryChange, MemoryEntry, MemoryOf,
-    MemoryOrder, MemoryRow, MemorySearch, Recall, entry_id, settled,
+    MemoryOrder, MemoryPage, MemoryRow, MemorySearch, Recall, entry_id, settled,
 };
 pub use crate::removals::Removals;
 
@@ -620,7 +620,7 @@ pub trait Store: Send + Sync + 'static {
     fn recall(&self, wanted: &Recall<'_>) -> Result<Vec<FoundEntry>, StoreError>;
 
     /// Lists entries of memory, newest first; of one moment the one with the greatest id first.
-    fn memories(&self, search: &MemorySearch) -> Result<Vec<FoundEntry>, StoreError>;
+    fn memories(&self, search: &MemorySearch) -> Result<MemoryPage, StoreError>;
 
     fn memory_entry(&self, id: &str) -> Result<Option<FoundEntry>, StoreError>;
 

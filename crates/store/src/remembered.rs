@@ -97,7 +97,18 @@ pub struct MemorySearch {
     pub text: Option<String>,
     /// Only entries that come after this one in the order of a listing: its time and its id.
     pub after: Option<(Millis, String)>,
+    /// Entries that are found.
     pub limit: usize,
+    /// Entries that are looked at for that, whether they have the text or not.
+    pub looked_at: usize,
+}
+
+/// What a search has found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MemoryPage {
+    pub entries: Vec<FoundEntry>,
+    /// The last entry that was looked at, where there are more after it: a search [after](MemorySearch::after) it goes on there.
+    pub next: Option<(Millis, String)>,
 }
 
 /// What is stored of a run's, or a session's, changes of memory.

@@ -73,7 +73,10 @@ fn specs_counted(count: usize) -> String {
 async fn specs(daemon: &Daemon, out: &mut Output) -> Result<(), Failure> {
     let specs = daemon.client.list_specs().await.map_err(|error| daemon.failure(error))?;
     if out.json {
-        let mut document = json::print("capataz.v1.ListSpecsResponse", &v1::ListSpecsResponse { specs });
+        let mut document = json::print(
+            "capataz.v1.ListSpecsResponse",
+            &v1::ListSpecsResponse { specs, next_page_token: String::new() },
+        );
         if let Some(object) = document.as_object_mut() {
             object.entry("specs").or_insert_with(|| Value::Array(Vec::new()));
         }

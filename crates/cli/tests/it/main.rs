@@ -46,6 +46,7 @@ mod served;
 mod session_work;
 mod sessions;
 mod shells;
+mod stood_still;
 mod terminal;
 mod time_travel;
 mod traces;

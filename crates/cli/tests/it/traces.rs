@@ -313,6 +313,63 @@ async fn a_collector_that_is_away_costs_no_run_anything_and_gets_everything_when
     assert!(daemon.said().contains("the collector can be reached again"));
 }
 
+/// The bytes of a page of the database.
+const PAGE: usize = 4_096;
+
+/// Overwrites the page of the log that has the beginning of the run of this name. Returns what was on it.
+fn damage(folder: &Path, name: &str) -> Vec<u8> {
+    let file = folder.join("data/capataz.db");
+    let database = rusqlite::Connection::open(&file).unwrap();
+    database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    database.close().unwrap();
+    let mut content = fs::read(&file).unwrap();
+    let has = |page: &[u8], text: &str| page.windows(text.len()).any(|part| part == text.as_bytes());
+    // A leaf of a table, with names of agents: those are in events alone.
+    let is_it = |page: &&mut [u8]| page[0] == 0x0D && has(page, name) && has(page, "quick");
+    let page = content.chunks_mut(PAGE).find(is_it).unwrap();
+    let before = page.to_vec();
+    page.fill(0xA5);
+    fs::write(&file, content).unwrap();
+    before
+}
+
+#[tokio::test]
+async fn a_damaged_page_of_the_log_costs_the_spans_that_are_on_it_and_no_others() {
+    let (folder, collector) = (tempfile::tempdir().unwrap(), Collector::start().await);
+    let config = config(folder.path(), &collector, "");
+    collector.leaves();
+    let mut daemon = Served::start(folder.path(), &config);
+    let client = daemon.client().await;
+    let quick = |name: &str| {
+        let text =
+            format!("name = \"{name}\"\nwaves = [{{ tasks = [{{ name = \"t\", agent = \"quick\" }}] }}]");
+        start(capataz_contracts::plan_file::parse(&text, capataz_contracts::plan_file::Format::Toml).unwrap())
+    };
+    let names: Vec<String> = (0..40).map(|number| format!("hurt-{number:02}")).collect();
+    let mut runs = Vec::new();
+    for name in &names {
+        runs.push(client.execute_run(quick(name), None).await.unwrap().run_id);
+    }
+    daemon.signal("TERM");
+    daemon.ended();
+    let lost = damage(folder.path(), &names[20]);
+    let is_lost = |run: &&String| {
+        let id = id_of(run);
+        lost.windows(id.len()).any(|part| part == id)
+    };
+    let daemon = daemon.start_again();
+    let collector = collector.comes_back().await;
+    let client = daemon.client().await;
+    let after = client.execute_run(quick("after"), None).await.unwrap().run_id;
+    let whole: Vec<&String> = runs.iter().filter(|run| !is_lost(run)).chain([&after]).collect();
+    assert!((20..=40).contains(&whole.len()), "some are on the page: {} are not", whole.len());
+    for run in whole {
+        is_a_tree(&client, &collector, run).await;
+    }
+    assert!(daemon.said().contains("the spans of appends that cannot be read are left out"));
+    daemon.killed();
+}
+
 #[tokio::test]
 async fn spans_that_a_collector_refuses_are_given_up_and_later_ones_are_sent() {
     let (folder, collector) = (tempfile::tempdir().unwrap(), Collector::start().await);

@@ -8961,7 +8961,7 @@ pub struct SearchMemoryRequest {
 /// A page of entries.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SearchMemoryResponse {
-    /// Newest first.
+    /// Newest first. There may be fewer than asked for, or none, and more on the next page: a page looks at 1,000 entries at most.
     #[prost(message, repeated, tag = "1")]
     pub entries: ::prost::alloc::vec::Vec<MemoryEntry>,
     /// Gives the next page; empty on the last one.
@@ -10873,14 +10873,24 @@ pub struct ScoreTerm {
     pub contribution: f64,
 }
 /// Has no parameters.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ListSpecsRequest {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListSpecsRequest {
+    /// Specs of a page: 1 to 500, default 500; fewer where they have more than 1 MiB.
+    #[prost(uint32, tag = "1")]
+    pub page_size: u32,
+    /// `next_page_token` of the page before.
+    #[prost(string, tag = "2")]
+    pub page_token: ::prost::alloc::string::String,
+}
 /// The specs of the catalogue.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListSpecsResponse {
     /// By id.
     #[prost(message, repeated, tag = "1")]
     pub specs: ::prost::alloc::vec::Vec<SpecInfo>,
+    /// Gives the next page; empty on the last one.
+    #[prost(string, tag = "2")]
+    pub next_page_token: ::prost::alloc::string::String,
 }
 /// Which spec is wanted.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

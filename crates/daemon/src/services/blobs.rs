@@ -9,13 +9,14 @@ use capataz_contracts::v1::blob_service_server::BlobService;
 use capataz_runtime::Runtime;
 use capataz_shard::blob_hash;
 use capataz_store::BlobHash;
+use futures_util::future::{Either, select};
 use futures_util::{Stream, StreamExt};
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::{Instant, timeout, timeout_at};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::Pages;
 use super::runs::{answer, read_on};
+use crate::patience::{Patience, within};
 use crate::status;
 
 /// Bytes of one blob.
@@ -65,7 +66,7 @@ impl Uploads {
         }
         let overloaded = || status::overloaded(UPLOAD_AGAIN_MS);
         let _waits = self.waiting.try_acquire().map_err(|_| overloaded())?;
-        let place = timeout(PLACE, self.places.acquire()).await.map_err(|_| overloaded())?;
+        let place = within(PLACE, self.places.acquire()).await.ok_or_else(overloaded)?;
         place.map_err(|_| status::unavailable())
     }
 }
@@ -122,13 +123,13 @@ async fn received(
 ) -> Result<(Bytes, SemaphorePermit<'_>), Status> {
     let place = uploads.place().await?;
     let mut content = BytesMut::new();
-    // Until when so many bytes have to be there.
-    let (mut until, mut from, mut awaited) = (Instant::now() + PROGRESS, 0, 0);
+    // How long the next bytes are waited for, since how many there were, and how many there have to be.
+    let (mut patience, mut from, mut awaited) = (Patience::new(PROGRESS), 0, 0);
     let mut number = 0_u64;
     loop {
-        let Ok(frame) = timeout_at(until, frames.next()).await else {
+        let Either::Left((frame, _)) = select(frames.next(), &mut patience).await else {
             if content.len() >= from + SLOW_BYTES && !uploads.is_awaited() {
-                (until, from) = (Instant::now() + PROGRESS, content.len());
+                (patience, from) = (Patience::new(PROGRESS), content.len());
                 continue;
             }
             let seconds = PROGRESS.as_secs();
@@ -145,7 +146,7 @@ async fn received(
         }
         content.extend_from_slice(&chunk);
         if content.len() >= awaited {
-            (until, from) = (Instant::now() + PROGRESS, content.len());
+            (patience, from) = (Patience::new(PROGRESS), content.len());
             awaited = from + PROGRESS_BYTES;
         }
         number = number.saturating_add(1);
@@ -194,6 +195,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use futures_util::stream::{self, FuturesUnordered, iter, pending};
+    use tokio::time::{Instant, advance};
 
     use super::*;
 
@@ -260,6 +262,36 @@ mod tests {
         };
         let (slow, ()) = tokio::join!(biased; slow(), waits);
         assert!(ended_for_time(&slow.unwrap_err()), "others wait");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_upload_goes_on_where_the_daemon_itself_stood_still() {
+        let uploads = Uploads::new(1, 1);
+        for has_said in [0, 1] {
+            let said = iter([frame(b"ab")]).take(has_said);
+            let rest = stream::once(Box::pin(async {
+                tokio::time::sleep(PROGRESS / 2).await;
+                advance(PROGRESS + Duration::from_secs(1)).await;
+                // What has arrived meanwhile is read a little later.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                frame(b"cd")
+            }));
+            let (content, _place) = received(&uploads, said.chain(rest)).await.unwrap();
+            assert_eq!(content.len(), 2 * (has_said + 1));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_upload_waits_for_its_place_while_the_daemon_listens() {
+        let uploads = Uploads::new(1, 1);
+        let place = uploads.place().await.unwrap();
+        let stall = async {
+            tokio::time::sleep(PLACE / 2).await;
+            advance(PLACE).await;
+            drop(place);
+        };
+        let (waited, ()) = tokio::join!(biased; uploads.place(), stall);
+        assert!(waited.is_ok());
     }
 
     #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use capataz_contracts::{Violation, v1, validate};
 use capataz_policy::codes;
 use capataz_runtime::Runtime;
 use capataz_shard::projection::{mode_name, mode_named};
-use capataz_store::{FoundEntry, MAX_MEMORY_NAME, MEMORY_TYPES, MemorySearch, Millis};
+use capataz_store::{FoundEntry, MAX_MEMORY_NAME, MEMORY_TYPES, MemoryPage, MemorySearch, Millis};
 use tonic::{Code, Request, Response, Status};
 
 use super::runs::answer;
@@ -18,6 +18,8 @@ use crate::status;
 const PAGE: u32 = 50;
 /// The most entries of a page: each has 2,000 bytes at most, and their names.
 const PAGE_MAX: u32 = 200;
+/// Entries that are looked at for a page, whether they have the text or not.
+const ENTRIES_LOOKED_AT: usize = 1_000;
 /// Bytes of a text that is looked for.
 const TEXT_MAX: usize = 256;
 /// Entries that are forgotten at once.
@@ -41,15 +43,10 @@ impl MemoryService for Memory {
     ) -> Result<Response<v1::SearchMemoryResponse>, Status> {
         let search = search_of(request.into_inner())?;
         let store = Arc::clone(self.runtime.store());
-        let limit = search.limit;
-        // One more says whether there is a next page.
-        let wanted = MemorySearch { limit: limit + 1, ..search };
-        let read = move || store.memories(&wanted).map_err(|error| status::store(&error));
-        let mut found = answer(&self.runtime, read).await?;
-        let more = found.len() > limit;
-        found.truncate(limit);
-        let next_page_token = found.last().filter(|_| more).map(token_of).unwrap_or_default();
-        let entries = found.into_iter().map(entry).collect();
+        let read = move || store.memories(&search).map_err(|error| status::store(&error));
+        let MemoryPage { entries, next } = answer(&self.runtime, read).await?;
+        let next_page_token = next.map(token_of).unwrap_or_default();
+        let entries = entries.into_iter().map(entry).collect();
         Ok(Response::new(v1::SearchMemoryResponse { entries, next_page_token }))
     }
 
@@ -164,12 +161,13 @@ fn search_of(request: v1::SearchMemoryRequest) -> Result<MemorySearch, Status> {
         text: Some(text).filter(|text| !text.is_empty()),
         after,
         limit: usize::try_from(size).unwrap_or(usize::MAX),
+        looked_at: ENTRIES_LOOKED_AT,
     })
 }
 
 /// A page ends with the entry that the next one begins after: its time and its id.
-fn token_of(found: &FoundEntry) -> String {
-    format!("{}.{}", found.entry.at.0, found.id)
+fn token_of((at, id): (Millis, String)) -> String {
+    format!("{}.{id}", at.0)
 }
 
 fn place_of(token: &str) -> Option<(Millis, String)> {

@@ -10,6 +10,7 @@ use capataz_runtime::Runtime;
 use capataz_shard::Declined;
 
 use super::Health;
+use crate::patience::within;
 
 /// How long the core may take to answer before it counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -43,7 +44,7 @@ async fn ready(State((runtime, health)): Probed) -> (StatusCode, &'static str) {
 }
 
 async fn answers(runtime: &Runtime) -> bool {
-    let asked = tokio::time::timeout(PATIENCE, runtime.agents(None, 1)).await;
+    let asked = within(PATIENCE, runtime.agents(None, 1)).await;
     // One that is overloaded answers that it is.
-    !matches!(asked, Err(_) | Ok(Err(Declined::Unavailable)))
+    !matches!(asked, None | Some(Err(Declined::Unavailable)))
 }

@@ -8,11 +8,17 @@ use capataz_engine::Wall;
 use capataz_router::{Router, Spec};
 use capataz_runtime::Runtime;
 use capataz_shard::TransitionReply;
+use prost::Message;
 use tonic::{Request, Response, Status};
 
 use super::sessions;
 use crate::specs::{self, Specs};
 use crate::status;
+
+/// Specs in one page.
+const PAGE_MAX: u32 = 500;
+/// Bytes of the specs of one page, unless it has only one.
+const PAGE_BYTES: usize = 1024 * 1024;
 
 pub(super) struct Routing {
     runtime: Runtime,
@@ -85,11 +91,14 @@ impl RouterService for Routing {
 
     async fn list_specs(
         &self,
-        _: Request<v1::ListSpecsRequest>,
+        request: Request<v1::ListSpecsRequest>,
     ) -> Result<Response<v1::ListSpecsResponse>, Status> {
+        let v1::ListSpecsRequest { page_size, page_token } = request.into_inner();
+        let size = if page_size == 0 { PAGE_MAX } else { page_size.min(PAGE_MAX) };
         let router = self.specs.current();
-        let specs = router.catalogue().specs().iter().map(info).collect();
-        Ok(Response::new(v1::ListSpecsResponse { specs }))
+        // They are ordered by their ids, and a page ends with the one that the next one begins after.
+        let rest = router.catalogue().specs().iter().filter(|spec| spec.id.as_str() > page_token.as_str());
+        Ok(Response::new(page(rest.map(info), size as usize)))
     }
 
     async fn get_spec(
@@ -152,5 +161,49 @@ fn info(spec: &Spec) -> v1::SpecInfo {
         agent: spec.agent.clone(),
         error_codes: spec.error_codes.clone(),
         is_default: spec.default,
+    }
+}
+
+/// As many of the specs as a page has room for, and one at least.
+fn page(specs: impl Iterator<Item = v1::SpecInfo>, most: usize) -> v1::ListSpecsResponse {
+    let mut page = v1::ListSpecsResponse::default();
+    let mut bytes = 0_usize;
+    for spec in specs {
+        bytes = bytes.saturating_add(spec.encoded_len());
+        if page.specs.len() >= most || (bytes > PAGE_BYTES && !page.specs.is_empty()) {
+            page.next_page_token = page.specs.last().map(|last| last.id.clone()).unwrap_or_default();
+            break;
+        }
+        page.specs.push(spec);
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn specs(number: usize, bytes: usize) -> impl Iterator<Item = v1::SpecInfo> {
+        let spec = move |number| v1::SpecInfo {
+            id: format!("s{number}"),
+            title: "x".repeat(bytes),
+            ..v1::SpecInfo::default()
+        };
+        (0..number).map(spec)
+    }
+
+    /// How many specs a page has, and what it says of the next one.
+    fn paged(number: usize, bytes: usize, most: usize) -> (usize, String) {
+        let page = page(specs(number, bytes), most);
+        (page.specs.len(), page.next_page_token)
+    }
+
+    #[test]
+    fn a_page_of_specs_has_a_bound_in_number_and_in_bytes_and_one_at_least() {
+        assert_eq!(paged(3, 10, 3), (3, String::new()));
+        assert_eq!(paged(3, 10, 2), (2, "s1".to_owned()));
+        assert_eq!(paged(9, PAGE_BYTES / 3, 9), (2, "s1".to_owned()));
+        assert_eq!(paged(2, 2 * PAGE_BYTES, 9), (1, "s0".to_owned()));
+        assert_eq!(paged(0, 0, 9), (0, String::new()));
     }
 }

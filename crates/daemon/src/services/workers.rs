@@ -17,6 +17,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::named;
 use super::runs::answer;
+use crate::patience::within;
 use crate::status;
 
 /// How long a new stream may take to say hello.
@@ -41,9 +42,9 @@ impl WorkerService for Workers {
         request: Request<Streaming<v1::ConnectRequest>>,
     ) -> Result<Response<Frames>, Status> {
         let mut said = request.into_inner();
-        let first = tokio::time::timeout(HELLO, said.message()).await;
+        let first = within(HELLO, said.message()).await;
         let first = first
-            .map_err(|_| {
+            .ok_or_else(|| {
                 status::status(tonic::Code::DeadlineExceeded, codes::HELLO_MISSING, "no hello came")
             })?
             .map_err(|error| status::unreadable_frame(&error))?;

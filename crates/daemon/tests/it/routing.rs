@@ -89,7 +89,19 @@ async fn an_explanation_adds_up_and_says_what_would_have_changed_it() {
 async fn the_catalogue_can_be_read() {
     let harness = shipped().await;
     let mut router = harness.router();
-    let specs = router.list_specs(v1::ListSpecsRequest {}).await.unwrap().into_inner().specs;
+    let mut request = v1::ListSpecsRequest { page_size: 1, ..v1::ListSpecsRequest::default() };
+    let mut specs = Vec::new();
+    loop {
+        let page = router.list_specs(request.clone()).await.unwrap().into_inner();
+        assert_eq!(page.specs.len(), 1);
+        specs.extend(page.specs);
+        if page.next_page_token.is_empty() {
+            break;
+        }
+        request.page_token = page.next_page_token;
+    }
+    let all = router.list_specs(v1::ListSpecsRequest::default()).await.unwrap().into_inner();
+    assert_eq!((&all.specs, all.next_page_token.as_str()), (&specs, ""));
     let ids: Vec<&str> = specs.iter().map(|spec| spec.id.as_str()).collect();
     assert_eq!(ids, ["kiro-adaptive-assistance", "whispers-of-the-wave"]);
     let defaults: Vec<bool> = specs.iter().map(|spec| spec.is_default).collect();
@@ -152,7 +164,8 @@ impl Files {
     }
 
     async fn ids(&self) -> Vec<String> {
-        let listed = self.harness.router().list_specs(v1::ListSpecsRequest {}).await.unwrap().into_inner();
+        let listed =
+            self.harness.router().list_specs(v1::ListSpecsRequest::default()).await.unwrap().into_inner();
         listed.specs.into_iter().map(|spec| spec.id).collect()
     }
 

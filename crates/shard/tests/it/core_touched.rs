@@ -17,8 +17,8 @@ use capataz_shard::{
 use capataz_store::memory::Fault;
 use capataz_store::{
     AgentRow, BlobHash, Bounds, Derived, DerivedRow, Epoch, Extent, FoundEntry, History, KeyRow, LogRow,
-    Mark, MemoryOf, MemorySearch, MemoryStore, Millis, Place, Position, Quarantine, Recall, RunId, RunQuery,
-    RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError, Unfinished,
+    Mark, MemoryOf, MemoryPage, MemorySearch, MemoryStore, Millis, Place, Position, Quarantine, Recall,
+    RunId, RunQuery, RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError, Unfinished,
 };
 use uuid::Uuid;
 
@@ -163,7 +163,7 @@ impl Store for Watched {
         self.store.recall(wanted)
     }
 
-    fn memories(&self, search: &MemorySearch) -> Result<Vec<FoundEntry>, StoreError> {
+    fn memories(&self, search: &MemorySearch) -> Result<MemoryPage, StoreError> {
         self.store.memories(search)
     }
 

@@ -12,8 +12,8 @@ use capataz_shard::feed;
 use capataz_shard::journal::{self, load_session};
 use capataz_shard::shard::Config;
 use capataz_shard::{
-    Ages, Answer, Chosen, Driver, Input, Output, Recovered, ReplyId, Request, Route, SESSION_LABEL,
-    StartRequest, find, session_stream,
+    Ages, Answer, Chosen, Declined, Driver, ImportSession, Input, Output, Recovered, ReplyId, Request, Route,
+    SESSION_LABEL, StartRequest, find, session_stream,
 };
 use capataz_store::{
     Append, IdempotencyKey, Mark, MemoryStore, Millis, Retention, RunId, ShardId, ShardWriter, Store,
@@ -294,6 +294,41 @@ fn a_sweep_spares_sessions_in_use_and_is_waited_for_by_others() {
     // The sweep may remove the other one: it is read afterwards.
     assert!(!loads(&world.asks(4, "b"), "b"));
     assert!(loads(&world.hears(Input::Swept { shard: SHARD }), "b"));
+}
+
+/// The callers that were told that there is no room for what they ask.
+fn overloaded(outputs: &[Output]) -> Vec<u64> {
+    let overloaded = outputs.iter().filter_map(|output| match output {
+        Output::Reply { reply, answer: Answer::Imported(Err(Declined::Overloaded { .. })), .. } => {
+            Some(reply.0)
+        }
+        _ => None,
+    });
+    overloaded.collect()
+}
+
+#[test]
+fn what_waits_for_sessions_to_be_read_has_a_bound_in_bytes() {
+    let mut world = World::with(Config { max_waiting_bytes: 100_000, ..Config::default() });
+    let import = |number: u64| {
+        let state = format!("{{\"notes\":\"{}\"}}", "x".repeat(30_000));
+        let import = ImportSession { session: format!("s{number}"), state, repairs: Vec::new() };
+        Input::Request { reply: ReplyId(number), request: Request::ImportSession(Box::new(import)) }
+    };
+    for round in 0..2 {
+        // Sessions are read when the sweep is over.
+        world.sweeps();
+        let outputs: Vec<Output> =
+            (0..5).flat_map(|number| world.hears(import(10 * round + number))).collect();
+        assert_eq!(overloaded(&outputs), [10 * round + 3, 10 * round + 4], "there is room for three");
+        let outputs = world.hears(Input::Swept { shard: SHARD });
+        assert_eq!(overloaded(&outputs), [0; 0]);
+        world.commits_all();
+        for number in 0..3 {
+            let session = session_stream(&format!("s{}", 10 * round + number));
+            assert!(world.store.get_run(session).unwrap().is_some(), "it was carried out");
+        }
+    }
 }
 
 #[test]

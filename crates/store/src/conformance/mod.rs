@@ -258,6 +258,7 @@ macro_rules! conformance_suite {
             what_is_forgotten_outlives_the_run_that_it_is_of,
             memory_that_is_written_again_replaces_what_is_there,
             memory_is_listed_newest_first_in_pages,
+            a_search_of_memory_looks_at_so_many_entries_and_says_where_to_go_on,
             a_run_begins_with_the_log_of_another,
             a_past_is_measured_without_its_events,
             a_past_ends_with_a_whole_row_that_is_there,

@@ -411,6 +411,7 @@ impl<S: Subject> Pair<S> {
             text: random.one_in(3).then(|| "CONTENT 1".to_owned()),
             after: random.one_in(2).then(|| (random.time(), id.clone())),
             limit,
+            looked_at: random.below(8) as usize,
         };
         let expected = model.memories(&search).unwrap();
         assert_eq!(store.memories(&search).unwrap(), expected, "{context}, {search:?}");

@@ -3,7 +3,7 @@
 use super::*;
 use crate::port::{
     Append, AppendOutcome, FoundEntry, MEMORY_TYPES, MemoryChange, MemoryEntry, MemoryOf, MemoryOrder,
-    MemoryRow, MemorySearch, Mended, Millis, Place, Recall, Retention, Store, entry_id,
+    MemoryPage, MemoryRow, MemorySearch, Mended, Millis, Place, Recall, Retention, Store, entry_id,
 };
 
 /// A change of memory by the event `seq`.
@@ -274,6 +274,44 @@ pub fn memory_that_is_written_again_replaces_what_is_there<S: Subject>() {
     assert_eq!(store.memory_of(run_id(7)).unwrap(), MemoryOf::default());
 }
 
+fn everything_of(session: &str) -> MemorySearch {
+    MemorySearch { session: session.to_owned(), limit: ALL, looked_at: ALL, ..MemorySearch::default() }
+}
+
+pub fn a_search_of_memory_looks_at_so_many_entries_and_says_where_to_go_on<S: Subject>() {
+    let (_subject, store, mut writer) = claimed::<S>();
+    // Only the oldest entry has the text.
+    let rows: Vec<MemoryRow> = (1..=9)
+        .map(|seq| match seq {
+            1 => remembered(seq, "plan", 1),
+            _ => remembered(seq, "error", seq as i64),
+        })
+        .collect();
+    accept(&mut *writer, &[with(Append { count: 9, ..creation(1) }, &rows)]);
+    let text = Some("the PLAN".to_owned());
+    let search = MemorySearch { text, looked_at: 4, ..everything_of("s") };
+    let mut pages = Vec::new();
+    let mut after = None;
+    loop {
+        let page = store.memories(&MemorySearch { after, ..search.clone() }).unwrap();
+        pages.push(ids_of(page.entries));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(pages, [vec![], vec![], vec![id(1, 1)]]);
+    // What is found ends a page as well, and then it says where it stands.
+    let one = MemorySearch { limit: 1, text: None, ..search.clone() };
+    let page = store.memories(&one).unwrap();
+    assert_eq!((ids_of(page.entries), page.next), (vec![id(1, 9)], Some((Millis(9), id(1, 9)))));
+    // One that has looked at the last entry says that there are no more, also where it had to look at no others.
+    let all = MemorySearch { looked_at: 9, ..search.clone() };
+    assert_eq!(store.memories(&all).unwrap().next, None);
+    let nothing = MemorySearch { looked_at: 0, ..search };
+    assert_eq!(store.memories(&nothing).unwrap(), MemoryPage::default());
+}
+
 pub fn memory_is_listed_newest_first_in_pages<S: Subject>() {
     let (_subject, store, mut writer) = claimed::<S>();
     let mut rows: Vec<MemoryRow> = (1..=6).map(|seq| remembered(seq, "error", (seq / 2) as i64)).collect();
@@ -282,8 +320,8 @@ pub fn memory_is_listed_newest_first_in_pages<S: Subject>() {
         entry.content = "100% of Ärger_".to_owned();
     }
     accept(&mut *writer, &[with(Append { count: 6, ..creation(1) }, &rows)]);
-    let search = MemorySearch { session: "s".to_owned(), limit: ALL, ..MemorySearch::default() };
-    let listed = |search: &MemorySearch| ids_of(store.memories(search).unwrap());
+    let search = everything_of("s");
+    let listed = |search: &MemorySearch| ids_of(store.memories(search).unwrap().entries);
     // Of one moment the greatest id is first.
     let expected = [6, 5, 4, 3, 2, 1].map(|seq| id(1, seq));
     assert_eq!(listed(&search), expected);
@@ -292,10 +330,12 @@ pub fn memory_is_listed_newest_first_in_pages<S: Subject>() {
         let mut after = None;
         loop {
             let page = store.memories(&MemorySearch { after, limit, ..search.clone() }).unwrap();
-            assert!(page.len() <= limit);
-            let Some(last) = page.last() else { break };
-            after = Some((last.entry.at, last.id.clone()));
-            paged.extend(ids_of(page));
+            assert!(page.entries.len() <= limit);
+            paged.extend(ids_of(page.entries));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
         }
         assert_eq!(paged, expected);
     }

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::port::{
-    FoundEntry, MemoryChange, MemoryEntry, MemoryOf, MemoryOrder, MemoryRow, MemorySearch, Place, Recall,
-    RunId, entry_id,
+    FoundEntry, MemoryChange, MemoryEntry, MemoryOf, MemoryOrder, MemoryPage, MemoryRow, MemorySearch, Place,
+    Recall, RunId, entry_id,
 };
 use crate::remembered::relevance;
 
@@ -82,7 +82,7 @@ impl Entries {
         all
     }
 
-    pub(super) fn search(&self, search: &MemorySearch) -> Vec<FoundEntry> {
+    pub(super) fn search(&self, search: &MemorySearch) -> MemoryPage {
         let is = |wanted: &Option<String>, is: &str| wanted.as_ref().is_none_or(|wanted| wanted == is);
         let has_text = |content: &str| {
             search
@@ -91,17 +91,23 @@ impl Entries {
                 .is_none_or(|text| content.to_ascii_lowercase().contains(text.to_ascii_lowercase().as_str()))
         };
         let mut all = self.matching(|entry| {
-            entry.session == search.session
-                && is(&search.mode, &entry.mode)
-                && is(&search.kind, &entry.kind)
-                && has_text(&entry.content)
+            entry.session == search.session && is(&search.mode, &entry.mode) && is(&search.kind, &entry.kind)
         });
         all.sort_by(|one, other| (other.entry.at, &other.id).cmp(&(one.entry.at, &one.id)));
         if let Some((at, id)) = &search.after {
             all.retain(|found| (found.entry.at, &found.id) < (*at, id));
         }
-        all.truncate(search.limit);
-        all
+        let mut page = MemoryPage::default();
+        let mut last = None;
+        for (number, found) in all.into_iter().enumerate() {
+            if number >= search.looked_at || page.entries.len() >= search.limit {
+                page.next = last;
+                break;
+            }
+            last = Some((found.entry.at, found.id.clone()));
+            page.entries.extend(has_text(&found.entry.content).then_some(found));
+        }
+        page
     }
 
     pub(super) fn of_run(&self, run: RunId) -> MemoryOf {

@@ -38,8 +38,8 @@ use bytes::Bytes;
 use crate::folders;
 use crate::port::{
     self, AgentRow, BlobHash, Bounds, Derived, DerivedRow, Extent, FoundEntry, History, KeyRow, LogRow, Mark,
-    MemoryOf, MemorySearch, Millis, Place, Position, Quarantine, Recall, RunId, RunQuery, RunRow, ShardId,
-    ShardWriter, Snapshot, Store, StoreError, Unfinished,
+    MemoryOf, MemoryPage, MemorySearch, Millis, Place, Position, Quarantine, Recall, RunId, RunQuery, RunRow,
+    ShardId, ShardWriter, Snapshot, Store, StoreError, Unfinished,
 };
 use blobs::Blobs;
 pub use checksums::Migrated;
@@ -313,7 +313,7 @@ impl Store for SqliteStore {
         self.shared.readers.recall(wanted)
     }
 
-    fn memories(&self, search: &MemorySearch) -> Result<Vec<FoundEntry>, StoreError> {
+    fn memories(&self, search: &MemorySearch) -> Result<MemoryPage, StoreError> {
         self.shared.readers.memories(search)
     }
 

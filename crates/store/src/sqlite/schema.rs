@@ -10,7 +10,7 @@ use crate::port::StoreError;
 
 /// The migrations. Number `n` (from 0) leads from format `n` to `n + 1`; `PRAGMA user_version` contains the format's
 /// number.
-const MIGRATIONS: &[&str] = &[FIRST, EVENTS_OF_FORMAT_2, WHOLE_OR_NOT, FORKS, MEMORY];
+const MIGRATIONS: &[&str] = &[FIRST, EVENTS_OF_FORMAT_2, WHOLE_OR_NOT, FORKS, MEMORY, VOTES];
 
 /// The format of stored events that this version reads; see `min_reader` in `meta`.
 const READER: u32 = 3;
@@ -175,6 +175,14 @@ CREATE TABLE memory_marks (
 CREATE INDEX memory_marks_entry ON memory_marks (entry, quarters);
 ";
 
+/// The sums of votes on entries. One that is missing is made with the next vote on its entry: a migration takes no longer with
+/// more votes.
+const VOTES: &str = "
+CREATE TABLE memory_votes (
+    entry TEXT PRIMARY KEY, votes INTEGER NOT NULL, quarters INTEGER NOT NULL
+) WITHOUT ROWID;
+";
+
 /// Migrates the tables to the format of this version. Each step is one transaction.
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     migrate_with(connection, MIGRATIONS)
@@ -293,9 +301,9 @@ mod tests {
         migrate(&mut connection).unwrap();
         connection.execute("UPDATE meta SET value = 4 WHERE name = 'min_reader'", []).unwrap();
         assert!(matches!(migrate(&mut connection), Err(StoreError::TooNew { found: 4, supported: 3 })));
-        let newer = [FIRST, EVENTS_OF_FORMAT_2, WHOLE_OR_NOT, FORKS, MEMORY, "CREATE TABLE next (x)"];
+        let newer = [FIRST, EVENTS_OF_FORMAT_2, WHOLE_OR_NOT, FORKS, MEMORY, VOTES, "CREATE TABLE next (x)"];
         migrate_with(&mut connection, &newer).unwrap_err();
-        assert!(matches!(migrate(&mut connection), Err(StoreError::TooNew { found: 6, supported: 5 })));
+        assert!(matches!(migrate(&mut connection), Err(StoreError::TooNew { found: 7, supported: 6 })));
     }
 
     #[test]
@@ -307,7 +315,7 @@ mod tests {
         // The tables are changed, and no row has its checksum yet.
         migrate(&mut connection).unwrap();
         let refused = migrate_with(&mut connection, &format_2);
-        assert!(matches!(refused, Err(StoreError::TooNew { found: 5, supported: 2 })), "{refused:?}");
+        assert!(matches!(refused, Err(StoreError::TooNew { found: 6, supported: 2 })), "{refused:?}");
     }
 
     #[test]
@@ -340,7 +348,7 @@ mod tests {
         };
         assert_eq!((reader(&connection), version(&connection).unwrap()), (1, 1));
         migrate(&mut connection).unwrap();
-        assert_eq!((reader(&connection), version(&connection).unwrap()), (3, 5));
+        assert_eq!((reader(&connection), version(&connection).unwrap()), (3, 6));
     }
 
     #[track_caller]
@@ -432,6 +440,13 @@ mod tests {
         let all = MemorySearch { after, ..MemorySearch::default() };
         let in_order = "SEARCH memory_entries USING INDEX idx_session_mode_timestamp (session_id=? AND context_mode=? AND timestamp<?)";
         check_plan(&connection, &of_one_mode(&all), &[in_order, "USE TEMP B-TREE FOR LAST TERM OF ORDER BY"]);
+        let of_kind = MemorySearch { kind: Some("plan".to_owned()), ..all };
+        let in_order = "SEARCH memory_entries USING COVERING INDEX memory_newest (session_id=? AND context_mode=? AND type=? AND timestamp<?)";
+        check_plan(
+            &connection,
+            &of_one_mode(&of_kind),
+            &[in_order, "USE TEMP B-TREE FOR LAST TERM OF ORDER BY"],
+        );
         let of_run = "SEARCH memory_entries USING INDEX memory_run (run=? AND seq>?)";
         check_plan(&connection, "DELETE FROM memory_entries WHERE run = ? AND seq > ?", &[of_run]);
     }

@@ -8,6 +8,7 @@ DROP TABLE quarantined;
 DROP TABLE derived;
 DROP TABLE memory_entries;
 DROP TABLE memory_marks;
+DROP TABLE memory_votes;
 ALTER TABLE shards DROP COLUMN removals;
 DROP TABLE earlier_checksums;
 DROP INDEX runs_unfinished;

@@ -31,6 +31,7 @@ const PHASES: &str = "crates/shard/src/phases";
 /// Where uploads and what comes in part have their bounds.
 const UPLOADS: &str = "crates/daemon/src/services/blobs.rs";
 const HEARD: &str = "crates/daemon/src/heard.rs";
+const SPECS_PAGE: &str = "crates/daemon/src/services/router.rs";
 const BLOCKED: &str = "crates/engine/src/machine/pipeline/blocked.rs";
 
 /// The numbers. A place is as wide as the name is unambiguous, so that code can move.
@@ -316,6 +317,13 @@ pub(super) const NUMBERS: &[Number] = &[
         "IDLE_BYTES",
     ),
     number("docs/limits.md", "turns in sessions, in bytes | {128 MiB}", "crates/shard/src", "WAITING_BYTES"),
+    number(
+        "docs/limits.md",
+        "entries to forget | {256} of one",
+        "crates/shard/src/shard.rs",
+        "max_waiting_per_session",
+    ),
+    number("docs/limits.md", "256 of one session; {128 MiB} of all", "crates/shard/src", "WAITING_BYTES"),
     number("docs/limits.md", "agent `template` | {256} ", "crates", "TEMPLATE_SLOTS"),
     number("docs/limits.md", "time until the first frame | {10 s}", "crates/daemon/src", "HELLO"),
     number("docs/limits.md", "slots of a worker | 1 to {10,000}", "crates", "SLOTS_MAX"),
@@ -510,6 +518,14 @@ pub(super) const NUMBERS: &[Number] = &[
         "MAX_PAGE",
     ),
     number("docs/limits.md", "500, and {1 MiB} of descriptions", "crates/shard/src", "AGENTS_PAGE_BYTES"),
+    number("docs/limits.md", "page of ListSpecs | {500}, and", SPECS_PAGE, "PAGE_MAX"),
+    number("docs/limits.md", "page of ListSpecs | 500, and {1 MiB} |", SPECS_PAGE, "PAGE_BYTES"),
+    number(
+        "docs/limits.md",
+        "have the text or not | {1,000} |",
+        "crates/daemon/src/services/memory.rs",
+        "ENTRIES_LOOKED_AT",
+    ),
     number("docs/limits.md", "gets nothing for {5 s}, twice", "crates/crew/src/standing.rs", "PROBE_MS"),
     number("docs/limits.md", "acknowledges nothing | {3} ", "crates/crew/src/standing.rs", "ROUNDS"),
     number("docs/limits.md", "come back after {30 s}", "crates/crew/src/standing.rs", "AWAY_MS"),
