@@ -77,6 +77,8 @@ fn generate(root: &Path) -> Result<BTreeMap<String, Vec<u8>>, Box<dyn std::error
         .boxed(".capataz.v1.RunResult.work.ask")
         .boxed(".capataz.v1.RunResult.work.script")
         .boxed(".capataz.v1.Task.run")
+        .boxed(".capataz.v1.ResultRefused.error")
+        .boxed(".capataz.v1.ResultRefusedFrame.error")
         .boxed(".capataz.v1.BlobRef.answer")
         // Larger than the other bodies. An event has the size of its largest body, and is moved several times.
         .boxed(".capataz.v1.Event.body.run_accepted")

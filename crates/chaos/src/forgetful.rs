@@ -142,7 +142,7 @@ impl Forgetful<'_> {
                     self.journal.write(&record).await?;
                 }
             }
-            Hear::ResultRefused(v1::ResultRefusedFrame { lease: Some(lease), reason }) => {
+            Hear::ResultRefused(v1::ResultRefusedFrame { lease: Some(lease), reason, .. }) => {
                 self.unconfirmed.retain(|(other, _)| *other != lease);
                 let (at, run, lease) = (now_us(), lease.run_id, lease.lease);
                 self.journal.write(&WorkerRecord::Refused { at, run, lease, reason }).await?;

@@ -75,7 +75,7 @@ impl Crew {
             Some(lease) => self.pass_on(id, lease, said),
             None => {
                 let reason = v1::RefusalReason::UnknownTask as i32;
-                let refused = v1::ResultRefusedFrame { lease: Some(reference), reason };
+                let refused = v1::ResultRefusedFrame { lease: Some(reference), reason, error: None };
                 self.send(id, Frame::ResultRefused(refused));
             }
         }

@@ -15,6 +15,14 @@ pub struct Told {
     pub text: String,
     /// The wave and the task that have failed, or whose time is over; `None` for anything else.
     pub failed: Option<(u32, u32)>,
+    /// The wave and the task whose completion was refused; `None` for anything else.
+    pub refused: Option<(u32, u32)>,
+}
+
+impl Told {
+    fn other(text: String) -> Self {
+        Self { text, failed: None, refused: None }
+    }
 }
 
 /// The box of an event of a run whose tasks its user has named, where it is one that a person is told at once. The event was
@@ -41,13 +49,19 @@ pub fn of_event(run: &Run, run_id: &str, event: &v1::Event, form: Form, paint: P
                 ..context_of(run, run_id, task)
             };
             let text = error::error(error, &context, paint);
-            Some(Told { text, failed: Some((settled.wave, settled.task)) })
+            Some(Told { failed: Some((settled.wave, settled.task)), ..Told::other(text) })
         }
         Body::QuestionAsked(asked) => of_question(run, run_id, asked.question.as_ref()?, form, paint),
         Body::Notice(notice) => {
             let error = notice.notice.as_ref().filter(|error| error::is_told_at_once(error))?;
             let context = Context { run: Some(run_id), goes_on: goes_on(run), form, ..Context::default() };
-            Some(Told { text: error::error(error, &context, paint), failed: None })
+            Some(Told::other(error::error(error, &context, paint)))
+        }
+        Body::ResultRefused(refused) => {
+            let error = refused.error.as_deref().filter(|error| error::is_told_at_once(error))?;
+            let place = (refused.wave, refused.task);
+            let context = Context { form, ..context_of(run, run_id, run.task(place.0, place.1)?) };
+            Some(Told { refused: Some(place), ..Told::other(error::error(error, &context, paint)) })
         }
         _ => None,
     }
@@ -82,7 +96,7 @@ pub fn of_question(
     };
     let is_failure = matches!(purpose, v1::QuestionPurpose::Failure | v1::QuestionPurpose::Timeout);
     let failed = is_failure.then_some((about.wave, about.task));
-    Some(Told { text: error::error(error, &context, paint), failed })
+    Some(Told { failed, ..Told::other(error::error(error, &context, paint)) })
 }
 
 /// Whether a question follows this failure.

@@ -73,6 +73,16 @@ pub struct Task {
     pub absent: bool,
     /// Its failure was told in a box when it came about, so that the report need not draw it again.
     pub told: bool,
+    /// Somebody would have completed it while it was in INIT.
+    pub refused: Option<Refused>,
+}
+
+/// A completion that the lifecycle does not allow.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Refused {
+    pub error: v1::Error,
+    /// It was told in a box when it came about.
+    pub told: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -289,8 +299,10 @@ impl Run {
             | Body::SessionStateWritten(_)
             | Body::TaskInputResolved(_)
             | Body::PartialOutputKept(_)
-            | Body::ResultRefused(_)
             | Body::WaveFinished(_) => {}
+            Body::ResultRefused(refused) => self.update(refused.wave, refused.task, |task| {
+                task.refused = refused.error.as_deref().cloned().map(|error| Refused { error, told: false });
+            }),
             Body::WaveDecided(decided) => {
                 if let Some(wave) = self.waves.get_mut(decided.wave as usize) {
                     wave.decided = true;
@@ -335,6 +347,15 @@ impl Run {
     /// Remembers that the task's failure was told in a box.
     pub fn tell(&mut self, wave: u32, task: u32) {
         self.update(wave, task, |task| task.told = true);
+    }
+
+    /// Remembers that it was told in a box that the task's completion was refused.
+    pub fn tell_refused(&mut self, wave: u32, task: u32) {
+        self.update(wave, task, |task| {
+            if let Some(refused) = &mut task.refused {
+                refused.told = true;
+            }
+        });
     }
 
     /// Whether the run waits for an answer: a question about a deadline is open, and holds nothing.

@@ -382,6 +382,7 @@ pub fn failures(
         parts.push(error::error(error, &context, paint));
     }
     parts.extend(exceeded(run, form, paint));
+    parts.extend(refused(run, &folded, form, paint));
     let is_told = |task: &v1::TaskView| folded.get(task.name.as_str()).is_some_and(|task| task.told);
     let untold = serious.iter().filter(|(task, _)| !is_told(task));
     for (task, error) in untold.clone().take(MOST_BOXES) {
@@ -514,6 +515,17 @@ fn exceeded(run: &v1::Run, form: Form, paint: Paint) -> Vec<String> {
         Some(error::error(error, &context, paint))
     });
     boxes.take(MOST_BOXES).collect()
+}
+
+/// The completions that the lifecycle refused, where a person was not told before.
+fn refused(run: &v1::Run, folded: &BTreeMap<&str, &Task>, form: Form, paint: Paint) -> Vec<String> {
+    let tasks = run.waves.iter().flat_map(|wave| &wave.tasks);
+    let untold = tasks.filter_map(|task| {
+        let refused = folded.get(task.name.as_str())?.refused.as_ref().filter(|refused| !refused.told)?;
+        let context = Context { form, question: None, may_be_continued: false, ..context_of(run, task) };
+        Some(error::error(&refused.error, &context, paint))
+    });
+    untold.take(MOST_BOXES).collect()
 }
 
 /// The errors that stopped a run, each by its code and its task. A critical task's failure is told as what it is to the

@@ -468,6 +468,8 @@ texts! {
         reinitialise: "Reinitialise the state (history is lost): `capataz sessions repair --reinitialise{0}`"
             / "Reinicializar el estado (se pierde el historial): `capataz sessions repair --reinitialise{0}`",
         edit: "Edit by hand" / "Editar manualmente",
+        make_readable: "Make it a file that may be read, or name another one"
+            / "Conviértalo en un archivo que se pueda leer, o indique otro",
     }
 
     /// The RETRY box.
@@ -528,6 +530,8 @@ texts! {
             / "revertida (activación {0}), y con ella {1}",
         partial_kept: "its partial output is its output" / "su salida parcial es su salida",
         result_refused: "a late result of {0} was refused" / "se rechazó un resultado tardío de {0}",
+        completion_refused: "{0} said that it is done, which was refused: {1}"
+            / "{0} dijo que está hecha, lo que se rechazó: {1}",
         wave_decided: "decided early: {0}" / "decidida antes del final: {0}",
         wave_finished: "wave {0} finished: {1}" / "la ola {0} terminó: {1}",
         question: "question {0}: {1}" / "pregunta {0}: {1}",

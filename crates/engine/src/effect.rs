@@ -25,8 +25,15 @@ pub enum Effect {
     Extend { task: TaskRef, lease: u64, deadline: Moment, cancel_withdrawn: bool },
     /// Tell the worker that its answer counts.
     Accept { task: TaskRef, lease: u64 },
-    /// Tell the worker that its answer does not count.
-    Refuse { task: TaskRef, lease: u64, worker: String, reason: v1::RefusalReason },
+    /// Tell the worker that its answer does not count, with the transition that it would have been where the task's lifecycle
+    /// does not allow it.
+    Refuse {
+        task: TaskRef,
+        lease: u64,
+        worker: String,
+        reason: v1::RefusalReason,
+        error: Option<Box<v1::Error>>,
+    },
     /// The worker is no longer waited for: end the work by force.
     Revoke { task: TaskRef, lease: u64 },
     /// Have the run that the task is created where it is not there yet, or cancelled where that is wanted

@@ -6,7 +6,7 @@ use capataz_contracts::v1::{self, event::Body};
 use capataz_contracts::{Violation, free};
 use capataz_policy::session::{self as state, Stage, WorkResult};
 use capataz_policy::transition;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::decide::turn::encode;
 use crate::fold::EVENT_FORMAT;
@@ -149,6 +149,23 @@ pub fn record(
     }
     let last_at = session.as_ref().map_or(Wall(0), |state| state.last_at);
     let now = Wall(run.updated_at_ms()).max(last_at);
+    // Everything is validated before anything is changed: after a refusal the session is what its events make of it.
+    let mut work = session.as_ref().map_or_else(Map::new, |state| object(&state.work));
+    let mut written = Vec::new();
+    for (cause, progress) in stages {
+        let changes = state::changes(&work, &progress, now.0);
+        work.extend(changes.clone());
+        let violations = state::violations(&work);
+        if !violations.is_empty() {
+            return Err(violations);
+        }
+        written.push(v1::SessionStateWritten {
+            cause: cause.into(),
+            fields: Value::Object(changes).to_string(),
+            run_id: run_id.to_owned(),
+            repairs: Vec::new(),
+        });
+    }
     let mut events = Events::default();
     let state = match session {
         Some(state) => state,
@@ -157,25 +174,9 @@ pub fn record(
             None => return Ok(None),
         },
     };
-    if let Some(turn) = turn {
-        events.emit(state, now, Body::SessionTurn(turn));
-    }
-    for (cause, progress) in stages {
-        let before = object(&state.work);
-        let changes = state::changes(&before, &progress, now.0);
-        let mut after = before;
-        after.extend(changes.clone());
-        let violations = state::violations(&after);
-        if !violations.is_empty() {
-            return Err(violations);
-        }
-        let written = v1::SessionStateWritten {
-            cause: cause.into(),
-            fields: Value::Object(changes).to_string(),
-            run_id: run_id.to_owned(),
-            repairs: Vec::new(),
-        };
-        events.emit(state, now, Body::SessionStateWritten(written));
+    let turn = turn.map(Body::SessionTurn);
+    for body in turn.into_iter().chain(written.into_iter().map(Body::SessionStateWritten)) {
+        events.emit(state, now, body);
     }
     Ok((events.count > 0).then(|| events.decision(state.seq)))
 }

@@ -52,6 +52,7 @@ struct Encoded {
     timers: BTreeSet<(Timestamp, TaskRef, Timer)>,
     held_timers: BTreeSet<(Timestamp, TaskRef, Timer)>,
     refused: BTreeSet<u64>,
+    refused_in_init: BTreeSet<TaskRef>,
     requests: BTreeMap<String, (String, u64)>,
     taken_back: BTreeMap<TaskRef, Activity>,
     #[serde(with = "as_bytes::list")]
@@ -89,6 +90,7 @@ impl RunState {
             timers: self.timers.clone(),
             held_timers: self.held_timers.clone(),
             refused: self.refused.clone(),
+            refused_in_init: self.refused_in_init.clone(),
             requests: self.requests.clone(),
             taken_back: self.taken_back.clone(),
             notices: self.notices.clone(),
@@ -133,6 +135,7 @@ impl RunState {
             timers: encoded.timers,
             held_timers: encoded.held_timers,
             refused: encoded.refused,
+            refused_in_init: encoded.refused_in_init,
             requests: encoded.requests,
             taken_back: encoded.taken_back,
             notices: encoded.notices,

@@ -19,7 +19,8 @@ impl Language {
     }
 }
 
-/// Code, English, Spanish.
+/// Code, English, Spanish. They are the seed's own words where it has some, but for two that would not always be true: that of
+/// PROCESSING_TIMEOUT asks whether to wait, and that of VALIDATION_ERROR says that the message is too short.
 const MESSAGES: &[(Code, &str, &str)] = &[
     (
         codes::PROCESSING_TIMEOUT,
@@ -63,8 +64,8 @@ const MESSAGES: &[(Code, &str, &str)] = &[
     ),
     (
         codes::INSUFFICIENT_CONTEXT,
-        "I need more information to help you. Could you tell me more?",
-        "Necesito más información para ayudarte. ¿Podrías contarme más?",
+        "I need more information to help you. Could you tell me more about what you need?",
+        "Necesito más información para ayudarte. ¿Podrías contarme más sobre lo que necesitas?",
     ),
 ];
 
@@ -124,10 +125,22 @@ mod tests {
     // S001-ER-11
     #[test]
     fn the_words_of_the_seed_are_said() {
-        let said = message("INVALID_REQUEST", Language::Spanish);
-        assert_eq!(said, "No pude procesar tu mensaje. ¿Podrías reformularlo?");
-        let said = message("PROCESSING_TIMEOUT", Language::Spanish);
-        assert!(said.starts_with("La respuesta está tardando más de lo esperado."), "{said}");
+        for (code, expected) in [
+            ("INVALID_REQUEST", "No pude procesar tu mensaje. ¿Podrías reformularlo?"),
+            (
+                "INSUFFICIENT_CONTEXT",
+                "Necesito más información para ayudarte. ¿Podrías contarme más sobre lo que necesitas?",
+            ),
+            // The seed asks whether to wait, which nobody can do any more after the last attempt.
+            (
+                "PROCESSING_TIMEOUT",
+                "La respuesta está tardando más de lo esperado. ¿Quieres intentarlo de nuevo?",
+            ),
+            // The seed says that the message is very short, which is but one of the reasons.
+            ("VALIDATION_ERROR", "No pude entender tu mensaje. ¿Podrías darme más detalles?"),
+        ] {
+            assert_eq!(message(code, Language::Spanish), expected, "{code}");
+        }
     }
 
     #[test]

@@ -214,7 +214,7 @@ codes! {
     // Seed 001: failures of specs, and of reaching them. A failure that may pass by itself is MEDIUM, because the next
     // attempt or the fallback answers. A failure that only the author or the operator of the spec can remove is HIGH.
     PROCESSING_TIMEOUT: Medium, RETRIED, CLASSIFIES, "Wait for the next attempt, or let the spec answer within 30 seconds.";
-    TEMPORARY_ERROR: Medium, RETRIED, CLASSIFIES, "Wait for the next attempt; the spec reports a temporary failure.";
+    TEMPORARY_ERROR: Medium, FINAL, CLASSIFIES, "Wait for the next attempt; the spec reports a temporary failure.";
     INSUFFICIENT_CONTEXT: Medium, FINAL, CLASSIFIES, "Add the missing information.";
     INVALID_REQUEST: High, FINAL, CLASSIFIES, "Rephrase the message, or correct the request.";
     SPEC_NOT_AVAILABLE: High, FINAL, CLASSIFIES, "Connect a worker that serves the spec, or name a fallback spec.";
@@ -282,7 +282,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::retry::RetryPolicy;
+    use crate::retry::{RetryPolicy, passes_for_a_spec};
 
     #[test]
     fn each_code_is_listed_once_in_upper_case_with_one_line_of_advice() {
@@ -323,15 +323,18 @@ mod tests {
             assert_eq!(RetryPolicy::default().refusal(code).is_none(), retryable, "{code}");
         }
         check("PROCESSING_TIMEOUT", Severity::Medium, true);
-        check("TEMPORARY_ERROR", Severity::Medium, true);
+        check("TEMPORARY_ERROR", Severity::Medium, false);
         check("INSUFFICIENT_CONTEXT", Severity::Medium, false);
         for code in ["INVALID_REQUEST", "SPEC_NOT_AVAILABLE", "CAPABILITY_NOT_SUPPORTED", "FATAL_ERROR"] {
             check(code, Severity::High, false);
         }
         assert!(RetryPolicy::default().refusal("RATE_LIMIT").is_none());
         assert!(RetryPolicy::default().refusal("VALIDATION_ERROR").is_some());
-        // The list of final codes takes precedence.
-        assert!(RetryPolicy::default().refusal("TEMPORARY_ERROR_OF_VALIDATION_ERROR").is_some());
+        assert!(passes_for_a_spec("TEMPORARY_ERROR"));
+        // The list of final codes takes precedence, and what the lists retry needs no other rule.
+        for code in ["TEMPORARY_ERROR_OF_VALIDATION_ERROR", "RATE_LIMIT", "FATAL_ERROR"] {
+            assert!(!passes_for_a_spec(code), "{code}");
+        }
     }
 
     #[test]

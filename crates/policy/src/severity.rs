@@ -151,11 +151,16 @@ fn by_message(message: &str) -> Option<(Severity, Rule)> {
 }
 
 /// The severity of a failure, and the rule that decides it: what is declared, else the table of codes, else the first
-/// pattern that matches the message, else that it is unknown.
+/// pattern that matches the message, else that it is unknown. A command that failed without a code of its own is known by
+/// what it said last, so that its message goes before the daemon's code for it.
 #[must_use]
 pub fn decided(declared: Option<Severity>, code: &str, message: &str) -> (Severity, Rule) {
     let declared = declared.map(|severity| (severity, Rule::Declared));
-    let known = declared.or_else(|| by_code(code)).or_else(|| by_message(message));
+    let by_words = || match code == codes::AGENT_COMMAND_FAILED.as_str() {
+        true => by_message(message).or_else(|| by_code(code)),
+        false => by_code(code).or_else(|| by_message(message)),
+    };
+    let known = declared.or_else(by_words);
     known.unwrap_or((Severity::UNKNOWN, Rule::Unknown))
 }
 
@@ -241,6 +246,10 @@ mod tests {
         check("RESOURCE_NOT_FOUND", "no such page", None);
         check("lint_warnings", "", None);
         check("", "", None);
+        check("AGENT_COMMAND_FAILED", "exit code 3: the index is corrupt", Some(Severity::Critical));
+        check("AGENT_COMMAND_FAILED", "exit code 3: 2 warnings", Some(Severity::Medium));
+        check("AGENT_COMMAND_FAILED", "exit code 3: out of paper", Some(Severity::High));
+        check("AGENT_COMMAND_NOT_STARTED", "a slow disk", Some(Severity::High));
     }
 
     // S000-C5-15, S000-C6-08

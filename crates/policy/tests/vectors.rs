@@ -40,6 +40,26 @@ fn severity(name: &str) -> Severity {
     Severity::ALL.into_iter().find(|severity| severity.as_str() == name).expect("a severity")
 }
 
+/// The codes beside those of seed 000 that have a severity of their own (D0-81).
+const OWN_CODES: &[&str] = &[
+    // What the daemon says of a run of its own: no agent has written the message, so that no pattern is meant for it.
+    "AGENT_ABSENT INCOMPLETE_LIFECYCLE TIMEOUT_IMMINENT SCHEDULE_TO_START_TIMEOUT NON_RETRYABLE_ERROR",
+    "TOTAL_TIMEOUT_EXCEEDED WORKER_LOST OUTCOME_UNKNOWN CHILD_TOO_DEEP SESSION_BUSY SESSION_HELD TASK_CANCELLED",
+    "RUN_LIMIT_EXCEEDED OUTPUT_TOO_LARGE INVALID_OUTPUT INPUT_TOO_LARGE INPUT_UNRESOLVED BLOB_NOT_FOUND",
+    "AGENT_COMMAND_NOT_STARTED",
+    // The same of a command, whose own words go before the code.
+    "AGENT_COMMAND_FAILED",
+    // Seed 001.
+    "PROCESSING_TIMEOUT TEMPORARY_ERROR INSUFFICIENT_CONTEXT INVALID_REQUEST SPEC_NOT_AVAILABLE",
+    "CAPABILITY_NOT_SUPPORTED FATAL_ERROR",
+    // Seed 002.
+    "TARGET_NOT_FOUND TARGET_NOT_UNIQUE INVALID_ACTIONSPEC PRECONDITION_FAILED POSTCONDITION_FAILED POLICY_HALT",
+    "DOMAIN_BLOCKED NAVIGATION_TIMEOUT NAVIGATION_FAILED UPLOAD_FAILED DOWNLOAD_FAILED OVERLAY_BLOCKING AUTH_FAILED",
+    // Seeds 003 and 004.
+    "PHASE_BLOCKED PHASE_NOT_FOUND CHECKPOINT_NOT_FOUND CHECKPOINT_TOO_LARGE TOO_MANY_ERRORS STEP_LIMIT",
+    "TOOL_REJECTED ROLLBACK_NOT_POSSIBLE",
+];
+
 // S000-C6-01, S000-C6-02, S000-C6-03, S000-C6-04, S000-C6-05
 #[test]
 fn severities_have_the_flags_and_the_codes_of_the_table() {
@@ -50,6 +70,7 @@ fn severities_have_the_flags_and_the_codes_of_the_table() {
             let level = &levels[severity.as_str()];
             let flags = severity.flags();
             assert_eq!(level["level"], place);
+            assert_eq!(level["level"], severity.to_proto() as i32);
             assert_eq!(level["canContinue"], flags.can_continue);
             assert_eq!(level["notifyImmediately"], flags.notify_immediately);
             assert_eq!(level["requiresUserAction"], flags.requires_user_action);
@@ -72,6 +93,12 @@ fn severities_have_the_flags_and_the_codes_of_the_table() {
         assert_eq!(aborting.map(|entry| entry.code.as_str()).collect::<BTreeSet<_>>(), critical);
         assert_eq!(facts["unknown"], Severity::UNKNOWN.as_str());
         assert_eq!(known("E1", "exit code 1"), None);
+        // Whatever else has a severity by its code is a code that no agent of seed 000 has: D0-81.
+        let seeds = facts["codes"].as_object().expect("codes").values().flat_map(words);
+        let classify: BTreeSet<&str> =
+            seeds.chain(OWN_CODES.iter().flat_map(|line| line.split(' '))).collect();
+        let classifying = codes::CODES.iter().filter(|entry| entry.classifies);
+        assert_eq!(classifying.map(|entry| entry.code.as_str()).collect::<BTreeSet<_>>(), classify);
     });
 }
 
@@ -147,6 +174,14 @@ fn codes_are_retried_as_the_lists_say() {
             }
         }
         assert_eq!(facts["unknownIsRetryable"], retried("SOMETHING_ELSE"));
+        // Every code that there is, by the seed's two lists; the verdicts over all attempts are on neither (D0-82).
+        let verdicts =
+            ["TASK_TIMEOUT", "TOTAL_TIMEOUT_EXCEEDED", "RETRY_EXHAUSTED", "SCHEDULE_TO_START_TIMEOUT"];
+        let has = |list: &str, code: &str| words(&facts[list]).iter().any(|entry| code.contains(entry));
+        for code in codes::CODES.iter().map(|entry| entry.code.as_str()) {
+            let passes = has("retryable", code) && !has("nonRetryable", code);
+            assert_eq!(retried(code), passes && !verdicts.contains(&code), "{code}");
+        }
         for (part, action) in facts["suggestedAction"].as_object().expect("actions") {
             assert_eq!(action, suggested_action(&format!("MY_{part}_7")));
         }

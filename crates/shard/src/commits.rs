@@ -441,8 +441,9 @@ impl Shard {
                 let frame = v1::ResultAccepted { lease: reference(task, lease) };
                 (origin.worker(), Frame::ResultAccepted(frame), Some((task, lease)))
             }
-            Effect::Refuse { task, lease, reason, .. } => {
-                let frame = v1::ResultRefusedFrame { lease: reference(task, lease), reason: reason as i32 };
+            Effect::Refuse { task, lease, reason, error, .. } => {
+                let lease = reference(task, lease);
+                let frame = v1::ResultRefusedFrame { lease, reason: reason as i32, error };
                 (origin.worker(), Frame::ResultRefused(frame), None)
             }
             Effect::Enqueue { .. }

@@ -433,6 +433,7 @@ pub fn severity_of(event: &v1::Event) -> i32 {
         Some(Body::TaskAttemptFailed(body)) => of_error(&body.error),
         Some(Body::TaskSettled(body)) => of_error(&body.error).max(body.severity),
         Some(Body::RunCancelRequested(body)) => of_error(&body.error),
+        Some(Body::ResultRefused(body)) => body.error.as_ref().map_or(0, |error| error.severity),
         Some(Body::RunFinished(body)) => of_error(&body.error),
         Some(Body::Notice(body)) => of_error(&body.notice),
         Some(Body::QuestionAsked(body)) => of_question(&body.question),
@@ -457,7 +458,6 @@ pub fn severity_of(event: &v1::Event) -> i32 {
             | Body::TaskReactivated(_)
             | Body::TaskRolledBack(_)
             | Body::PartialOutputKept(_)
-            | Body::ResultRefused(_)
             | Body::WaveDecided(_)
             | Body::WaveFinished(_)
             | Body::QuestionAnswered(_)
@@ -521,6 +521,17 @@ mod tests {
     fn a_failed_action_is_as_severe_as_its_error() {
         assert_eq!(severity_of(&failed(v1::ExecutorSeverity::Critical)), v1::Severity::Critical as i32);
         assert_eq!(severity_of(&failed(v1::ExecutorSeverity::Error)), v1::Severity::High as i32);
+    }
+
+    #[test]
+    fn a_refused_completion_is_as_severe_as_its_error_and_a_late_result_is_low() {
+        let high = v1::Error { severity: v1::Severity::High.into(), ..v1::Error::default() };
+        for (error, expected) in [(Some(high), v1::Severity::High), (None, v1::Severity::Low)] {
+            let error = error.map(Box::new);
+            let body = v1::ResultRefused { error, ..v1::ResultRefused::default() };
+            let event = v1::Event { body: Some(Body::ResultRefused(body)), ..v1::Event::default() };
+            assert_eq!(severity_of(&event), expected as i32);
+        }
     }
 
     #[test]

@@ -466,7 +466,7 @@ impl Shard {
 /// A result does not count.
 pub(crate) fn refusal(connection: ConnectionId, lease: &Lease, reason: v1::RefusalReason) -> ToCrew {
     let lease = Some(lease.reference());
-    let frame = v1::ResultRefusedFrame { lease, reason: reason as i32 };
+    let frame = v1::ResultRefusedFrame { lease, reason: reason as i32, error: None };
     ToCrew::Tell { connection, frame: Frame::ResultRefused(frame) }
 }
 

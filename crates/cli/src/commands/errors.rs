@@ -41,6 +41,7 @@ fn to_json(explained: &Explained) -> Value {
         "code": explained.code,
         "message": explained.message,
         "severity": explained.severity.as_str(),
+        "level": explained.severity.to_proto() as i32,
         "rule": rule,
         "retry": { "retried": list == "retryable", "list": list, "entry": entry },
         "flags": {

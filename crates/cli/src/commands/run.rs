@@ -7,7 +7,7 @@ use capataz_contracts::{Violation, json, v1};
 use capataz_daemon::{names_in_plan, unknown_in_plan};
 use serde_json::Value;
 
-use super::state_sync::StateSync;
+use super::state_sync::{LOOKED_AT, StateSync};
 use super::{Daemon, Outcome, ending, fetch, local};
 use crate::args::{ContinueArgs, Following, ForkArgs, Global, Patience, RunArgs};
 use crate::exit::Exit;
@@ -168,7 +168,7 @@ async fn follow_both(
     let Some(state) = state else { return follow::follow(&daemon.client, run_id, options, out).await };
     let followed = tokio::select! {
         followed = follow::follow(&daemon.client, run_id, options, out) => followed,
-        () = state.follow(&daemon.client, run_id) => std::future::pending().await,
+        () = state.follow(&daemon.client, run_id, LOOKED_AT) => std::future::pending().await,
     };
     if let Err(error) = state.write(&daemon.client).await {
         out.note(&fill(words().sessions.not_written, &[&error]));

@@ -364,12 +364,12 @@ fn in_words(repair: &Repair) -> String {
 
 fn restore(args: &StateArgs, out: &mut Output) -> Outcome {
     let path = &args.file;
-    let file = StateFile::at(path).map_err(|error| failed(path, &error))?;
+    let file = StateFile::at(path).map_err(|error| unreadable(path, &error))?;
     // Where there is nothing to restore, no lock is left behind.
     backup_of(&file, path)?;
     let locked = file.lock().map_err(|error| failed(path, &error))?;
     let (text, state) = backup_of(&file, path)?;
-    let present = file.read().map_err(|error| failed(path, &error))?;
+    let present = file.read().map_err(|error| unreadable(path, &error))?;
     let aside = match present.as_ref().map(|bytes| (bytes, look(bytes, path))) {
         None => None,
         Some((bytes, Found::Valid(_))) => {
@@ -407,15 +407,15 @@ fn backup_of(file: &StateFile, path: &Path) -> Result<(Vec<u8>, Map<String, Valu
 
 /// The file that is there, and its bytes.
 pub(super) fn open(path: &Path) -> Result<(StateFile, Vec<u8>), Failure> {
-    let file = StateFile::at(path).map_err(|error| failed(path, &error))?;
+    let file = StateFile::at(path).map_err(|error| unreadable(path, &error))?;
     let bytes = read(&file, path)?;
     Ok((file, bytes))
 }
 
 /// The file, which may not be there yet, and its bytes where it is.
 pub(super) fn open_or_new(path: &Path) -> Result<(StateFile, Option<Vec<u8>>), Failure> {
-    let file = StateFile::at(path).map_err(|error| failed(path, &error))?;
-    let bytes = file.read().map_err(|error| failed(path, &error))?;
+    let file = StateFile::at(path).map_err(|error| unreadable(path, &error))?;
+    let bytes = file.read().map_err(|error| unreadable(path, &error))?;
     Ok((file, bytes))
 }
 
@@ -430,17 +430,32 @@ fn read(file: &StateFile, path: &Path) -> Result<Vec<u8>, Failure> {
         };
         Failure::State { error: Box::new(error), recovery: Vec::new() }
     };
-    file.read().map_err(|error| failed(path, &error))?.ok_or_else(not_found)
+    file.read().map_err(|error| unreadable(path, &error))?.ok_or_else(not_found)
 }
 
+/// A state file that is there and cannot be read (seed 000, contract 7: whatever the reason, if it is not that there is none).
+/// Nothing of it could be restored or repaired in its place.
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    let error = codes::error(codes::SESSION_CORRUPTED, reason(path, error));
+    Failure::State {
+        error: Box::new(error),
+        recovery: vec![("[m] ", words().options.make_readable.to_owned())],
+    }
+}
+
+/// What could not be done to a file of a state, or to what belongs to it.
 pub(super) fn failed(path: &Path, error: &io::Error) -> Failure {
+    Failure::failed(reason(path, error))
+}
+
+fn reason(path: &Path, error: &io::Error) -> String {
     let texts = &words().sessions;
     let file = path.display().to_string();
     match error.kind() {
-        io::ErrorKind::WouldBlock => Failure::failed(fill(texts.in_use, &[&file])),
+        io::ErrorKind::WouldBlock => fill(texts.in_use, &[&file]),
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            Failure::failed(fill(texts.not_allowed, &[&file, &error.to_string()]))
+            fill(texts.not_allowed, &[&file, &error.to_string()])
         }
-        _ => Failure::failed(fill(texts.cannot, &[&file, &error.to_string()])),
+        _ => fill(texts.cannot, &[&file, &error.to_string()]),
     }
 }

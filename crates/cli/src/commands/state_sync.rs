@@ -25,7 +25,7 @@ use capataz_display::paint::Paint;
 use capataz_display::words::{Language, fill, words};
 
 /// How often the file is looked at within a wave (CONTRACTS §1.7).
-const LOOKED_AT: Duration = Duration::from_secs(60);
+pub const LOOKED_AT: Duration = Duration::from_secs(60);
 
 /// A state file that follows a session.
 pub struct StateSync {
@@ -174,14 +174,14 @@ impl StateSync {
         replaced.into_iter().map(told).collect()
     }
 
-    /// Writes the file with each step of the run, and looks at it every minute, until it is dropped.
-    pub async fn follow(&self, client: &Client, run_id: &str) {
+    /// Writes the file with each step of the run, and looks at it whenever `looked_at` has passed, until it is dropped.
+    pub async fn follow(&self, client: &Client, run_id: &str, looked_at: Duration) {
         let mut stream = client.subscribe(v1::SubscribeRequest {
             filter: Some(v1::EventFilter { run_id: Some(run_id.to_owned()), ..v1::EventFilter::default() }),
             until_finished: true,
             ..v1::SubscribeRequest::default()
         });
-        let steps = async || loop {
+        let mut step = async || loop {
             match stream.next().await {
                 Some(Ok(Delivery::Event { event, .. })) if is_step(&event) => return,
                 Some(Ok(_)) => {}
@@ -189,19 +189,11 @@ impl StateSync {
                 Some(Err(_)) | None => pending().await,
             }
         };
-        let mut looks = every(LOOKED_AT);
-        self.follow_at(client, steps, async || {
-            looks.tick().await;
-        })
-        .await;
-    }
-
-    /// Looks at the file, and writes it, after each of `steps` and of `looks`.
-    async fn follow_at(&self, client: &Client, mut steps: impl AsyncFnMut(), mut looks: impl AsyncFnMut()) {
+        let mut looks = every(looked_at);
         loop {
             tokio::select! {
-                () = steps() => {}
-                () = looks() => {}
+                () = step() => {}
+                _ = looks.tick() => {}
             }
             if let Err(error) = self.write(client).await {
                 tracing::debug!(%error, "the state file is written with the next step");
@@ -323,7 +315,7 @@ mod tests {
 
     use capataz_daemon::{Config, DeclaredAgent};
     use serde_json::json;
-    use tokio::sync::mpsc;
+    use tokio::task::yield_now;
     use tokio::time::Instant;
 
     use super::*;
@@ -362,31 +354,27 @@ mod tests {
             ..v1::Plan::default()
         };
         let request = v1::StartRunRequest::of_plan(plan);
-        daemon.client.start_run(request).await.unwrap();
-
-        let (look, mut looks) = mpsc::channel(1);
+        let run = daemon.client.start_run(request).await.unwrap().run_id;
         let phase = || {
             let state: Value =
                 serde_json::from_slice(&fs::read(&path).unwrap_or_default()).unwrap_or_default();
             state["current_flow"]["phase"].clone()
         };
-        let looked = async || {
-            // The third fits in when the second was taken, which is after the first was answered.
-            for _ in 0..3 {
-                look.send(()).await.unwrap();
+        let mended = async || {
+            while phase() != json!("executing_wave_1") {
+                yield_now().await;
             }
         };
         let story = async {
-            while phase() != json!("executing_wave_1") {
-                looked().await;
-            }
+            mended().await;
+            // The plan takes no further step, so that nothing but the looks can mend it.
             fs::write(&path, "{ broken").unwrap();
-            looked().await;
-            assert_eq!(phase(), json!("executing_wave_1"));
+            mended().await;
         };
+        let follows = sync.follow(&daemon.client, &run, Duration::from_millis(1));
         tokio::select! {
             () = story => {}
-            () = sync.follow_at(&daemon.client, async || pending().await, async || looks.recv().await.unwrap()) => {}
+            () = follows => {}
         }
         let kept = fs::read_dir(folder.path())
             .unwrap()

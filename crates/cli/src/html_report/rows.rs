@@ -292,6 +292,9 @@ fn told(what: &Happened) -> (MarkKind, String) {
         }
         Happened::Extended { by_ms } => (MarkKind::Noted, fill(texts.extended_by, &[&exactly(*by_ms)])),
         Happened::LateResult { worker } => (MarkKind::Noted, fill(watch.result_refused, &[worker])),
+        Happened::CompletionRefused { worker, why } => {
+            (MarkKind::Noted, fill(watch.completion_refused, &[worker, &message(why)]))
+        }
         Happened::TimeoutImminent => (MarkKind::Noted, texts.time_nearly_over.to_owned()),
         Happened::RetriedByHand => (MarkKind::Noted, texts.retried_by_hand.to_owned()),
         Happened::TakenBack => (MarkKind::Stopped, texts.taken_back.to_owned()),

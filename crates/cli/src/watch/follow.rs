@@ -281,6 +281,9 @@ impl<'r> Watcher<'r> {
         if let Some((wave, task)) = told.failed {
             self.run.tell(wave, task);
         }
+        if let Some((wave, task)) = told.refused {
+            self.run.tell_refused(wave, task);
+        }
         match &mut self.live {
             Some(live) => live.keep(told.text),
             None => {

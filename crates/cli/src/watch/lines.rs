@@ -267,6 +267,10 @@ fn line(run: &Run, run_id: &str, event: &v1::Event, detail: Detail) -> Option<Li
         Body::PartialOutputKept(kept) => {
             of_task(kept.wave, kept.task, texts.partial_kept.to_owned(), Tone::Plain, Results)
         }
+        Body::ResultRefused(v1::ResultRefused { error: Some(error), worker, wave, task, .. }) => {
+            let text = fill(texts.completion_refused, &[worker, &message(&error.message)]);
+            of_task(*wave, *task, text, Tone::Warning, Results)
+        }
         Body::ResultRefused(refused) => {
             let text = fill(texts.result_refused, &[&refused.worker]);
             of_task(refused.wave, refused.task, text, Tone::Warning, Steps)

@@ -128,7 +128,7 @@ fn an_error_is_explained_by_the_rule_that_classifies_it() {
         "",
     );
     let answer = json(&check(&["errors", "explain", "E1: the BUILD has failed", "--json"], 0, "", ""));
-    assert_eq!(answer["severity"], "HIGH");
+    assert_eq!((&answer["severity"], &answer["level"]), (&serde_json::json!("HIGH"), &serde_json::json!(3)));
     assert_eq!(
         answer["rule"],
         serde_json::json!({"kind": "pattern", "number": 2, "pattern": "test.*fail|build.*fail|timeout|exhausted"})
@@ -392,6 +392,7 @@ name = "two"
 agent = "broken"
 "#;
 
+// S000-C2-17
 #[test]
 fn a_run_from_start_to_report() {
     let daemon = Daemon::start(CREW);

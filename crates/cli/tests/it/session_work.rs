@@ -20,6 +20,9 @@ name = \"echo\"
 category = \"utility\"
 command = [\"/bin/cat\"]
 [[agents]]
+name = \"silent\"
+command = [\"/bin/sleep\", \"600\"]
+[[agents]]
 name = \"broken\"
 command = [\"/bin/sh\", \"-c\", \"echo no paper >&2; exit 3\"]
 ";
@@ -241,6 +244,34 @@ fn a_state_that_breaks_rules_is_repaired_and_keeps_what_is_valid() {
     let told = project.runs(&[]);
     assert!(told.contains("ERROR: SESSION_VALIDATION_FAILED"), "{told}");
     assert_eq!(commands(&project.state()), ["plan", "execute"]);
+}
+
+/// The seed's example of all contracts, from the command line on: a state that breaks rules, three agents at once of which one
+/// is out of time, a quorum, and the state of the end.
+// S000-IN-08
+#[test]
+fn a_broken_state_is_repaired_two_of_three_agents_are_a_quorum_and_the_file_has_the_end() {
+    let project = Project::new();
+    let agents = [("executor", "echo"), ("explorer", "echo"), ("verifier", "silent")];
+    let tasks = agents.map(|(name, agent)| format!("[[tasks]]\nname = \"{name}\"\nagent = \"{agent}\"\n"));
+    let limits = "timeouts = { timeout = \"200ms\", grace = \"0s\" }\n";
+    let plan = format!("name = \"cascade\"\n{}{limits}", tasks.concat());
+    fs::write(project.folder.path().join("plan.toml"), plan).unwrap();
+    let mut broken = valid();
+    broken["current_flow"] = json!({ "command": "execute", "phase": "sleeping" });
+    project.has("state.json", &broken.to_string());
+    let told = project.does(&["run", "plan.toml", "--session", "shop"]);
+    let (out, err) = (String::from_utf8_lossy(&told.stdout), String::from_utf8_lossy(&told.stderr));
+    assert!(told.status.success(), "{out}\n{err}");
+    assert!(err.contains("ERROR: SESSION_VALIDATION_FAILED"), "{err}");
+    for told in ["WARNING: TASK_TIMEOUT", "Result: 2/3 (67%) - QUORUM MET"] {
+        assert!(out.contains(told), "{told} in {out}");
+    }
+    let state = project.state();
+    assert_eq!(commands(&state), ["plan", "execute"]);
+    assert_eq!(state["history"][1]["result"], "succeeded_with_failures");
+    assert_eq!((&state["errors"]["count"], &state["current_flow"]), (&json!(1), &Value::Null));
+    assert_eq!(state["context"], valid()["context"]);
 }
 
 #[test]

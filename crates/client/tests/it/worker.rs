@@ -258,8 +258,11 @@ async fn a_result_is_sent_until_it_is_confirmed() {
         assert_eq!(connection.greet(reattached).await, [1]);
         assert_eq!(connection.frame().await, result);
     }
-    let refused =
-        v1::ResultRefusedFrame { lease: Some(lease(1)), reason: v1::RefusalReason::StaleLease as i32 };
+    let refused = v1::ResultRefusedFrame {
+        lease: Some(lease(1)),
+        reason: v1::RefusalReason::StaleLease as i32,
+        error: None,
+    };
     connection.send(Frame::ResultRefused(refused)).await;
     connection.settle().await;
     connection.cut().await;

@@ -6504,8 +6504,9 @@ pub struct TaskTakenBack {
     #[prost(enumeration = "TaskState", repeated, tag = "4")]
     pub states: ::prost::alloc::vec::Vec<i32>,
 }
-/// A late result of an old lease was refused. Recorded once for each lease.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+/// A result was refused: the late one of an old lease, recorded once for each lease; or one that would have completed a task
+/// in INIT, recorded once for each task.
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ResultRefused {
     /// Place of the wave in the run, from 0.
     #[prost(uint32, tag = "1")]
@@ -6522,6 +6523,9 @@ pub struct ResultRefused {
     /// Why it does not count.
     #[prost(enumeration = "RefusalReason", tag = "5")]
     pub reason: i32,
+    /// INVALID_STATE_TRANSITION, where the task is in INIT.
+    #[prost(message, optional, boxed, tag = "6")]
+    pub error: ::core::option::Option<::prost::alloc::boxed::Box<Error>>,
 }
 /// The outcome of the wave cannot change any more: what still runs or waits in it is cancelled.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -7055,6 +7059,8 @@ pub enum RefusalReason {
     /// The lease was given in a history that is not this daemon's: its data folder is a copy, or was restored, and the lease
     /// belongs to the other one, or to what was lost. Never recorded.
     OtherHistory = 5,
+    /// Nobody was given the task yet: it is in INIT.
+    NotBegun = 6,
 }
 impl RefusalReason {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -7069,6 +7075,7 @@ impl RefusalReason {
             Self::UnknownTask => "REFUSAL_REASON_UNKNOWN_TASK",
             Self::NotYours => "REFUSAL_REASON_NOT_YOURS",
             Self::OtherHistory => "REFUSAL_REASON_OTHER_HISTORY",
+            Self::NotBegun => "REFUSAL_REASON_NOT_BEGUN",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -7080,6 +7087,7 @@ impl RefusalReason {
             "REFUSAL_REASON_UNKNOWN_TASK" => Some(Self::UnknownTask),
             "REFUSAL_REASON_NOT_YOURS" => Some(Self::NotYours),
             "REFUSAL_REASON_OTHER_HISTORY" => Some(Self::OtherHistory),
+            "REFUSAL_REASON_NOT_BEGUN" => Some(Self::NotBegun),
             _ => None,
         }
     }
@@ -15242,7 +15250,7 @@ pub struct ResultAccepted {
     pub lease: ::core::option::Option<LeaseRef>,
 }
 /// The result does not count: the worker forgets it.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ResultRefusedFrame {
     /// The lease whose result it is.
     #[prost(message, optional, tag = "1")]
@@ -15250,6 +15258,10 @@ pub struct ResultRefusedFrame {
     /// Why the result does not count.
     #[prost(enumeration = "RefusalReason", tag = "2")]
     pub reason: i32,
+    /// The transition that the result would have been, where the task's lifecycle does not allow it: INVALID_STATE_TRANSITION, with
+    /// the steps that lead there.
+    #[prost(message, optional, boxed, tag = "3")]
+    pub error: ::core::option::Option<::prost::alloc::boxed::Box<Error>>,
 }
 /// The lease is taken away: the worker stops the work and forgets it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

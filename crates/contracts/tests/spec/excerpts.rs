@@ -46,6 +46,7 @@ fn an_excerpt_has_what_an_ask_goes_by() {
     assert_eq!((excerpt.left_out.len(), excerpt.more_left_out), (0, 0));
 }
 
+// S001-BP-05
 #[test]
 fn a_response_has_at_most_a_mebibyte() {
     assert_eq!(MAX_BYTES, 1_048_576);

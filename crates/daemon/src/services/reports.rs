@@ -58,11 +58,16 @@ impl Wanted {
 }
 
 /// The fold of the run's events as they are told to people, where the view does not say it all: how a script went, and what
-/// attempts failed with.
+/// attempts failed with, and with `refused` which completions the lifecycle refused.
 ///
 /// # Errors
 /// The log cannot be read, or is damaged.
-pub(super) fn events(store: &dyn Store, run: RunId, view: &v1::Run) -> Result<model::Run, LoadError> {
+pub(super) fn events(
+    store: &dyn Store,
+    run: RunId,
+    view: &v1::Run,
+    refused: bool,
+) -> Result<model::Run, LoadError> {
     let mut folded = model::Run::default();
     let tried_again = view.waves.iter().flat_map(|wave| &wave.tasks).any(|task| task.attempts.len() > 1);
     let mut after = 0;
@@ -80,7 +85,7 @@ pub(super) fn events(store: &dyn Store, run: RunId, view: &v1::Run) -> Result<mo
                 LoadError::Damaged(Damage { run, reason, seq: folded.seq, position: None, detail })
             })?;
             folded.apply(&event);
-            if !tried_again && folded.script.is_none() {
+            if !tried_again && !refused && folded.script.is_none() {
                 return Ok(folded);
             }
         }

@@ -608,9 +608,9 @@ impl RunService for Runs {
             news.add(&mut view, &state);
             view.session_repaired = session_repairs::of(&**runtime.store(), &view.run_id, &state)
                 .map_err(|error| unreadable(&runtime, &error))?;
-            let result = state.result(0);
+            let (result, refused) = (state.result(0), state.has_refused_completions());
             drop(state);
-            let events = reports::events(&**runtime.store(), run, &view)
+            let events = reports::events(&**runtime.store(), run, &view, refused)
                 .map_err(|error| unreadable(&runtime, &error))?;
             Ok(wanted.render(&view, &events, result.as_ref(), runtime.now().wall.0))
         });

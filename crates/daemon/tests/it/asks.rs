@@ -61,6 +61,11 @@ async fn who_has_to_decide_is_pointed_to_the_spec_for_it() {
         let transition = answered.transition();
         assert_eq!(transition.to, "kiro-adaptive-assistance", "{said}");
         assert_eq!((transition.confidence, transition.automatic), (0.8, false), "{said}");
+        // The seed's reason is one of keywords as well, and names the structured approach.
+        assert_eq!(
+            transition.reason, "The words point to a decision or a plan; a structured approach may help more",
+            "{said}"
+        );
         assert_eq!(transition.band(), v1::TransitionBand::Subtle, "{said}");
         assert_eq!(transition.verdict(), v1::TransitionVerdict::Suggested, "{said}");
     }

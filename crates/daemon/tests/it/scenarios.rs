@@ -3,9 +3,11 @@
 use capataz_contracts::v1::session_service_client::SessionServiceClient;
 use capataz_contracts::v1::{self, event::Body};
 
+use capataz_display::compact::Form;
 use capataz_display::error::Context;
 use capataz_display::explain::{self, Contract};
-use capataz_policy::lifecycle::{self, TaskState};
+use capataz_display::paint::Paint;
+use capataz_display::{at_once, model};
 use capataz_policy::session;
 use serde_json::{Value, json as value};
 use tonic_types::StatusExt;
@@ -30,7 +32,7 @@ async fn a_plan_of_parallel_tasks_runs_to_its_end() {
 }
 
 /// Suggestions by hand: one letter lies between the wrong name and the first, six between it and the second.
-// S000-C1-04, S000-IN-02, S000-SC-03
+// S000-C1-04, S000-CL-14, S000-IN-02, S000-SC-03
 #[tokio::test]
 async fn scenario_2_an_unknown_agent_is_named_with_similar_ones_and_nothing_starts() {
     let harness = Harness::start_with(|config| {
@@ -105,7 +107,7 @@ fn open(run: &v1::Run) -> Vec<&v1::Question> {
 const QUESTION: &str = "q8-12345";
 
 /// The seed's numbers: half an hour, a warning in its last minute, a quarter of an hour more, ten seconds of grace.
-// S000-C5-12, S000-SC-04
+// S000-C5-12, S000-CL-16, S000-SC-04
 #[tokio::test]
 async fn scenario_3_half_an_hour_passes_and_more_is_given_until_the_work_is_ended_by_force() {
     let time = Time::default();
@@ -262,7 +264,7 @@ async fn scenario_3_a_task_that_exceeds_its_timeout_is_cancelled_then_ended_and_
 }
 
 /// The waits of the seed: one second, two seconds.
-// S000-SC-05
+// S000-CL-18, S000-SC-05
 #[tokio::test]
 async fn scenario_4_three_failed_attempts_exhaust_the_retries() {
     let time = Time::default();
@@ -310,7 +312,7 @@ async fn scenario_4_three_failed_attempts_exhaust_the_retries() {
 }
 
 /// Two of the four exceed their half hour, as the seed draws it.
-// S000-SC-06
+// S000-CL-20, S000-SC-06
 #[tokio::test]
 async fn scenario_5_one_success_of_four_does_not_meet_the_quorum() {
     let time = Time::default();
@@ -341,18 +343,15 @@ async fn scenario_5_one_success_of_four_does_not_meet_the_quorum() {
     }
 }
 
-/// The seed's transition, INIT to COMPLETE: a result of a task that nobody was given. Only workers give results, so that no
-/// person is refused this: the worker hears that nobody has such a task, and nothing is written, which a box could
-/// follow from. What is shown is what the lifecycle says of the state that the task has in the API.
-// S000-SC-07
+/// The seed's transition, INIT to COMPLETE: a result of a task that nobody was given. The worker is told which step it would
+/// have been, the log has it once, and everybody who reads the log or the report sees the seed's box.
+// S000-CL-15, S000-SC-07
 #[tokio::test]
 async fn scenario_6_a_task_that_never_was_active_is_not_completed_and_the_refusal_names_the_steps() {
     let harness = Harness::start().await;
-    // Nobody serves the second agent, so that its task stays in INIT.
     let mut worker = harness.worker("w1", &["a"]).await;
     let mut other = harness.worker("w2", &["b"]).await;
-    let occupied = harness.start_run(one_wave(&["a"])).await;
-    let lease = worker.assignment().await.lease;
+    // The second task waits for the first one's wave, so that it is in INIT.
     let plan = plan(
         r#"
         name = "two"
@@ -363,31 +362,41 @@ async fn scenario_6_a_task_that_never_was_active_is_not_completed_and_the_refusa
         "#,
     );
     let run = harness.start_run(plan).await;
-    worker.assignment().await;
+    let lease = worker.assignment().await.lease;
     let before = harness.export(&run).await;
     let state = |run: &v1::Run| run.waves[1].tasks[0].state();
     assert_eq!(state(&harness.get(&run).await), v1::TaskState::Init);
-    let never = v1::LeaseRef { run_id: run.clone(), wave: 1, task: 0, ..lease.clone() };
-    other.complete(&never, json(serde_json::json!(1))).await;
+    let never = v1::LeaseRef { wave: 1, task: 0, ..lease.clone() };
     let refused = |frame: &v1::connect_response::Frame| match frame {
         v1::connect_response::Frame::ResultRefused(refused) => Some(refused.clone()),
         _ => None,
     };
-    let refused = other.hear_until(refused).await;
-    assert_eq!((refused.lease.as_ref(), refused.reason()), (Some(&never), v1::RefusalReason::UnknownTask));
-    let seen = harness.get(&run).await;
-    let init = TaskState::from_proto(state(&seen) as i32).unwrap();
-    assert_eq!(init, TaskState::Init);
-    assert_eq!(harness.export(&run).await, before);
-    worker.complete(&lease, json(serde_json::json!(1))).await;
-    harness.wait(&occupied).await;
-
-    let error = lifecycle::transition(init, TaskState::Complete).unwrap_err();
-    assert_eq!((error.code.as_str(), error.severity()), ("INVALID_STATE_TRANSITION", v1::Severity::High));
-    let context = Context { run: Some(RUN), goes_on: true, ..Context::default() };
-    for language in LANGUAGES {
-        check("scenario-6-never-active", language, &[drawn(&error, language, &context)]);
+    for _ in 0..2 {
+        other.complete(&never, json(serde_json::json!(1))).await;
+        let refused = other.hear_until(refused).await;
+        assert_eq!((refused.lease.as_ref(), refused.reason()), (Some(&never), v1::RefusalReason::NotBegun));
+        let error = refused.error.unwrap();
+        assert_eq!((error.code.as_str(), error.severity()), ("INVALID_STATE_TRANSITION", v1::Severity::High));
+        assert_eq!(error.suggested_action.as_deref(), Some("INIT -> ACTIVE -> COMPLETE"));
     }
+    assert_eq!(state(&harness.get(&run).await), v1::TaskState::Init);
+    let log = harness.export(&run).await;
+    let [told] = &log[before.len()..] else { panic!("it is recorded once: {:?}", &log[before.len()..]) };
+    assert_eq!(log[..before.len()], before);
+
+    let mut folded = model::Run::default();
+    log.iter().for_each(|event| folded.apply(event));
+    for language in LANGUAGES {
+        let report = harness.report(&run, language.tag()).await;
+        check("scenario-6-never-active", language, &boxes(&report, &run));
+        let at_once =
+            language.within(|| at_once::of_event(&folded, &run, told, Form::Boxes, Paint::OFF).unwrap());
+        check("scenario-6-never-active", language, &boxes(&at_once.text, &run));
+    }
+    worker.complete(&lease, json(serde_json::json!(1))).await;
+    let assigned = other.assignment().await;
+    other.complete(&assigned.lease, json(serde_json::json!(2))).await;
+    assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
 }
 
 // S000-SC-07
@@ -427,7 +436,7 @@ async fn a_transition_that_a_call_asks_for_and_the_lifecycle_does_not_allow_is_r
 }
 
 /// The state of the session was corrupt and is repaired, another agent's time is over, and a critical agent fails.
-// S000-SC-08, S000-SC-09
+// S000-SC-08, S000-SC-09, S000-SC-11
 #[tokio::test]
 async fn scenario_7_several_errors_that_stop_a_run_are_told_together() {
     let time = Time::default();
@@ -470,6 +479,13 @@ async fn scenario_7_several_errors_that_stop_a_run_are_told_together() {
         let report = harness.report(&run, language.tag()).await;
         check("scenario-7", language, &boxes(&report, &run));
     }
+    // The seed's sixth step: the state of error is persisted.
+    let request = v1::GetSessionRequest { session: "shop".to_owned() };
+    let session = SessionServiceClient::new(harness.channel.clone()).get_session(request).await.unwrap();
+    let state = session.into_inner().session.and_then(|session| session.state).unwrap();
+    let state: Value = serde_json::from_str(&state).unwrap();
+    assert_eq!((&state["history"][0]["result"], &state["errors"]["count"]), (&value!("failed"), &value!(2)));
+    assert_eq!((&state["current_flow"], &state["suggested_next"]), (&Value::Null, &value!("debug")));
 }
 
 /// The seed's example of all contracts together: a session whose state breaks rules, three agents of which one gives TIMEOUT at
@@ -572,7 +588,7 @@ async fn the_cascade_goes_from_a_session_that_is_repaired_through_each_contract_
 }
 
 /// Each severity as it is drawn, of a run that goes on without what has failed.
-// S000-CL-08
+// S000-CL-08, S000-CL-19
 #[tokio::test]
 async fn what_is_critical_high_medium_or_low_is_drawn_as_such() {
     let time = Time::default();

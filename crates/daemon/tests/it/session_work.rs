@@ -30,7 +30,7 @@ impl Harness {
     }
 }
 
-// S000-IN-07
+// S000-CL-13, S000-IN-07
 #[tokio::test]
 async fn plans_of_a_session_are_at_work_one_after_the_other_and_the_session_follows_them() {
     let harness = Harness::start().await;

@@ -241,17 +241,18 @@ fn a_refusal_by_another_rule_says_why_and_what_can_be_done() {
 // S000-C4-13, S000-C4-23
 #[test]
 fn exhausted_retries() {
-    let attempt = |number, duration_ms| v1::AttemptRecord {
+    let attempt = |number, waited_ms, duration_ms| v1::AttemptRecord {
         attempt: number,
         status: v1::AttemptStatus::Failed as i32,
         error: Some("NETWORK_ERROR".to_owned()),
         duration_ms,
-        waited_ms: 0,
+        waited_ms,
         usage: None,
     };
     let cause = failure("", "Test suite failed to run\nCannot find module '@/utils'");
     let shown = v1::Error {
-        attempts: vec![attempt(1, 3_000), attempt(2, 3_000), attempt(3, 2_500)],
+        // The seed's waits; 5.5 s of work and 3 s between are its 8.5 s.
+        attempts: vec![attempt(1, 0, 2_000), attempt(2, 1_000, 1_500), attempt(3, 2_000, 2_000)],
         cause: Some(Box::new(cause)),
         suggested_action: Some("Missing dependency or wrong path alias".to_owned()),
         options: listed(&["debug", "retry_manual", "skip", "abort"]),

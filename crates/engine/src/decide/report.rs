@@ -5,6 +5,7 @@ use std::time::Duration;
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::ResultStatus;
 use capataz_policy::codes;
+use capataz_policy::lifecycle::{self, TaskState};
 use capataz_policy::retry::{self, RetryDecision};
 use capataz_policy::severity;
 
@@ -29,13 +30,17 @@ pub(super) fn handle(
         cut_causes(error, MAX_CAUSES);
     }
     let Some(activity) = turn.state.activity(task) else {
-        // What was at work in a wave that has not begun again was taken back.
-        let reason = match turn.state.known(task) {
-            Some(_) => v1::RefusalReason::StaleLease,
-            None => v1::RefusalReason::UnknownTask,
+        let reason = match (turn.state.known(task), turn.state.plan.task(task)) {
+            // What was at work in a wave that has not begun again was taken back.
+            (Some(_), _) => v1::RefusalReason::StaleLease,
+            (None, Some(_)) => return refuse_in_init(turn, task, lease, worker, &report),
+            (None, None) => v1::RefusalReason::UnknownTask,
         };
         return refuse(turn, task, lease, worker, reason);
     };
+    if activity.was_never_given() {
+        return refuse_in_init(turn, task, lease, worker, &report);
+    }
     if let Some(end) = &activity.end
         && activity.is_settled()
     {
@@ -160,9 +165,42 @@ fn refuse(
             lease,
             worker: worker.clone(),
             reason: reason.into(),
+            error: None,
         }));
     }
-    turn.effect(Effect::Refuse { task, lease, worker, reason });
+    turn.effect(Effect::Refuse { task, lease, worker, reason, error: None });
+    Ok(())
+}
+
+/// Refuses an answer for a task that nobody was given. A completion is a transition that the lifecycle does not allow, and is
+/// recorded once for each task: no lease bounds how often a worker can claim one.
+fn refuse_in_init(
+    turn: &mut Turn<'_>,
+    task: TaskRef,
+    lease: u64,
+    worker: String,
+    report: &Report,
+) -> Result<(), Refusal> {
+    let reason = v1::RefusalReason::NotBegun;
+    let to = match report {
+        Report::Completed(_) | Report::Judged(..) | Report::Unread(..) => TaskState::Complete,
+        Report::Failed(_) | Report::Cancelled(_) => TaskState::Failed,
+    };
+    let error = lifecycle::transition(TaskState::Init, to).err().map(Box::new);
+    if let Some(error) = &error
+        && !turn.state.is_finished()
+        && !turn.state.refused_in_init.contains(&task)
+    {
+        turn.emit(Body::ResultRefused(v1::ResultRefused {
+            wave: task.wave,
+            task: task.task,
+            lease,
+            worker: worker.clone(),
+            reason: reason.into(),
+            error: Some(error.clone()),
+        }));
+    }
+    turn.effect(Effect::Refuse { task, lease, worker, reason, error });
     Ok(())
 }
 

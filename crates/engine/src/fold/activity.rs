@@ -199,6 +199,11 @@ impl Activity {
         }
     }
 
+    /// Whether nobody was ever given the task: it is in INIT, and was never taken back to there.
+    pub(crate) fn was_never_given(&self) -> bool {
+        self.state == TaskState::Init && self.activation <= 1
+    }
+
     pub(crate) fn lease(&self) -> Option<&Lease> {
         match &self.step {
             Step::Leased(lease) => Some(lease),

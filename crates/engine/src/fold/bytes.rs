@@ -114,7 +114,7 @@ impl RunState {
             self.schemas.iter().map(|schema| text(schema)).sum(),
             self.questions.iter().map(AskedQuestion::bytes).sum(),
             messages(&self.notices),
-            length(self.refused.len()).saturating_mul(ENTRY),
+            length(self.refused.len() + self.refused_in_init.len()).saturating_mul(ENTRY),
             requests.sum(),
         ];
         Count(parts.iter().sum())

@@ -21,6 +21,7 @@ impl RunState {
         self.lineage = v1::Lineage::default();
         self.requests.clear();
         self.refused.clear();
+        self.refused_in_init.clear();
         self.forked = Some(Forked { run: event.run_id, seq: event.seq, at });
         self.bytes = self.counted();
         Some(())

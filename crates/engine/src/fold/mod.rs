@@ -90,6 +90,7 @@ impl RunState {
             timers: Default::default(),
             held_timers: Default::default(),
             refused: Default::default(),
+            refused_in_init: Default::default(),
             requests: Default::default(),
             taken_back: Default::default(),
             notices: Vec::new(),
@@ -201,7 +202,12 @@ impl RunState {
                 })?;
             }
             Body::ResultRefused(event) => {
-                if self.refused.insert(event.lease) {
+                // Whoever names a lease that was never given must not take the place of one that may yet be.
+                let is_new = match event.error {
+                    Some(_) => self.refused_in_init.insert(task(event.wave, event.task)),
+                    None => self.refused.insert(event.lease),
+                };
+                if is_new {
                     self.bytes.add(bytes::ENTRY);
                 }
             }

@@ -135,6 +135,8 @@ pub struct RunState {
     pub(crate) held_timers: BTreeSet<(Timestamp, TaskRef, Timer)>,
     /// Leases whose late results were refused and recorded.
     pub(crate) refused: BTreeSet<u64>,
+    /// Tasks that somebody would have completed while they were in INIT, where that was recorded.
+    pub(crate) refused_in_init: BTreeSet<TaskRef>,
     /// Requests that were carried out: what they asked for, and the number of the event that records it.
     pub(crate) requests: BTreeMap<String, (String, u64)>,
     /// Tasks of waves that have begun and were taken back, until they begin again. A task that was given up has its end.
@@ -340,6 +342,12 @@ impl RunState {
     pub(crate) fn output_schema(&self, task: TaskRef) -> Option<&String> {
         let number = self.activity(task)?.lease()?.output_schema?;
         self.schemas.get(number as usize)
+    }
+
+    /// Whether the run has recorded that a completion of a task in INIT was refused.
+    #[must_use]
+    pub fn has_refused_completions(&self) -> bool {
+        !self.refused_in_init.is_empty()
     }
 
     pub(crate) fn activity(&self, task: TaskRef) -> Option<&Activity> {

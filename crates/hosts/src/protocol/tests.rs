@@ -128,6 +128,7 @@ fn an_answer_is_said_until_it_is_confirmed() {
         Hear::ResultRefused(v1::ResultRefusedFrame {
             lease: Some(reference(1)),
             reason: v1::RefusalReason::StaleLease as i32,
+            error: None,
         }),
     ] {
         let mut worker = Worker::welcome();

@@ -235,7 +235,7 @@ fn the_list_that_decides_is_told_with_its_entry() {
         ("LICENSE_TIMEOUT", Listing::NonRetryable("LICENSE")),
         ("GATEWAY_TIMEOUT", Listing::Retryable("TIMEOUT")),
         ("VERY_FLAKY", Listing::Retryable("FLAKY")),
-        ("TEMPORARY_ERROR", Listing::Retryable("TEMPORARY_ERROR")),
+        ("TEMPORARY_ERROR", Listing::Unlisted),
         ("E1", Listing::Unlisted),
         ("", Listing::Unlisted),
     ] {

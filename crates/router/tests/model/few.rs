@@ -49,20 +49,12 @@ fn decided(rows: &str, out_of_scope: &[&str]) -> Vec<Decided> {
 }
 
 /// Of 80 texts that are meant for neither of this repository's two specs, one for feelings and one for decisions, these get
-/// a sure choice. The first four are the listener's business, more or less.
-const SURE_ALL_THE_SAME: [&str; 7] = [
-    "do you have feelings",
-    "¿tienes sentimientos?",
-    "hey you",
-    "whatever",
-    "are you married",
-    "how do I knit a scarf",
-    "¿qué preparo hoy para cenar?",
-];
+/// a sure choice, that of the listener, whose business they are, more or less.
+const FOR_THE_LISTENER: [&str; 4] = ["do you have feelings", "¿tienes sentimientos?", "hey you", "whatever"];
 
 // S001-RQ-22
 #[test]
-fn the_shipped_specs_are_sure_of_no_more_ordinary_language_than_is_known() {
+fn the_shipped_specs_are_sure_of_no_ordinary_language_but_what_a_listener_may_answer() {
     let files = ["kiro-adaptive-assistance", "whispers-of-the-wave"].map(|id| {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../specs").join(id);
         let path = path.with_extension("toml");
@@ -71,10 +63,11 @@ fn the_shipped_specs_are_sure_of_no_more_ordinary_language_than_is_known() {
     let router = Router::train(&Catalogue::read(&files).unwrap());
     let texts: Vec<&str> = [ENGLISH, SPANISH].iter().flat_map(|texts| texts.lines()).collect();
     assert_eq!(texts.len(), 80);
-    let sure = |text: &&str| router.route(&Query { text, ..Query::default() }).confidence >= SURE;
-    let known = |text: &&str| SURE_ALL_THE_SAME.contains(text);
-    let others: Vec<&str> = texts.into_iter().filter(sure).filter(|text| !known(text)).collect();
-    assert!(others.is_empty(), "{others:?}");
+    for text in texts {
+        let decision = router.route(&Query { text, ..Query::default() });
+        let is_of_listener = decision.spec == "whispers-of-the-wave" && FOR_THE_LISTENER.contains(&text);
+        assert!(decision.confidence < SURE || is_of_listener, "{} is sure of {text:?}", decision.confidence);
+    }
 }
 
 // S001-RQ-22

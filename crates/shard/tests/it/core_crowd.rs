@@ -22,6 +22,8 @@ enum Does {
     HandsBack,
     /// Heartbeats, and nothing else.
     Ignores,
+    /// Acknowledges what it was given, and goes on with it.
+    Works,
 }
 
 struct Worker {
@@ -39,6 +41,10 @@ struct World {
     workers: BTreeMap<ConnectionId, Worker>,
     said: VecDeque<(ConnectionId, Say)>,
     results: BTreeMap<ReplyId, v1::RunResult>,
+    /// What workers are at work on.
+    held: Vec<(ConnectionId, v1::LeaseRef)>,
+    /// What was shown of work that goes on, and when.
+    shown: Vec<(i64, v1::ProgressFrame)>,
     events: usize,
     forgotten: Vec<String>,
     next: u64,
@@ -66,6 +72,8 @@ impl World {
             workers: BTreeMap::new(),
             said: VecDeque::new(),
             results: BTreeMap::new(),
+            held: Vec::new(),
+            shown: Vec::new(),
             events: 0,
             forgotten: Vec::new(),
             next: 0,
@@ -104,6 +112,7 @@ impl World {
                 Output::Reply { reply, answer: Answer::Start(Ok(StartReply::Finished { result, .. })) } => {
                     self.results.insert(reply, *result);
                 }
+                Output::Progress(progress) => self.shown.push((self.now, progress)),
                 Output::ForgetAgents(names) => self.forgotten.extend(names),
                 _ => {}
             }
@@ -125,6 +134,10 @@ impl World {
             }
             Does::HandsBack => self.said.push_back((connection, Say::Returned(v1::Returned { lease }))),
             Does::Ignores => {}
+            Does::Works => {
+                self.held.push((connection, lease.clone().unwrap()));
+                self.said.push_back((connection, Say::Ack(v1::Ack { lease })));
+            }
         }
     }
 
@@ -215,6 +228,32 @@ impl World {
     fn known(&self, name: &str) -> bool {
         self.core.crew().check(&[name.to_owned()], &[], &[]).can_proceed
     }
+}
+
+/// The seed's interval: an ACTIVE task is checked every 5 s, which everybody who watches is shown, until it has ended.
+// S000-C3-04, S000-CL-17
+#[test]
+fn a_task_at_work_is_checked_every_5_s_and_no_more_when_it_has_ended() {
+    let mut world = World::new();
+    world.connects("w", Does::Works, 1);
+    world.starts(1);
+    world.pass(60 * SECOND);
+    assert_eq!(world.shown.len(), 12);
+    for pair in world.shown.windows(2) {
+        let [(before, earlier), (at, later)] = pair else { panic!("two frames") };
+        assert_eq!(at - before, 5_000);
+        assert_eq!(earlier.remaining_ms - later.remaining_ms, 5_000);
+        assert_eq!(later.health_checks - earlier.health_checks, 1);
+    }
+    // Half an hour is the seed's timeout.
+    let (_, first) = &world.shown[0];
+    assert_eq!(first.elapsed_ms + first.remaining_ms, 30 * 60 * SECOND);
+
+    let (connection, lease) = world.held.pop().unwrap();
+    let completed = v1::Completed { lease: Some(lease), ..Default::default() };
+    world.hears(Input::Frame { connection, frame: Say::Completed(completed) });
+    world.pass(60 * SECOND);
+    assert_eq!(world.shown.len(), 12);
 }
 
 #[test]

@@ -93,6 +93,7 @@ impl Model {
                 v1::RefusalReason::AlreadySettled,
                 v1::RefusalReason::OtherHistory,
                 v1::RefusalReason::UnknownTask,
+                v1::RefusalReason::NotBegun,
             ];
             return reasons.iter().any(|reason| refused.reason == *reason as i32);
         };
@@ -102,7 +103,9 @@ impl Model {
                 let known = run.task(task).or_else(|| run.taken_back.get(&task));
                 run.finished.is_some() || known.is_some_and(|task| task.was_settled)
             }
-            v1::RefusalReason::UnknownTask => run.leases.get(&token).is_none_or(|lease| lease.task != task),
+            v1::RefusalReason::UnknownTask | v1::RefusalReason::NotBegun => {
+                run.leases.get(&token).is_none_or(|lease| lease.task != task)
+            }
             v1::RefusalReason::StaleLease | v1::RefusalReason::NotYours => true,
             // Of what a restored disk has lost, or so old that retention has forgotten the claim with all of its runs.
             // A fork has the leases of its base in its log, and has given none of them.

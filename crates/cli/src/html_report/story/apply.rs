@@ -90,7 +90,11 @@ impl Story {
             }
             Body::ResultRefused(late) => {
                 let worker = late.worker.clone();
-                self.remember_of(at_ms, late.wave, late.task, Happened::LateResult { worker });
+                let what = match &late.error {
+                    Some(error) => Happened::CompletionRefused { worker, why: error.message.clone() },
+                    None => Happened::LateResult { worker },
+                };
+                self.remember_of(at_ms, late.wave, late.task, what);
             }
             Body::PartialOutputKept(kept) => {
                 self.remember_of(at_ms, kept.wave, kept.task, Happened::PartialKept);

@@ -147,6 +147,7 @@ pub enum Happened {
     StopAsked(v1::CancelReason),
     Extended { by_ms: i64 },
     LateResult { worker: String },
+    CompletionRefused { worker: String, why: String },
     TimeoutImminent,
     RetriedByHand,
     TakenBack,

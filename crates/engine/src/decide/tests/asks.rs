@@ -392,6 +392,36 @@ fn a_recoverable_error_is_retried_twice_and_then_falls_back() {
     assert_eq!(calls[1].reason(), v1::CallReason::Fallback);
 }
 
+// S001-ER-13
+#[test]
+fn a_recoverable_error_that_does_not_pass_goes_to_the_default_spec_where_no_fallback_is_named() {
+    let ask = v1::Ask { spec: Some("kiro".to_owned()), ..v1::Ask::default() };
+    let asked = Asked::start(ask, None, START).fails_thrice("TEMPORARY_ERROR", None);
+    let asked = asked.answers(|_| ()).expect(v1::RunOutcome::Succeeded, &["kiro", "wave"]);
+    let calls = asked.result().calls;
+    assert_eq!((calls[0].attempts, calls[1].reason()), (3, v1::CallReason::Fallback));
+}
+
+/// An agent that fails without an answer says nothing of whether that passes; its code does.
+#[test]
+fn a_temporary_error_that_an_agent_fails_with_is_tried_again() {
+    for (code, expected) in [("TEMPORARY_ERROR", "task_attempt_failed"), ("FATAL_ERROR", "task_settled")] {
+        let asked = Asked::new();
+        let task = asked.call();
+        let bench = asked.bench.does(Input::Lease {
+            output_schema: None,
+            cancel_is_final: false,
+            mark: 0,
+            task,
+            worker: "w".to_owned(),
+        });
+        let (lease, worker) = bench.state.lease_of(task).expect("the call is leased");
+        let input = reported(task, lease, worker, Report::Failed(failure_of(code, "no")));
+        let bench = bench.does(input);
+        assert_eq!(bench.kinds()[0], expected, "{code}");
+    }
+}
+
 // S001-ER-10
 #[test]
 fn a_specs_own_code_is_retried_where_the_spec_says_that_it_may_pass() {
@@ -1211,6 +1241,17 @@ fn an_ask_that_fails_moves_no_session() {
 #[test]
 fn an_answer_that_leads_to_another_attempt_is_recorded() {
     let asked = Asked::new().fails("TEMPORARY_ERROR", true, None);
+    // The request, as it was given to the spec.
+    let routed = asked.bench.ledger.events.iter().find_map(|event| match &event.body {
+        Some(Body::AskRouted(routed)) => routed.wave.clone(),
+        _ => None,
+    });
+    let recorded = routed.and_then(|wave| wave.tasks[0].input.clone());
+    let Some(v1::payload::Data::Inline(bytes)) = recorded.and_then(|input| input.data) else {
+        panic!("the request is in the log")
+    };
+    let request: Value = serde_json::from_slice(&bytes).unwrap();
+    assert_eq!((&request["spec"], &request["text"]), (&json!("wave"), &json!("Me siento perdido")));
     let event = asked.bench.ledger.events.last().and_then(|event| event.body.clone());
     let Some(Body::TaskAttemptFailed(failed)) = event else { panic!("an attempt failed") };
     assert!(failed.output.is_some());

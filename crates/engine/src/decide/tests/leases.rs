@@ -2,7 +2,7 @@
 
 use super::*;
 use v1::LeaseLossReason::{Disconnected, NotAcknowledged, Returned, ReturnedTooOften};
-use v1::RefusalReason::{AlreadySettled, NotYours, StaleLease, UnknownTask};
+use v1::RefusalReason::{AlreadySettled, NotBegun, NotYours, StaleLease, UnknownTask};
 
 fn completed(task: TaskRef, lease: u64, worker: &str) -> Input {
     reported(task, lease, worker, Report::Completed(json("1")))
@@ -10,7 +10,8 @@ fn completed(task: TaskRef, lease: u64, worker: &str) -> Input {
 
 #[track_caller]
 fn check_refused(bench: &Bench, task: TaskRef, lease: u64, worker: &str, reason: v1::RefusalReason) {
-    assert_eq!(bench.effects(), [Effect::Refuse { task, lease, worker: worker.to_owned(), reason }]);
+    let worker = worker.to_owned();
+    assert_eq!(bench.effects(), [Effect::Refuse { task, lease, worker, reason, error: None }]);
 }
 
 #[test]
@@ -72,16 +73,6 @@ fn a_result_for_a_task_that_waits_is_refused() {
     check_refused(&bench, task, old, "w1", StaleLease);
 }
 
-/// Seed 000, scenario 6: COMPLETE without ever having been ACTIVE.
-#[test]
-fn a_result_for_a_task_that_was_never_leased_is_refused() {
-    let bench = Bench::plan("a");
-    let task = bench.at("a");
-    let bench = bench.does(completed(task, 999, "w1")).expect_kinds(&[]);
-    check_refused(&bench, task, 999, "w1", StaleLease);
-    assert_eq!(bench.task("a").state, v1::TaskState::Init as i32);
-}
-
 #[test]
 fn the_same_result_twice_is_accepted_twice_and_counted_once() {
     let bench = Bench::plan("a b").lease_all();
@@ -113,12 +104,48 @@ fn a_result_after_a_forced_end_is_refused() {
 #[test]
 fn a_result_for_no_task_at_all_is_refused_and_not_recorded() {
     let bench = Bench::plan("a | b");
-    let later = bench.at("b");
-    let bench = bench.does(completed(later, 2, "w1")).expect_kinds(&[]);
-    check_refused(&bench, later, 2, "w1", UnknownTask);
     let nowhere = TaskRef { wave: u32::MAX, task: u32::MAX };
     let bench = bench.does(completed(nowhere, u64::MAX, "w1")).expect_kinds(&[]);
     check_refused(&bench, nowhere, u64::MAX, "w1", UnknownTask);
+}
+
+/// The seed's sixth scenario: INIT -> COMPLETE is no step of the lifecycle, in the wave in work and in a later one.
+// S000-SC-07
+#[test]
+fn who_would_complete_a_task_in_init_is_refused_with_the_transition_and_that_is_recorded_once() {
+    #[track_caller]
+    fn check(bench: &Bench, task: TaskRef, lease: u64) {
+        let effects = bench.effects();
+        let [Effect::Refuse { task: of, lease: named, worker, reason, error: Some(error) }] = effects else {
+            panic!("{effects:?}")
+        };
+        assert_eq!((*of, *named, worker.as_str(), *reason), (task, lease, "w1", NotBegun));
+        assert_eq!((error.code.as_str(), error.severity()), ("INVALID_STATE_TRANSITION", v1::Severity::High));
+        assert_eq!(error.message, "invalid transition: INIT -> COMPLETE");
+        assert_eq!(error.suggested_action.as_deref(), Some("INIT -> ACTIVE -> COMPLETE"));
+    }
+    let mut bench = Bench::plan("a | b");
+    for name in ["a", "b"] {
+        let task = bench.at(name);
+        bench = bench.does(completed(task, 2, "w1")).expect_kinds(&["result_refused"]);
+        check(&bench, task, 2);
+        // Whoever lies on, with whatever lease, does not make the log grow.
+        for lease in [2, 3, u64::MAX] {
+            bench = bench.does(completed(task, lease, "w1")).expect_kinds(&[]);
+            check(&bench, task, lease);
+        }
+    }
+    // A failure is a step that the lifecycle has, and nobody was given the task all the same.
+    let task = bench.at("b");
+    let failed = Report::Failed(v1::Error::default());
+    let bench = bench.does(reported(task, 2, "w1", failed)).expect_kinds(&[]);
+    check_refused(&bench, task, 2, "w1", NotBegun);
+    assert_eq!(bench.run().waves[1].tasks[0].state(), v1::TaskState::Init);
+    // What was refused changes nothing for the lease that is given later, whatever its number.
+    let bench = bench.lease("a", "w1").completes("a").lease("b", "w1");
+    let (task, lease) = (bench.at("b"), bench.token("b"));
+    let bench = bench.loses("b").does(completed(task, lease, "w1")).expect_kinds(&["result_refused"]);
+    check_refused(&bench, task, lease, "w1", StaleLease);
 }
 
 #[test]

@@ -26,7 +26,11 @@ impl Shop {
                 let fields: Value = serde_json::from_str(&written.fields).unwrap();
                 let phase = match written.cause() {
                     v1::SessionStateCause::Waiting => "the same",
-                    v1::SessionStateCause::RunEnded => "done",
+                    // The seed's phase `done` is that no flow is there any more.
+                    v1::SessionStateCause::RunEnded => {
+                        assert_eq!(fields["current_flow"], Value::Null);
+                        "done"
+                    }
                     _ => fields["current_flow"]["phase"].as_str().unwrap(),
                 };
                 Some(phase.to_owned())
@@ -113,6 +117,11 @@ fn the_session_follows_the_plan_from_phase_to_phase() {
     assert_eq!(shop.hears(&bench), ["verifying", "done"]);
     let work = shop.work();
     assert_eq!((&work["current_flow"], &work["pending_tasks"]), (&Value::Null, &json!([])));
+    let causes = shop.events.iter().filter_map(|event| match event.body.as_ref()? {
+        Body::SessionStateWritten(written) => Some(written.cause()),
+        _ => None,
+    });
+    assert_eq!(causes.last(), Some(v1::SessionStateCause::RunEnded));
     assert_eq!((&work["suggested_next"], &work["errors"]["count"]), (&json!("verify-work"), &json!(0)));
     let history = work["history"].as_array().unwrap();
     let told = history.iter().map(|entry| (&entry["command"], &entry["result"], &entry["run_id"]));
@@ -142,6 +151,39 @@ fn two_of_three_agents_are_a_quorum_and_the_session_has_what_became_of_them() {
         (&work["history"][0]["result"], &work["errors"]["count"]),
         (&json!("succeeded_with_failures"), &json!(1))
     );
+}
+
+/// Of what fails, only what is HIGH or above is an error of the session.
+// S000-IN-07
+#[test]
+fn what_is_milder_than_high_is_no_error_of_the_session() {
+    let mut shop = Shop::default();
+    let bench = begun("continue_all: a b c");
+    shop.hears(&bench);
+    let bench = bench.lease_all().fails("a", "TESTS_FAILED").fails("b", "COVERAGE_LOW").completes("c");
+    let bench = bench.expect_outcome(v1::RunOutcome::SucceededWithFailures);
+    let severities = ["a", "b"].map(|name| bench.task(name).severity);
+    assert_eq!(severities, [v1::Severity::High as i32, v1::Severity::Medium as i32]);
+    assert_eq!(shop.hears(&bench), ["verifying", "done"]);
+    assert_eq!(shop.work()["errors"]["count"], 1);
+}
+
+/// SESSION_INVALID: nothing is written, and what is in memory is what the events make of it.
+// S000-C7-26, S000-C7-30
+#[test]
+fn a_state_that_would_not_be_valid_leaves_the_session_as_it_was() {
+    let mut shop = Shop::default();
+    let state = json!({ "version": "1.0.0", "updated_at": "2023-11-14T22:00:00Z", "context": 7 });
+    shop.imports(&state);
+    let before = shop.state.clone();
+    // At the beginning of the plan, and where it has come further.
+    for bench in [begun("a"), begun("a").lease("a", "w1").completes("a")] {
+        let violations = record(&mut shop.state, &bench.state, RUN).unwrap_err();
+        let [violation] = violations.try_into().unwrap();
+        assert_eq!((violation.path.as_str(), violation.rule), ("context", "TYPE_MISMATCH"));
+        assert_eq!(shop.state, before);
+        shop.is_its_fold();
+    }
 }
 
 #[test]

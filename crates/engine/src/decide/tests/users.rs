@@ -1,6 +1,9 @@
 //! Commands of users: pause, resume, retry; repeated requests; refusals.
 
+use capataz_policy::lifecycle::TaskState;
+
 use super::*;
+use crate::decide::turn::Turn;
 
 #[test]
 fn a_paused_run_gives_no_leases_and_records_results() {
@@ -229,4 +232,26 @@ fn a_finished_run_refuses_every_command() {
         worker: "w1".to_owned(),
     });
     assert_eq!(bench.last, Err(Refusal::Outdated));
+}
+
+/// Whoever decides on a step asks the table for it, so that a rule that forgets to look cannot write it.
+#[test]
+fn a_step_that_the_lifecycle_does_not_have_is_refused_before_anything_is_written() {
+    let mut bench = Bench::plan("a b | c").lease_all().completes("a");
+    let (done, at_work, later) = (bench.at("a"), bench.at("b"), bench.at("c"));
+    let now = bench.state.last;
+    let turn = Turn::new(&mut bench.state, now);
+    for (to, told) in [
+        (TaskState::Active, "COMPLETE -> ACTIVE"),
+        (TaskState::Failed, "COMPLETE -> FAILED"),
+        (TaskState::Init, "COMPLETE -> INIT"),
+    ] {
+        let Err(Refusal::Rule(error)) = turn.enters(done, to) else { panic!("{told} is refused") };
+        assert_eq!(error.code, "INVALID_STATE_TRANSITION");
+        assert_eq!(error.message, format!("invalid transition: {told}"));
+    }
+    assert_eq!(turn.enters(at_work, TaskState::Complete), Ok(TaskState::Complete));
+    // A task stays ACTIVE between its attempts.
+    assert_eq!(turn.enters(at_work, TaskState::Active), Ok(TaskState::Active));
+    assert_eq!(turn.enters(later, TaskState::Active), Err(Refusal::Outdated));
 }

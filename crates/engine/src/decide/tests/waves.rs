@@ -47,7 +47,7 @@ fn a_run_of_one_task_is_two_decisions_and_a_lease() {
     assert_eq!(bench.effects(), [Effect::Accept { task, lease }, Effect::Finish]);
 }
 
-// S000-C5-04, S000-IN-06
+// S000-C5-04, S000-CL-21, S000-IN-06
 #[test]
 fn half_of_the_tasks_is_a_quorum() {
     Bench::plan("quorum: a b")
@@ -59,7 +59,7 @@ fn half_of_the_tasks_is_a_quorum() {
 }
 
 /// Seed 000, scenario 5.
-// S000-C5-07, S000-IN-06
+// S000-C5-07, S000-CL-21, S000-IN-06
 #[test]
 fn one_success_of_four_is_no_quorum_and_is_told_when_all_four_have_ended() {
     let bench = Bench::plan("a b c d | e")
@@ -98,7 +98,7 @@ fn fail_fast_stops_the_rest_at_the_first_failure() {
         .lease("b", "w2")
         .lease("c", "w3")
         .completes("c");
-    bench
+    let bench = bench
         .fails("a", "TESTS_FAILED")
         .expect_kinds(&["task_settled", "wave_decided", "task_cancel_requested", "task_settled"])
         .expect_task("d", v1::TaskState::Deleted, v1::ResultStatus::Cancelled)
@@ -108,6 +108,12 @@ fn fail_fast_stops_the_rest_at_the_first_failure() {
         .expect_succeeded("c")
         .expect_outcome(Failed)
         .expect_run_error("NON_RETRYABLE_ERROR");
+    let decided = bench.ledger.events.iter().find_map(|event| match event.body.as_ref()? {
+        Body::WaveDecided(decided) => decided.evaluation.clone(),
+        _ => None,
+    });
+    assert_eq!(decided.unwrap().failed_agents, ["a"]);
+    assert_eq!(bench.run().error.unwrap().cause.unwrap().code, "TESTS_FAILED");
 }
 
 #[test]
@@ -118,13 +124,21 @@ fn the_rest_of_a_failed_wave_is_not_waited_for_beyond_its_grace() {
 // S000-C5-08
 #[test]
 fn continue_all_goes_on_whatever_fails() {
-    Bench::plan("continue_all: a b | c")
+    let bench = Bench::plan("continue_all: a b | c")
         .lease_all()
         .fails("a", "BAD")
         .fails("b", "BAD")
         .lease("c", "w1")
         .completes("c")
         .expect_outcome(SucceededWithFailures);
+    let run = bench.run();
+    let evaluation = run.waves[0].evaluation.clone().unwrap();
+    assert!(evaluation.should_continue);
+    assert_eq!((evaluation.successes, evaluation.total), (0, 2));
+    assert_eq!(evaluation.failed_agents, ["a", "b"]);
+    // Nobody knows BAD, which is HIGH.
+    let summary = run.summary.unwrap();
+    assert_eq!((summary.total, summary.high, summary.critical_tasks), (2, 2, 0));
 }
 
 // S000-C5-10

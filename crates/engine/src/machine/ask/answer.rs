@@ -137,7 +137,8 @@ pub(super) fn failed(ask: &AskState, error: v1::Error) -> Verdict {
     let is_none =
         |code| matches!(code, codes::INVALID_OUTPUT | codes::OUTPUT_TOO_LARGE | codes::BLOB_NOT_FOUND);
     if !Code::named(&error.code).is_some_and(is_none) {
-        return Verdict::attempt_failed(error);
+        let may_pass = retry::passes_for_a_spec(&error.code).then_some(true);
+        return attempt_failed(error, None, may_pass);
     }
     // An answer that is too large to be stored, or is not there, breaks the contract, as an invalid one does.
     let spec = ask.calls.last().map_or("", |call| call.spec.as_str());
