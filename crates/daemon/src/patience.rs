@@ -2,7 +2,8 @@
 //!
 //! Where its process or its machine stood still, what the client said meanwhile is still to be read. What counts as having stood
 //! still is what counts so for workers ([`stood_still`]): a limit is waited out in steps, and a step that ended too late is
-//! waited out again. The last step is short: whatever has arrived is read before the limit is over.
+//! waited out again, though not for ever: on a machine that is always late a limit ends too. The last step is short: whatever has
+//! arrived is read before the limit is over.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -18,17 +19,22 @@ const STEP: Duration = Duration::from_secs(1);
 /// The last step.
 const LOOK_AGAIN: Duration = Duration::from_millis(LOOK_AGAIN_MS.unsigned_abs());
 
+/// Late steps of one limit that are not held against the client.
+const FORGIVEN: u32 = 60;
+
 /// A limit on how long a client is waited for: ready when it is over.
 #[derive(Debug)]
 pub(crate) struct Patience {
     /// What is still to be waited for, with this step.
     left: Duration,
     step: Step,
+    /// Late steps that may still be waited out again.
+    forgiven: u32,
 }
 
 impl Patience {
     pub(crate) fn new(limit: Duration) -> Self {
-        Self { left: limit, step: Step::of(limit) }
+        Self { left: limit, step: Step::of(limit), forgiven: FORGIVEN }
     }
 }
 
@@ -38,8 +44,9 @@ impl Future for Patience {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         loop {
             let listened = ready!(Pin::new(&mut self.step).poll(context));
-            if listened {
-                self.left = self.left.saturating_sub(self.step.length);
+            match self.forgiven.checked_sub(1).filter(|_| !listened) {
+                Some(forgiven) => self.forgiven = forgiven,
+                None => self.left = self.left.saturating_sub(self.step.length),
             }
             if self.left.is_zero() {
                 return Poll::Ready(());
@@ -57,9 +64,13 @@ pub(crate) async fn within<F: Future>(limit: Duration, future: F) -> Option<F::O
     }
 }
 
-/// Waits until the daemon has listened for so long without a break.
+/// Waits until the daemon has listened for so long without a break, or was late each time.
 pub(crate) async fn listened_for(time: Duration) {
-    while !Step::new(time).await {}
+    for _ in 0..=FORGIVEN {
+        if Step::new(time).await {
+            return;
+        }
+    }
 }
 
 /// A part of a limit. Ready when it is over, and then says whether the daemon listened all the while.

@@ -82,19 +82,25 @@ fn fitting(grpc: Code, message: &str, details: &mut ErrorDetails) -> Status {
     }
     let message = cut(message);
     if let Some(ErrorInfo { reason, domain, metadata }) = details.error_info().cloned() {
-        let metadata = metadata.into_iter().map(|(name, value)| (name, cut(&value)));
+        let metadata = metadata.into_iter().map(|(name, value)| (name, shortened(&value)));
         details.set_error_info(reason, domain, metadata.collect::<HashMap<_, _>>());
     }
-    let violations =
+    let mut violations =
         details.bad_request().map(|request| request.field_violations.clone()).unwrap_or_default();
+    // Whoever has found them may have left some out already.
+    let before = violations.last().and_then(|last| more_of(&last.description));
+    if before.is_some() {
+        violations.pop();
+    }
+    let before = before.unwrap_or_default();
     let with = |kept: usize| {
         let mut details = details.clone();
         let mut told: Vec<FieldViolation> = violations.iter().take(kept).cloned().collect();
-        if let Some(more) = violations.len().checked_sub(kept).filter(|more| *more > 0) {
-            told.push(FieldViolation {
-                description: format!("… and {more} more (truncated)"),
-                ..FieldViolation::default()
-            });
+        let more = violations.len().saturating_sub(kept).saturating_add(before);
+        if more > 0 {
+            let (before, after) = MORE;
+            let description = format!("{before}{more}{after}");
+            told.push(FieldViolation { description, ..FieldViolation::default() });
         }
         details.set_bad_request(told);
         Status::with_error_details(grpc, message.clone(), details)
@@ -111,12 +117,29 @@ fn fitting(grpc: Code, message: &str, details: &mut ErrorDetails) -> Status {
     with(least)
 }
 
+/// What stands before and after the number of violations that are left out.
+const MORE: (&str, &str) = ("… and ", " more (truncated)");
+
+/// The number of violations that this one stands for; `None` of any other.
+fn more_of(description: &str) -> Option<usize> {
+    description.strip_prefix(MORE.0)?.strip_suffix(MORE.1)?.parse().ok()
+}
+
 /// Bytes of a status as headers: the message with its escapes, and the details, which have it again, in base 64.
 fn sent(status: &Status) -> usize {
     let escaped =
         |byte: u8| if byte.is_ascii_alphanumeric() || b"-._/:;,'()[]=".contains(&byte) { 1 } else { 3 };
     let message: usize = status.message().bytes().map(escaped).sum();
     message.saturating_add(status.details().len().div_ceil(3).saturating_mul(4))
+}
+
+/// A list without the names at its end that have no room; any other text is cut.
+fn shortened(text: &str) -> String {
+    let room = text.get(..text.floor_char_boundary(WORDS_MAX)).unwrap_or_default();
+    match room.rfind(", ").filter(|_| room.len() < text.len()) {
+        Some(end) => room.get(..end).unwrap_or_default().to_owned(),
+        None => cut(text),
+    }
 }
 
 fn cut(text: &str) -> String {

@@ -232,7 +232,10 @@ impl Sender {
                         continue;
                     }
                     Ok(false) => self.forget(),
-                    Err(other) => error = other,
+                    Err(other) => {
+                        self.forget();
+                        error = other;
+                    }
                 }
             }
             tracing::warn!(

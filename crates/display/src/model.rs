@@ -301,7 +301,9 @@ impl Run {
             | Body::PartialOutputKept(_)
             | Body::WaveFinished(_) => {}
             Body::ResultRefused(refused) => self.update(refused.wave, refused.task, |task| {
-                task.refused = refused.error.as_deref().cloned().map(|error| Refused { error, told: false });
+                if let Some(error) = refused.error.as_deref().cloned() {
+                    task.refused = Some(Refused { error, told: false });
+                }
             }),
             Body::WaveDecided(decided) => {
                 if let Some(wave) = self.waves.get_mut(decided.wave as usize) {

@@ -214,7 +214,7 @@ codes! {
     // Seed 001: failures of specs, and of reaching them. A failure that may pass by itself is MEDIUM, because the next
     // attempt or the fallback answers. A failure that only the author or the operator of the spec can remove is HIGH.
     PROCESSING_TIMEOUT: Medium, RETRIED, CLASSIFIES, "Wait for the next attempt, or let the spec answer within 30 seconds.";
-    TEMPORARY_ERROR: Medium, FINAL, CLASSIFIES, "Wait for the next attempt; the spec reports a temporary failure.";
+    TEMPORARY_ERROR: Medium, FINAL, CLASSIFIES, "A spec is called again by itself; a plan's task only where its policy names the code in `retryable`.";
     INSUFFICIENT_CONTEXT: Medium, FINAL, CLASSIFIES, "Add the missing information.";
     INVALID_REQUEST: High, FINAL, CLASSIFIES, "Rephrase the message, or correct the request.";
     SPEC_NOT_AVAILABLE: High, FINAL, CLASSIFIES, "Connect a worker that serves the spec, or name a fallback spec.";

@@ -156,7 +156,7 @@ impl SessionCommand {
         }
     }
 
-    /// The bytes that it keeps in memory until it is carried out.
+    /// The bytes that it keeps in memory until it is carried out, with those of the session that is read for it.
     fn bytes(&self) -> u64 {
         let sum = |texts: &[String]| texts.iter().map(|text| size_of::<String>() + text.len()).sum::<usize>();
         let texts = match self {
@@ -165,7 +165,7 @@ impl SessionCommand {
             Self::Choose { session, .. } => session.len(),
             Self::Forget { session, entry_ids } => session.len() + sum(entry_ids),
         };
-        (size_of::<(ReplyId, Self)>() + texts) as u64
+        SLOT_BYTES + (size_of::<(ReplyId, Self)>() + texts) as u64
     }
 }
 
@@ -429,15 +429,16 @@ impl Sessions {
         now: Wall,
         most: MostAsked,
     ) -> Commanded {
-        let slot = self.slot(stream);
-        match &slot.state {
-            Loaded::Ready(_) => return self.carry_out(stream, command, now),
-            Loaded::Damaged(damage) => {
+        let waiting = match self.slots.get(&stream) {
+            Some(Slot { state: Loaded::Ready(_), .. }) => return self.carry_out(stream, command, now),
+            Some(Slot { state: Loaded::Damaged(damage), .. }) => {
                 return Commanded::Refused(command.declined(Declined::Damaged(Box::new(damage.clone()))));
             }
-            Loaded::Loading => {}
-        }
-        let is_full = slot.commands.len() >= most.commands;
+            Some(Slot { state: Loaded::Loading, commands, .. }) => commands.len(),
+            // It is read only for what has room.
+            None => 0,
+        };
+        let is_full = waiting >= most.commands;
         if is_full || self.commands_bytes.saturating_add(command.bytes()) > most.bytes {
             let declined = Declined::Overloaded { retry_after_ms: RETRY_AFTER_MS };
             return Commanded::Refused(command.declined(declined));

@@ -85,7 +85,7 @@ fn prompts(mode: ExecutionMode) -> usize {
 }
 
 /// A person approves the plan, and looks into the journals where nobody knows what has become of a call.
-async fn approves(told: Told<'_>, folder: &Path) {
+async fn approves(told: &Told<'_>, folder: &Path) {
     told.answer(|question| match question.purpose() {
         QuestionPurpose::Outcome => told.outcome(folder),
         _ => ("approve", None),
@@ -205,13 +205,151 @@ async fn an_execution_by_a_model_goes_on_wherever_its_daemon_is_killed() {
             queries.push(format!("round {}", kills.round()));
             let request = request(&queries[queries.len() - 1], mode);
             let asked_before = server.asked().len();
-            let ended = kills.execution(request, async |told| approves(told, folder).await).await;
+            let ended = kills.execution(request, async |told| approves(&told, folder).await).await;
             assert_eq!(ended.result.outcome(), v1::RunOutcome::Succeeded, "{:?}", ended.result.error);
             each_once(folder, &queries);
             assert_eq!(answered(&ended), prompts(mode), "each prompt has one answer");
             // What was asked again is what was asked before.
             let texts: BTreeSet<String> = server.asked()[asked_before..].iter().map(Asked::text).collect();
             assert_eq!(texts.len(), prompts(mode), "{texts:?}");
+        }
+    }
+}
+
+/// What a model says that is wrong at first, each time; and before the first step of an approved plan it wants to wait, as long as
+/// the query is none of those of which it is known that they have waited.
+fn errs_and_waits(has_waited: &Mutex<BTreeSet<String>>, asked: &Asked) -> Turn {
+    let prompt = prompt_of(asked);
+    if prompt.get("correction").is_none() {
+        return Turn::say(r#"{"action":{"tool":"fly"}}"#);
+    }
+    let is_first = prompt.pointer("/adherenceCheck/planStep/id").is_some_and(|id| id == "first");
+    if is_first && !has_waited.lock().unwrap().contains(prompt["query"].as_str().unwrap()) {
+        let waits =
+            json!({ "decision": "pause", "planAdherence": 1, "reasoning": "it is early", "confidence": 1 });
+        return Turn::say(waits.to_string());
+    }
+    Turn::say(says(asked))
+}
+
+#[tokio::test]
+async fn what_a_model_says_wrong_goes_back_once_and_its_pause_is_ended_once_wherever_its_daemon_is_killed() {
+    for protocol in BOTH {
+        for mode in MODES {
+            let folder = tempfile::tempdir().unwrap();
+            let folder = folder.path();
+            let has_waited = Arc::new(Mutex::new(BTreeSet::new()));
+            let known = Arc::clone(&has_waited);
+            let server = TestModel::answering(move |asked| errs_and_waits(&known, asked)).await;
+            let mut wanted = kinds(&["OutputRejected", "TaskAttemptFailed", "PlannerAnswered"], &["planner"]);
+            if mode == ExecutionMode::Supervised {
+                wanted.extend(["RunPaused", "RunResumed"].map(str::to_owned));
+            }
+            let mut kills = Kills::only_at(folder, &config(folder, &server, protocol), wanted);
+            let mut queries = Vec::new();
+            while kills.go_on() {
+                queries.push(format!("round {}", kills.round()));
+                let mut request = request(&queries[queries.len() - 1], mode);
+                if let Some(v1::start_run_request::Work::Mode(run)) = &mut request.work {
+                    run.retry =
+                        Some(v1::RetryPolicy { delays_ms: vec![0, 0, 0], ..v1::RetryPolicy::default() });
+                }
+                let query = queries[queries.len() - 1].clone();
+                let person = async |told: Told<'_>| {
+                    approves(&told, folder).await;
+                    if matches!(told.body, Body::RunPaused(_)) {
+                        has_waited.lock().unwrap().insert(query.clone());
+                        let resume = v1::ResumeRunRequest {
+                            run_id: told.run_id.to_owned(),
+                            request_id: "go on".to_owned(),
+                            ..v1::ResumeRunRequest::default()
+                        };
+                        told.client.resume_run(resume).await.unwrap();
+                    }
+                };
+                let ended = kills.execution(request, person).await;
+                let what = format!("{protocol:?} {mode:?}");
+                assert_eq!(
+                    ended.result.outcome(),
+                    v1::RunOutcome::Succeeded,
+                    "{what}: {:?}",
+                    ended.result.error
+                );
+                each_once(folder, &queries);
+                let pauses = usize::from(mode == ExecutionMode::Supervised);
+                assert_eq!(ended.count(|body| matches!(body, Body::RunPaused(_))), pauses, "{what}");
+                assert_eq!(ended.count(|body| matches!(body, Body::RunResumed(_))), pauses, "{what}");
+                // The pause is an answer, and the prompt after it another one.
+                assert_eq!(answered(&ended), prompts(mode) + pauses, "{what}");
+                let rejected = ended.count(|body| matches!(body, Body::OutputRejected(_)));
+                assert_eq!(rejected, prompts(mode) + pauses, "{what}: each prompt was answered wrong once");
+            }
+        }
+    }
+}
+
+/// Before the first step of an approved plan it wants other words than those of the plan, until a person has said what becomes of
+/// that.
+fn departs(asked: &Asked) -> String {
+    let mut answer: Value = serde_json::from_str(&says(asked)).unwrap();
+    let prompt = prompt_of(asked);
+    let is_first = prompt.pointer("/adherenceCheck/planStep/id").is_some_and(|id| id == "first");
+    if is_first && prompt["escalationHistory"] == json!([]) {
+        answer["nextAction"]["parameters"] = json!({ "query": "something else" });
+    }
+    answer.to_string()
+}
+
+#[tokio::test]
+async fn a_call_that_departs_from_the_plan_and_is_rejected_is_never_made_wherever_the_daemon_is_killed() {
+    for protocol in BOTH {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let server = TestModel::answering(|asked| Turn::say(departs(asked))).await;
+        let wanted = [
+            "QuestionAsked of tool",
+            "QuestionAnswered of tool",
+            "ToolObserved of planner",
+            "QuestionAsked of escalation",
+            "EscalationAnswered",
+        ];
+        let wanted = wanted.map(str::to_owned).to_vec();
+        let mut kills = Kills::only_at(folder, &config(folder, &server, protocol), wanted);
+        let mut queries = Vec::new();
+        while kills.go_on() {
+            queries.push(format!("round {}", kills.round()));
+            let tool = |name: &str| v1::ModeTool {
+                name: name.to_owned(),
+                needs_approval: name == "first",
+                ..v1::ModeTool::default()
+            };
+            let request = v1::StartRunRequest::of_mode(v1::ModeRun {
+                query: queries[queries.len() - 1].clone(),
+                mode: Some(ExecutionMode::Supervised.into()),
+                tools: vec![tool("first"), tool("second")],
+                ..v1::ModeRun::default()
+            });
+            let person = async |told: Told<'_>| {
+                told.answer(|question| match question.purpose() {
+                    QuestionPurpose::Plan => ("approve", None),
+                    QuestionPurpose::Tool => ("reject", None),
+                    QuestionPurpose::Escalation => ("continue", None),
+                    _ => told.outcome(folder),
+                })
+                .await;
+            };
+            let ended = kills.execution(request, person).await;
+            assert_eq!(ended.result.outcome(), v1::RunOutcome::Succeeded, "{:?}", ended.result.error);
+            assert_eq!(ended.count(|body| matches!(body, Body::ToolCalled(_))), 2);
+            let rejected = ended.count(|body| match body {
+                Body::ToolObserved(seen) => {
+                    seen.error.as_ref().is_some_and(|error| error.code == "TOOL_REJECTED")
+                }
+                _ => false,
+            });
+            assert_eq!(rejected, 1);
+            // By the words of the plan: `something else` is nowhere.
+            each_once(folder, &queries);
         }
     }
 }

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 
+const MODES: [ExecutionMode; 3] = [ExecutionMode::Simple, ExecutionMode::Planner, ExecutionMode::Supervised];
 const OF_PLANNER: [&str; 4] = ["PlannerAsked", "TaskLeased", "PlannerAnswered", "TaskSettled"];
 const OF_TOOL: [&str; 4] = ["ToolCalled", "TaskLeased", "TaskSettled", "ToolObserved"];
 
@@ -55,6 +56,50 @@ tool = "second"
 parameters = { round = "${round}" }
 
 [[rules]]
+query = 'never good in round (?<round>\d+)'
+
+[[rules.steps]]
+id = "fails"
+tool = "fails"
+parameters = { round = "${round}" }
+
+[[rules]]
+query = 'reject in round (?<round>\d+)'
+
+[[rules.steps]]
+id = "mark"
+tool = "mark"
+parameters = { round = "${round}" }
+
+[[rules.steps]]
+id = "second"
+tool = "second"
+parameters = { round = "${round}" }
+
+[[rules.otherwise]]
+id = "instead"
+tool = "second"
+parameters = { round = "${round}" }
+
+[[rules]]
+query = 'pause in round (?<round>\d+)'
+
+[[rules.steps]]
+id = "first"
+tool = "first"
+parameters = { round = "${round}" }
+
+[[rules.steps]]
+id = "slow"
+tool = "slow"
+parameters = { round = "${round}" }
+
+[[rules.steps]]
+id = "second"
+tool = "second"
+parameters = { round = "${round}" }
+
+[[rules]]
 query = 'go back in round (?<round>\d+)'
 checkpoints = [1]
 
@@ -79,18 +124,21 @@ tool = "second"
 parameters = { round = "${round}" }
 "#;
 
-/// Four tools that note what they are given. What `mark` does can be undone, and `slow` looks until the file `go` with the
-/// number of the round is there.
+/// Five tools that note what they are given. What `mark` does can be undone, `fails` fails then, and `slow` looks until the file
+/// `go` with the number of the round is there.
 fn config(folder: &Path) -> String {
     let slow = "given=$(cat); echo \"$given\" >> \"$0\"; round=$(echo \"$given\" | tr -dc 0-9); \
                 while [ ! -e \"$0-go-$round\" ]; do sleep 0.02; done; echo true";
+    let fails = "given=$(cat); echo \"$given\" >> \"$0\"; exit 1";
     format!(
         "[[planners]]\nname = \"rules\"\nrules = \"rules.toml\"\n\
          {}{}{}undoable = true\n\
+         [[agents]]\nname = \"fails\"\nkind = \"tool\"\ncommand = [\"sh\", \"-c\", '{fails}', {:?}]\n\
          [[agents]]\nname = \"slow\"\nkind = \"tool\"\nundoable = true\ncommand = [\"sh\", \"-c\", '{slow}', {:?}]\n",
         noting(folder, "first"),
         noting(folder, "second"),
         noting(folder, "mark"),
+        folder.join("fails").display().to_string(),
         folder.join("slow").display().to_string(),
     )
 }
@@ -261,6 +309,36 @@ fn once_and_twice(folder: &Path, rounds: usize) {
     assert_eq!(journal(folder, "mark"), twice);
 }
 
+async fn make_checkpoint(client: &Client, run_id: &str) {
+    let request = v1::CreateCheckpointRequest {
+        run_id: run_id.to_owned(),
+        reason: "the person wants it".to_owned(),
+        request_id: "make".to_owned(),
+        if_seq: None,
+    };
+    client.create_checkpoint(request).await.unwrap();
+}
+
+/// A person goes back while `slow` is at work, and lets it end after that. The same request again is no other way back.
+async fn goes_back(told: Told<'_>, folder: &Path, mode: ExecutionMode, round: usize) {
+    told.answer(|question| match question.purpose() {
+        QuestionPurpose::Plan => ("approve", None),
+        _ => told.outcome(folder),
+    })
+    .await;
+    match told.body {
+        Body::TaskLeased(_) if told.calls.last().is_some_and(|(tool, _)| tool == "slow") => {
+            if mode == ExecutionMode::Simple {
+                // Without a plan nobody else makes a checkpoint.
+                make_checkpoint(told.client, told.run_id).await;
+            }
+            roll_back(told.client, told.run_id).await;
+        }
+        Body::ModeRolledBack(_) => fs::write(folder.join(format!("slow-go-{round}")), "").unwrap(),
+        _ => {}
+    }
+}
+
 #[tokio::test]
 async fn a_run_goes_back_to_a_checkpoint_once_wherever_the_daemon_is_killed() {
     let folder = tempfile::tempdir().unwrap();
@@ -277,23 +355,213 @@ async fn a_run_goes_back_to_a_checkpoint_once_wherever_the_daemon_is_killed() {
     let mut kills = Kills::start(folder, &config(folder), wanted, others);
     while kills.go_on() {
         let round = kills.round();
-        let person = async |told: Told<'_>| {
-            told.answer(|_| told.outcome(folder)).await;
-            match told.body {
-                // The same request again is no other way back.
-                Body::TaskLeased(_) if told.calls.last().is_some_and(|(tool, _)| tool == "slow") => {
-                    roll_back(told.client, told.run_id).await;
-                }
-                Body::ModeRolledBack(_) => fs::write(folder.join(format!("slow-go-{round}")), "").unwrap(),
-                _ => {}
-            }
-        };
-        let request = request(&format!("go back in round {round}"), ExecutionMode::Planner, &GOES_BACK);
+        let mode = ExecutionMode::Planner;
+        let person = async |told: Told<'_>| goes_back(told, folder, mode, round).await;
+        let request = request(&format!("go back in round {round}"), mode, &GOES_BACK);
         let ended = kills.execution(request, person).await;
         assert_eq!(ended.result.outcome(), v1::RunOutcome::Succeeded, "{:?}", ended.result.error);
         assert_eq!(ended.count(|body| matches!(body, Body::ModeRolledBack(_))), 1);
         assert_eq!(ended.count(|body| matches!(body, Body::ToolCalled(_))), 6, "two of them twice");
         once_and_twice(folder, round);
+    }
+}
+
+#[tokio::test]
+async fn the_other_modes_go_back_to_a_checkpoint_once_wherever_the_daemon_is_killed() {
+    for mode in [ExecutionMode::Simple, ExecutionMode::Supervised] {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        fs::write(folder.join("rules.toml"), RULES).unwrap();
+        let mut wanted = vec!["ModeCheckpointed".to_owned(), "ModeRolledBack".to_owned()];
+        // What was at work ends before that, and what is done again comes after it.
+        wanted.extend(kinds(&["TaskLeased", "TaskSettled"], &["slow"]));
+        let mut kinds_after = kinds(&OF_PLANNER, &["planner"]);
+        kinds_after.extend(kinds(&OF_TOOL, &["slow"]));
+        wanted.extend(after_the_way_back(kinds_after));
+        let mut kills = Kills::only_at(folder, &config(folder), wanted);
+        while kills.go_on() {
+            let round = kills.round();
+            let person = async |told: Told<'_>| goes_back(told, folder, mode, round).await;
+            let request = request(&format!("go back in round {round}"), mode, &GOES_BACK);
+            let ended = kills.execution(request, person).await;
+            assert_eq!(
+                ended.result.outcome(),
+                v1::RunOutcome::Succeeded,
+                "{mode:?} {:?}",
+                ended.result.error
+            );
+            assert_eq!(ended.count(|body| matches!(body, Body::ModeRolledBack(_))), 1, "{mode:?}");
+            assert_eq!(ended.count(|body| matches!(body, Body::ModeCheckpointed(_))), 1, "{mode:?}");
+            let calls = ended.count(|body| matches!(body, Body::ToolCalled(_)));
+            if mode == ExecutionMode::Supervised {
+                assert_eq!(calls, 6, "two of them twice");
+                once_and_twice(folder, round);
+                assert_eq!(said(&ended), [(QuestionPurpose::Plan, "approve".to_owned())]);
+            } else {
+                // The checkpoint is of the moment at which `slow` was at work.
+                assert_eq!(calls, 5, "`slow` twice");
+                each_once(folder, round);
+                assert_eq!(journal(folder, "mark"), (1..=round).map(given).collect::<Vec<_>>());
+            }
+        }
+    }
+}
+
+/// The places of these events of the run.
+fn places(ended: &Ended, is_meant: impl Fn(&Body) -> bool) -> Vec<usize> {
+    (0..).zip(&ended.bodies).filter(|(_, body)| is_meant(body)).map(|(place, _)| place).collect()
+}
+
+#[tokio::test]
+async fn a_run_is_paused_and_resumed_once_wherever_the_daemon_is_killed() {
+    for mode in MODES {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        fs::write(folder.join("rules.toml"), RULES).unwrap();
+        let wanted = ["RunPaused", "RunResumed", "ToolObserved of slow", "PlannerAsked of planner"];
+        let mut kills = Kills::only_at(folder, &config(folder), wanted.map(str::to_owned).to_vec());
+        while kills.go_on() {
+            let round = kills.round();
+            // Paused while `slow` is at work, which goes on to its end; resumed when that has come, or cannot come. The same
+            // requests again change nothing.
+            let person = async |told: Told<'_>| {
+                told.answer(|question| match question.purpose() {
+                    QuestionPurpose::Plan => ("approve", None),
+                    _ => told.outcome(folder),
+                })
+                .await;
+                let is_slow = told.calls.last().is_some_and(|(tool, _)| tool == "slow");
+                match told.body {
+                    Body::TaskLeased(_) if is_slow => {
+                        let pause = v1::PauseRunRequest {
+                            run_id: told.run_id.to_owned(),
+                            request_id: "wait".to_owned(),
+                            ..v1::PauseRunRequest::default()
+                        };
+                        told.client.pause_run(pause).await.unwrap();
+                    }
+                    Body::RunPaused(_) => fs::write(folder.join(format!("slow-go-{round}")), "").unwrap(),
+                    // What was lost with its daemon is not given out again while the run is paused.
+                    Body::ToolObserved(_) | Body::TaskLeaseLost(_) if is_slow => {
+                        let resume = v1::ResumeRunRequest {
+                            run_id: told.run_id.to_owned(),
+                            request_id: "go on".to_owned(),
+                            ..v1::ResumeRunRequest::default()
+                        };
+                        told.client.resume_run(resume).await.unwrap();
+                    }
+                    _ => {}
+                }
+            };
+            let tools = ["first", "slow", "second"];
+            let ended =
+                kills.execution(request(&format!("pause in round {round}"), mode, &tools), person).await;
+            assert_eq!(
+                ended.result.outcome(),
+                v1::RunOutcome::Succeeded,
+                "{mode:?} {:?}",
+                ended.result.error
+            );
+            let paused = places(&ended, |body| matches!(body, Body::RunPaused(_)));
+            let resumed = places(&ended, |body| matches!(body, Body::RunResumed(_)));
+            assert_eq!((paused.len(), resumed.len()), (1, 1), "{mode:?}");
+            let begun = places(&ended, |body| matches!(body, Body::PlannerAsked(_) | Body::ToolCalled(_)));
+            let meanwhile = begun.iter().filter(|place| (paused[0]..resumed[0]).contains(place)).count();
+            assert_eq!(meanwhile, 0, "{mode:?}: nothing is begun while it is paused");
+            assert_eq!(ended.count(|body| matches!(body, Body::ToolCalled(_))), 3);
+            each_once(folder, round);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_plan_that_a_person_rejects_is_never_worked_on_wherever_the_daemon_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("rules.toml"), RULES).unwrap();
+    let wanted = ["QuestionAsked of plan", "QuestionAnswered of plan", "PlanRejected", "RunFinished"];
+    let mut kills = Kills::only_at(folder, &config(folder), wanted.map(str::to_owned).to_vec());
+    while kills.go_on() {
+        let query = format!("escalate in round {}", kills.round());
+        let request = request(&query, ExecutionMode::Supervised, &["first", "second"]);
+        let ended = kills.execution(request, async |told| told.answer(|_| ("reject", None)).await).await;
+        assert_eq!(ended.result.outcome(), v1::RunOutcome::Cancelled, "{:?}", ended.result);
+        assert_eq!(said(&ended), [(QuestionPurpose::Plan, "reject".to_owned())]);
+        assert_eq!(ended.count(|body| matches!(body, Body::PlanRejected(_))), 1);
+        assert_eq!(ended.count(|body| matches!(body, Body::ToolCalled(_))), 0);
+        each_once(folder, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_a_person_rejects_is_never_made_wherever_the_daemon_is_killed() {
+    for mode in [ExecutionMode::Simple, ExecutionMode::Planner] {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        fs::write(folder.join("rules.toml"), RULES).unwrap();
+        // No tool was called yet: what is observed is about the planner's call.
+        let wanted = ["QuestionAsked of tool", "QuestionAnswered of tool", "ToolObserved of planner"];
+        let mut kills = Kills::only_at(folder, &config(folder), wanted.map(str::to_owned).to_vec());
+        while kills.go_on() {
+            let round = kills.round();
+            let mut request = request(&format!("reject in round {round}"), mode, &["mark", "second"]);
+            if let Some(v1::start_run_request::Work::Mode(run)) = &mut request.work {
+                run.tools[0].needs_approval = true;
+            }
+            let person = async |told: Told<'_>| {
+                told.answer(|question| match question.purpose() {
+                    QuestionPurpose::Tool => ("reject", None),
+                    _ => told.outcome(folder),
+                })
+                .await;
+            };
+            let ended = kills.execution(request, person).await;
+            assert_eq!(
+                ended.result.outcome(),
+                v1::RunOutcome::Succeeded,
+                "{mode:?} {:?}",
+                ended.result.error
+            );
+            assert_eq!(said(&ended), [(QuestionPurpose::Tool, "reject".to_owned())], "{mode:?}");
+            let codes = ended.bodies.iter().filter_map(|body| match body {
+                Body::ToolObserved(seen) => Some(seen.error.as_ref().map(|error| &*error.code)),
+                _ => None,
+            });
+            assert_eq!(codes.collect::<Vec<_>>(), [Some("TOOL_REJECTED"), None], "{mode:?}");
+            assert_eq!(ended.count(|body| matches!(body, Body::ToolCalled(_))), 1, "{mode:?}");
+            assert_eq!(journal(folder, "mark"), [] as [Value; 0], "{mode:?}");
+            assert_eq!(journal(folder, "second"), (1..=round).map(given).collect::<Vec<_>>(), "{mode:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_eleventh_new_plan_is_asked_about_once_wherever_the_daemon_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("rules.toml"), RULES).unwrap();
+    let wanted = ["QuestionAsked of escalation", "QuestionAnswered of escalation", "EscalationAnswered"];
+    let mut kills = Kills::only_at(folder, &config(folder), wanted.map(str::to_owned).to_vec());
+    while kills.go_on() {
+        let round = kills.round();
+        // Once it may go on, and then it may not.
+        let person = async |told: Told<'_>| {
+            told.answer(|question| match question.purpose() {
+                QuestionPurpose::Escalation if question.text.contains(" 11 times") => ("continue", None),
+                QuestionPurpose::Escalation => ("abort", None),
+                _ => told.outcome(folder),
+            })
+            .await;
+        };
+        let request = request(&format!("never good in round {round}"), ExecutionMode::Planner, &["fails"]);
+        let ended = kills.execution(request, person).await;
+        assert_eq!(ended.result.outcome(), v1::RunOutcome::Failed);
+        let expected = ["continue", "abort"].map(|answer| (QuestionPurpose::Escalation, answer.to_owned()));
+        assert_eq!(said(&ended), expected);
+        // The first plan and ten others, and eleven more that the answer has allowed.
+        assert_eq!(ended.count(|body| matches!(body, Body::ToolCalled(_))), 22);
+        let expected = (1..=round).flat_map(|round| vec![given(round); 22]);
+        assert_eq!(journal(folder, "fails"), expected.collect::<Vec<_>>());
     }
 }
 

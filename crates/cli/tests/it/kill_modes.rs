@@ -200,21 +200,26 @@ fn requests(folder: &Path, round: usize) -> Vec<Value> {
     journal(folder, "clerk").into_iter().filter(|request| request["text"] == text).collect()
 }
 
-#[tokio::test]
-async fn an_execution_that_asks_specs_goes_on_wherever_its_daemon_is_killed() {
+async fn asks_specs(mode: ExecutionMode) {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     fs::write(folder.join("rules.toml"), RULES).unwrap();
-    let mut wanted = ENDS.map(str::to_owned).to_vec();
-    wanted.extend(kinds(&OF_PLANNER, &["planner"]));
-    wanted.extend(kinds(&OF_TOOL, &["once"]));
-    wanted.extend(kinds(&OF_RUN, &["router.ask"]));
     let under = "the run of router.ask";
+    let mut wanted = kinds(&OF_RUN, &["router.ask"]);
     wanted.extend(kinds(&["RunAccepted", "AskRouted", "TaskLeased", "TaskSettled", "RunFinished"], &[under]));
-    let mut kills = Kills::start(folder, &specs(folder), wanted, of_restarts(&["planner", under], &["once"]));
+    let mut kills = if mode == ExecutionMode::Simple {
+        wanted.extend(ENDS.map(str::to_owned));
+        wanted.extend(kinds(&OF_PLANNER, &["planner"]));
+        wanted.extend(kinds(&OF_TOOL, &["once"]));
+        Kills::start(folder, &specs(folder), wanted, of_restarts(&["planner", under], &["once"]))
+    } else {
+        // What the modes do beside that is killed at where they have more tools.
+        Kills::only_at(folder, &specs(folder), wanted)
+    };
     let request = |round: usize| {
         v1::StartRunRequest::of_mode(v1::ModeRun {
             query: format!("ask in round {round}"),
+            mode: Some(mode.into()),
             tools: tools(&["router.ask", "once"]),
             ..v1::ModeRun::default()
         })
@@ -247,4 +252,19 @@ async fn an_execution_that_asks_specs_goes_on_wherever_its_daemon_is_killed() {
     let ended = kills.execution(request(round), async |told| lets_go_on(told, folder).await).await;
     check(&ended, &kills, round).await;
     assert_eq!(requests(folder, round).len(), 1);
+}
+
+#[tokio::test]
+async fn an_execution_that_asks_specs_goes_on_wherever_its_daemon_is_killed() {
+    asks_specs(ExecutionMode::Simple).await;
+}
+
+#[tokio::test]
+async fn a_planned_execution_that_asks_specs_goes_on_wherever_its_daemon_is_killed() {
+    asks_specs(ExecutionMode::Planner).await;
+}
+
+#[tokio::test]
+async fn a_supervised_execution_that_asks_specs_goes_on_wherever_its_daemon_is_killed() {
+    asks_specs(ExecutionMode::Supervised).await;
 }

@@ -10880,7 +10880,7 @@ pub struct ScoreTerm {
     #[prost(double, tag = "3")]
     pub contribution: f64,
 }
-/// Has no parameters.
+/// A page of the catalogue.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListSpecsRequest {
     /// Specs of a page: 1 to 500, default 500; fewer where they have more than 1 MiB.

@@ -36,6 +36,18 @@ fn an_error_of_whatever_size_can_be_read_by_every_client() {
     }
 }
 
+/// Validation itself tells a hundred, and counts the others.
+#[test]
+fn what_validation_has_left_out_already_is_counted_too() {
+    let mut found = violations(100, "is longer than a name may be");
+    found.push(Violation::new("", "truncated", "… and 900 more"));
+    let status = invalid(&found);
+    let told = told(&status);
+    let kept = told.len() - 1;
+    assert!((10..100).contains(&kept), "{kept}");
+    assert_eq!(told.last().unwrap(), &format!("… and {} more (truncated)", 1_000 - kept));
+}
+
 #[test]
 fn words_beside_an_error_that_have_no_room_are_cut() {
     let error = v1::Error {
@@ -49,4 +61,9 @@ fn words_beside_an_error_that_have_no_room_are_cut() {
     let told = &status.get_details_error_info().unwrap().metadata["suggestions"];
     assert!(told.len() <= WORDS_MAX && told.ends_with('…'));
     assert_eq!(status.message(), "there is no agent");
+    // No name of a list is cut: "name, " has 6 bytes, and 85 of them have room with the last one's 4.
+    let error = v1::Error { suggestions: vec!["name".to_owned(); 3_000], ..error };
+    let status = contract(Code::NotFound, &error, nowhere);
+    let told = &status.get_details_error_info().unwrap().metadata["suggestions"];
+    assert_eq!(told.split(", ").collect::<Vec<_>>(), vec!["name"; 85]);
 }

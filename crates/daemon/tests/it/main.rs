@@ -20,6 +20,7 @@ mod judged;
 mod leases;
 mod memory;
 mod metrics;
+mod mode_limits;
 mod mode_people;
 mod mode_tools;
 mod model_faults;

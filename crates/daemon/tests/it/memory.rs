@@ -35,7 +35,8 @@ fn in_session(session: &str, mode: ExecutionMode) -> v1::ModeRun {
     v1::ModeRun { session: Some(session.to_owned()), mode: Some(mode.into()), ..execution("tidy up") }
 }
 
-async fn fails(worker: &mut Worker, tool: &str) {
+/// The tool is called, and fails.
+pub async fn fails(worker: &mut Worker, tool: &str) {
     let called = worker.assignment().await;
     assert_eq!(called.assignment.agent, tool);
     worker.fail(&called.lease, error("NON_RETRYABLE_ERROR", "broken")).await;
@@ -137,6 +138,80 @@ async fn going_back_restores_what_was_remembered_and_the_log_keeps_the_rest() {
         _ => false,
     });
     assert!(dropped, "what was dropped is in the log");
+}
+
+// S004-ME-03
+#[tokio::test]
+async fn going_back_takes_nothing_of_the_other_runs_of_the_session_and_brings_their_relevance_back() {
+    let harness = Harness::start().await;
+    let mut worker = join(&harness).await;
+    let reads = |path: &str, goes_on: bool| act("read", of!({ "path": path }), goes_on);
+    let other = try_start(&harness, in_session("shop", ExecutionMode::Simple)).await.unwrap();
+    plans(&mut worker, &reads("a", true)).await;
+    fails(&mut worker, "read").await;
+    plans(&mut worker, &reads("b", false)).await;
+    gives(&mut worker, "read", of!({ "lines": 3 })).await;
+    harness.wait(&other).await;
+    let relevance = |entries: &[v1::MemoryEntry]| -> Vec<f64> {
+        entries.iter().rev().map(|entry| entry.relevance).collect()
+    };
+    let of_other = found(&harness, of_session("shop")).await;
+    assert_eq!((types(&of_other), relevance(&of_other)), (vec!["error", "solution"], vec![1.25, 1.0]));
+
+    // Before the checkpoint: a success, for which both were recalled, and an error.
+    let run = try_start(&harness, in_session("shop", ExecutionMode::Simple)).await.unwrap();
+    assert_eq!(told(&plans(&mut worker, &reads("c", true)).await), ["solution", "error"]);
+    gives(&mut worker, "read", of!({ "lines": 4 })).await;
+    plans(&mut worker, &reads("d", true)).await;
+    fails(&mut worker, "read").await;
+    let asked = worker.assignment().await;
+    let request = v1::CreateCheckpointRequest {
+        run_id: run.clone(),
+        reason: "before".to_owned(),
+        request_id: "c".to_owned(),
+        if_seq: None,
+    };
+    let made = modes(&harness).create_checkpoint(request).await.unwrap().into_inner();
+    let before = found(&harness, of_session("shop")).await;
+    assert_eq!(types(&before), ["error", "solution", "tool_result", "error"]);
+    assert_eq!(relevance(&before), [1.5, 1.25, 1.0, 1.0]);
+
+    // After it: a success, which speaks for both runs' entries, and another error.
+    worker.complete(&asked.lease, json(reads("e", true))).await;
+    gives(&mut worker, "read", of!({ "lines": 5 })).await;
+    plans(&mut worker, &reads("f", true)).await;
+    fails(&mut worker, "read").await;
+    let asked = worker.assignment().await;
+    let after = found(&harness, of_session("shop")).await;
+    assert_eq!(types(&after), ["error", "solution", "tool_result", "error", "solution", "error"]);
+    assert_eq!(relevance(&after), [1.75, 1.5, 1.0, 1.25, 1.0, 1.0]);
+    let request = v1::RollbackExecutionRequest {
+        run_id: run.clone(),
+        checkpoint_id: made.checkpoint_id,
+        request_id: "r".to_owned(),
+        if_seq: None,
+    };
+    modes(&harness).rollback_execution(request).await.unwrap();
+    assert_eq!(found(&harness, of_session("shop")).await, before, "field by field");
+    drop(asked);
+
+    // So it stays over a restart, and so the planner is told it.
+    drop(worker);
+    let harness = harness.restart().await;
+    assert_eq!(found(&harness, of_session("shop")).await, before, "field by field, after a restart");
+    let mut worker = join(&harness).await;
+    let prompt = plans(&mut worker, &reads("g", false)).await;
+    let ids: Vec<&str> =
+        prompt["memory"].as_array().unwrap().iter().map(|entry| entry["id"].as_str().unwrap()).collect();
+    let recalled = [&before[0], &before[2], &before[3]];
+    assert_eq!(ids, recalled.map(|entry| &*entry.entry_id), "the newest first");
+    gives(&mut worker, "read", of!({ "lines": 6 })).await;
+    assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
+    let entries = found(&harness, of_session("shop")).await;
+    assert_eq!(types(&entries), ["error", "solution", "tool_result", "error", "solution"]);
+    assert_eq!(relevance(&entries), [1.75, 1.5, 1.0, 1.25, 1.0], "the new success speaks for them instead");
+    assert_eq!(entries[3].run_id, other);
+    assert_eq!(entries[0].run_id, run);
 }
 
 // S004-ME-02

@@ -1,12 +1,13 @@
 //! Executions and the people who pause them and answer their questions, over a real socket (seed 004; CONTRACTS §5).
 
 use capataz_contracts::v1::{self, ExecutionMode, event::Body};
-use serde_json::json as of;
+use serde_json::{Value, json as of};
 use tonic::{Code, Status};
 
 use crate::modes::{
     act, answer, execution, gives, join, keeps_to, modes, plan, plans, question, stands, step, try_start,
 };
+use crate::support::asks::heard_all;
 use crate::support::{Harness, code_of, json, paths_of};
 
 async fn pause(harness: &Harness, run: &str) -> u64 {
@@ -51,7 +52,7 @@ async fn a_run_that_was_paused_stays_so_over_a_restart_and_goes_on_when_it_is_re
         if mode == ExecutionMode::Supervised {
             answer(&harness, &run, "approve", None).await.unwrap();
         } else {
-            crate::support::asks::heard_all(&mut worker).await;
+            heard_all(&mut worker).await;
         }
         drop(worker);
         let harness = harness.restart().await;
@@ -191,4 +192,168 @@ async fn a_question_that_a_rollback_has_withdrawn_takes_no_answer() {
     answer(&harness, &run, "approve", None).await.unwrap();
     assert_eq!(gives(&mut worker, "ask", of!("yes")).await, of!({ "n": 1 }));
     assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
+}
+
+#[tokio::test]
+async fn an_answer_to_a_revision_that_is_not_the_one_that_is_asked_about_is_refused_and_changes_nothing() {
+    let harness = Harness::start().await;
+    let mut worker = join(&harness).await;
+    let run = v1::ModeRun { mode: Some(ExecutionMode::Supervised.into()), ..execution("tidy up") };
+    let run = try_start(&harness, run).await.unwrap();
+    plans(&mut worker, &plan(&[step("a", "read", of!("any"))], "read", of!({ "n": "a" }))).await;
+    let about = |question: &v1::Question| match question.about.as_ref().and_then(|about| about.about.clone())
+    {
+        Some(v1::question_subject::About::Revision(about)) => about.revision,
+        other => panic!("{other:?}"),
+    };
+    let first = question(&harness, &run).await;
+    assert_eq!((about(&first), first.revision), (1, 1));
+    answer(&harness, &run, "edit", Some(of!({ "steps": [step("b", "read", of!("any"))] }))).await.unwrap();
+    let second = question(&harness, &run).await;
+    assert_eq!((about(&second), second.revision), (2, 1), "it is another question");
+    assert_ne!(second.question_id, first.question_id);
+
+    let edited = || Some(json(of!({ "steps": [step("c", "read", of!("any"))] })));
+    let (log, state, seen) =
+        (harness.export(&run).await, stands(&harness, &run).await, harness.get(&run).await);
+    // Somebody still has the first question before his eyes.
+    for (option, value) in [("approve", None), ("reject", None), ("edit", edited())] {
+        for revision in [None, Some(1), Some(2)] {
+            let request = v1::ResolveRequest {
+                value: value.clone(),
+                revision,
+                request_id: format!("late {option} {revision:?}"),
+                ..resolve(&run, &first, option)
+            };
+            let said = refused(&harness, request).await;
+            assert_eq!(
+                (said.code(), &*code_of(&said)),
+                (Code::FailedPrecondition, "QUESTION_ANSWERED"),
+                "{option} {revision:?}"
+            );
+        }
+    }
+    // Or answers the new question, and has seen another revision of it than the one that there is.
+    for (option, value) in [("approve", None), ("reject", None), ("edit", edited())] {
+        for revision in [0, 2, u32::MAX] {
+            let request = v1::ResolveRequest {
+                value: value.clone(),
+                revision: Some(revision),
+                request_id: format!("other {option} {revision}"),
+                ..resolve(&run, &second, option)
+            };
+            let said = refused(&harness, request).await;
+            assert_eq!(
+                (said.code(), &*code_of(&said)),
+                (Code::FailedPrecondition, "QUESTION_REVISED"),
+                "{option} {revision}"
+            );
+        }
+    }
+    assert_eq!(harness.export(&run).await, log);
+    assert_eq!(stands(&harness, &run).await, state);
+    assert_eq!(harness.get(&run).await.questions, seen.questions);
+
+    // It is so after a restart, too, and the revision that is asked about is the one that is worked on.
+    drop(worker);
+    let harness = harness.restart().await;
+    let mut worker = join(&harness).await;
+    let late = v1::ResolveRequest { request_id: "very late".to_owned(), ..resolve(&run, &first, "approve") };
+    assert_eq!(code_of(&refused(&harness, late).await), "QUESTION_ANSWERED");
+    let request = v1::ResolveRequest { revision: Some(1), ..resolve(&run, &second, "approve") };
+    harness.runs.clone().resolve(request).await.unwrap();
+    let prompt = plans(&mut worker, &keeps_to("read", of!({ "n": "b" }))).await;
+    assert_eq!(prompt["validatedPlan"]["steps"].as_array().map(Vec::len), Some(1));
+    assert_eq!(prompt["validatedPlan"]["steps"][0]["id"], "b");
+    assert_eq!(gives(&mut worker, "read", of!(1)).await, of!({ "n": "b" }));
+    assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
+    let approved = harness.export(&run).await.into_iter().filter_map(|event| match event.body {
+        Some(Body::PlanApproved(approved)) => Some(approved.revision),
+        _ => None,
+    });
+    assert_eq!(approved.collect::<Vec<_>>(), [2]);
+}
+
+async fn choose(harness: &Harness, mode: ExecutionMode) {
+    let request = v1::ChooseModeRequest { session: "shop".to_owned(), mode: mode.into() };
+    modes(harness).choose_mode(request).await.unwrap();
+}
+
+/// The mode by whose contract the planner is asked.
+fn contract_of(prompt: &Value) -> ExecutionMode {
+    let keys = [
+        ("workspace", ExecutionMode::Simple),
+        ("progress", ExecutionMode::Planner),
+        ("validatedPlan", ExecutionMode::Supervised),
+    ];
+    let found: Vec<ExecutionMode> =
+        keys.iter().filter(|(key, _)| prompt.get(key).is_some()).map(|(_, mode)| *mode).collect();
+    assert_eq!(found.len(), 1, "{prompt}");
+    found[0]
+}
+
+// S004-CO-03
+#[tokio::test]
+async fn a_run_goes_on_in_its_mode_while_its_session_has_another_one_which_the_next_run_has() {
+    use ExecutionMode::{Planner, Simple, Supervised};
+    let steps = [step("a", "read", of!("any")), step("b", "read", of!("any"))];
+    let planned = || plan(&steps, "read", of!({ "n": "a" }));
+    for (mode, other) in [(Simple, Planner), (Planner, Supervised), (Supervised, Simple)] {
+        let harness = Harness::start().await;
+        let mut worker = join(&harness).await;
+        choose(&harness, mode).await;
+        let of_session = || v1::ModeRun { session: Some("shop".to_owned()), ..execution("tidy up") };
+        let run = try_start(&harness, of_session()).await.unwrap();
+        let first = worker.assignment().await;
+        // It is at work, and the user chooses for what comes next.
+        choose(&harness, other).await;
+        let mut contracts = vec![contract_of(&crate::modes::read(first.assignment.input.as_ref()))];
+        let said = if mode == Simple { act("read", of!({ "n": "a" }), true) } else { planned() };
+        worker.complete(&first.lease, json(said)).await;
+        if mode == Supervised {
+            answer(&harness, &run, "approve", None).await.unwrap();
+            contracts.push(contract_of(&plans(&mut worker, &keeps_to("read", of!({ "n": "a" }))).await));
+        }
+        assert_eq!(gives(&mut worker, "read", of!(1)).await, of!({ "n": "a" }));
+        heard_all(&mut worker).await;
+        drop(worker);
+        let harness = harness.restart().await;
+        let mut worker = join(&harness).await;
+        let last = match mode {
+            Simple => act("read", of!({ "n": "b" }), false),
+            Planner => of!({
+                "nextAction": { "tool": "read", "parameters": { "n": "b" }, "stepIndex": 1 },
+                "replanRequired": false, "reasoning": "", "confidence": 1,
+            }),
+            _ => keeps_to("read", of!({ "n": "b" })),
+        };
+        contracts.push(contract_of(&plans(&mut worker, &last).await));
+        assert_eq!(gives(&mut worker, "read", of!(2)).await, of!({ "n": "b" }));
+        let result = harness.wait(&run).await;
+        assert_eq!(result.outcome(), v1::RunOutcome::Succeeded, "{mode:?}: {result:?}");
+        let expected = match mode {
+            Simple => vec![Simple, Simple],
+            Planner => vec![Planner, Planner],
+            // Its plan is made by the contract of planners.
+            _ => vec![Planner, Supervised, Supervised],
+        };
+        assert_eq!(contracts, expected);
+        assert_eq!(stands(&harness, &run).await.mode(), mode);
+        let mut modes_told = Vec::new();
+        for event in harness.export(&run).await {
+            match event.body {
+                Some(Body::ModeBegun(begun)) => modes_told.push(begun.mode()),
+                Some(Body::ToolObserved(seen)) => modes_told.push(seen.remembered.unwrap().mode()),
+                _ => {}
+            }
+        }
+        assert_eq!(modes_told, [mode; 3], "how it has begun, and where its two results are remembered");
+
+        // The choice was not lost either.
+        let next = try_start(&harness, of_session()).await.unwrap();
+        let asked = worker.assignment().await;
+        let first_contract = if other == Supervised { Planner } else { other };
+        assert_eq!(contract_of(&crate::modes::read(asked.assignment.input.as_ref())), first_contract);
+        assert_eq!(stands(&harness, &next).await.mode(), other);
+    }
 }

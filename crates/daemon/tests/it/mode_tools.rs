@@ -247,6 +247,51 @@ async fn a_tool_that_hangs_is_ended_by_its_own_limits_and_the_planner_is_told() 
 }
 
 #[tokio::test]
+async fn a_tool_that_hangs_in_an_approved_plan_is_ended_and_a_person_says_whether_it_is_called_again() {
+    let hangs = command("deaf", "trap '' TERM; while :; do sleep 1; done");
+    let harness = Harness::start_with(with_commands(vec![hangs])).await;
+    let mut worker = join(&harness).await;
+    let limits = v1::TimeoutPolicy { timeout_ms: Some(300), grace_ms: Some(200), schedule_to_start_ms: None };
+    let limited = |name: &str| v1::ModeTool { timeouts: Some(limits), ..tool(name) };
+    for name in ["deaf", "read"] {
+        let mode = Some(ExecutionMode::Supervised.into());
+        let run = v1::ModeRun { mode, tools: vec![limited(name)], ..execution("tidy up") };
+        let run = try_start(&harness, run).await.unwrap();
+        plans(&mut worker, &plan(&[step("a", name, of!("any"))], name, of!({ "n": "a" }))).await;
+        answer(&harness, &run, "approve", None).await.unwrap();
+        plans(&mut worker, &keeps_to(name, of!({ "n": "a" }))).await;
+        if name == "read" {
+            // A worker that says nothing.
+            let called = worker.assignment().await;
+            worker
+                .hear_until(|frame| match frame {
+                    Hear::Cancel(cancel) => (cancel.lease.as_ref() == Some(&called.lease)).then_some(()),
+                    _ => None,
+                })
+                .await;
+        }
+        let asked = question(&harness, &run).await;
+        assert_eq!(asked.purpose(), v1::QuestionPurpose::Escalation);
+        assert!(asked.text.starts_with("1.00 of the results miss what was expected"), "{}", asked.text);
+        assert_eq!(asked.error.unwrap().code, "TASK_TIMEOUT");
+        answer(&harness, &run, "continue", None).await.unwrap();
+        let prompt = plans(&mut worker, &keeps_to(name, of!({ "n": "a" }))).await;
+        assert_eq!(prompt["adherenceCheck"]["currentStep"], 0, "the step is still to be done: {prompt}");
+        if name == "read" {
+            gives(&mut worker, name, of!("at last")).await;
+            assert_eq!(read(Some(&output(&harness, &run).await)), "at last");
+            continue;
+        }
+        let again = question(&harness, &run).await;
+        assert_eq!(again.error.unwrap().code, "TASK_TIMEOUT");
+        answer(&harness, &run, "abort", None).await.unwrap();
+        let result = harness.wait(&run).await;
+        assert_eq!(result.outcome(), v1::RunOutcome::Failed);
+        assert_eq!(result.error.unwrap().code, "TASK_TIMEOUT");
+    }
+}
+
+#[tokio::test]
 async fn a_call_that_may_be_made_once_and_hangs_is_ended_and_told_as_any_other() {
     let harness = Harness::start().await;
     let mut worker = join(&harness).await;
@@ -295,15 +340,53 @@ async fn a_command_that_writes_50_mb_fails_its_call_and_the_planner_goes_on() {
     let floods = command("flood", "head -c 50000000 /dev/zero");
     let harness = Harness::start_with(with_commands(vec![floods])).await;
     let mut worker = join(&harness).await;
-    let tools = vec![tool("flood"), tool("read")];
-    let run = try_start(&harness, v1::ModeRun { tools, ..execution("tidy up") }).await.unwrap();
-    plans(&mut worker, &act("flood", of!({}), true)).await;
-    let prompt = plans(&mut worker, &act("read", of!({}), false)).await;
+    for mode in [ExecutionMode::Simple, ExecutionMode::Planner, ExecutionMode::Supervised] {
+        let tools = vec![tool("flood"), tool("read")];
+        let run = v1::ModeRun { mode: Some(mode.into()), tools, ..execution("tidy up") };
+        let run = try_start(&harness, run).await.unwrap();
+        let planned = |name: &str| plan(&[step(name, name, of!("any"))], name, of!({ "n": name }));
+        match mode {
+            ExecutionMode::Simple => {
+                plans(&mut worker, &act("flood", of!({}), true)).await;
+                let prompt = plans(&mut worker, &act("read", of!({}), false)).await;
+                is_told_of_the_flood(&prompt);
+            }
+            ExecutionMode::Planner => {
+                plans(&mut worker, &planned("flood")).await;
+                // The plan is made anew.
+                let prompt = plans(&mut worker, &planned("read")).await;
+                is_told_of_the_flood(&prompt);
+                assert_eq!(prompt["deviationAnalysis"]["impactedSteps"], of!([0]));
+            }
+            _ => {
+                let steps = [step("flood", "flood", of!("any")), step("read", "read", of!("any"))];
+                plans(&mut worker, &plan(&steps, "flood", of!({ "n": "flood" }))).await;
+                answer(&harness, &run, "approve", None).await.unwrap();
+                plans(&mut worker, &keeps_to("flood", of!({ "n": "flood" }))).await;
+                let asked = question(&harness, &run).await;
+                assert_eq!(asked.purpose(), v1::QuestionPurpose::Escalation);
+                assert_eq!(asked.error.unwrap().code, "OUTPUT_TOO_LARGE");
+            }
+        }
+        if mode == ExecutionMode::Supervised {
+            answer(&harness, &run, "abort", None).await.unwrap();
+            let result = harness.wait(&run).await;
+            assert_eq!(result.outcome(), v1::RunOutcome::Failed);
+            assert_eq!(result.error.unwrap().code, "OUTPUT_TOO_LARGE");
+        } else {
+            gives(&mut worker, "read", of!(1)).await;
+            assert_eq!(read(Some(&output(&harness, &run).await)), 1, "{mode:?}");
+        }
+        // Nothing of it is kept.
+        let bytes: usize = harness.export(&run).await.iter().map(prost::Message::encoded_len).sum();
+        assert!(bytes < 100_000, "{mode:?}: {bytes}");
+    }
+}
+
+fn is_told_of_the_flood(prompt: &Value) {
     let last = &prompt["lastResult"];
     assert_eq!((&last["tool"], &last["output"]), (&of!("flood"), &Value::Null));
     assert_eq!(last["error"]["code"], "OUTPUT_TOO_LARGE", "{prompt}");
-    gives(&mut worker, "read", of!(1)).await;
-    assert_eq!(read(Some(&output(&harness, &run).await)), 1);
 }
 
 #[tokio::test]

@@ -35,11 +35,23 @@ pub async fn harness(server: &TestModel, protocol: Protocol, more: &str) -> (Har
 
 /// The same, wherever the model is said to be.
 pub async fn harness_at(base_url: &str, protocol: Protocol, more: &str) -> (Harness, Worker) {
+    harness_with(Some(&format!("{SECRET}\n")), base_url, protocol, more).await
+}
+
+/// The same, with this as the file of the key, or without one.
+async fn harness_with(
+    key: Option<&str>,
+    base_url: &str,
+    protocol: Protocol,
+    more: &str,
+) -> (Harness, Worker) {
     listen_to_the_log();
     let folder = tempfile::tempdir().unwrap();
     let secrets = folder.path().join("secrets");
     std::fs::create_dir(&secrets).unwrap();
-    std::fs::write(secrets.join("MODEL_KEY"), format!("{SECRET}\n")).unwrap();
+    if let Some(key) = key {
+        std::fs::write(secrets.join("MODEL_KEY"), key).unwrap();
+    }
     let configure = |config: &mut Config| {
         config.secrets_dir = Some(secrets.clone());
         config.models = vec![
@@ -309,28 +321,102 @@ async fn what_would_fail_again_ends_the_run_with_what_the_server_said_and_withou
 #[tokio::test]
 async fn a_key_that_is_missing_or_no_key_fails_the_task_and_asks_nobody() {
     let server = TestModel::start([]).await;
-    listen_to_the_log();
-    for (secret, said) in
-        [(None, "there is no secret `MODEL_KEY`"), (Some("sk-1\nHost: evil"), "cannot be a key")]
-    {
-        let folder = tempfile::tempdir().unwrap();
-        let secrets = folder.path().join("secrets");
-        std::fs::create_dir(&secrets).unwrap();
-        if let Some(secret) = secret {
-            std::fs::write(secrets.join("MODEL_KEY"), secret).unwrap();
+    for protocol in BOTH {
+        for (key, said) in
+            [(None, "there is no secret `MODEL_KEY`"), (Some("sk-1\nHost: evil"), "cannot be a key")]
+        {
+            let (harness, _worker) = harness_with(key, &server.base_url(protocol), protocol, "").await;
+            let run = harness.start_run(one_wave(&["writer"])).await;
+            let result = harness.wait(&run).await;
+            assert!(format!("{result:?}").contains(said), "{said}: {result:?}");
+            for mode in [ExecutionMode::Simple, ExecutionMode::Planner, ExecutionMode::Supervised] {
+                let run = try_start(&harness, in_mode(mode)).await.unwrap();
+                if mode == ExecutionMode::Supervised {
+                    assert!(question(&harness, &run).await.text.contains(said), "{protocol:?} {said}");
+                    answer(&harness, &run, "abort", None).await.unwrap();
+                }
+                let error = harness.wait(&run).await.error.unwrap();
+                assert_eq!(error.code, "NON_RETRYABLE_ERROR", "{protocol:?} {mode:?}: {error:?}");
+                assert!(format!("{error:?}").contains(said), "{said}: {error:?}");
+            }
+            has_not(harness, "Host: evil").await;
         }
-        let base_url = server.base_url(Protocol::OpenAi);
-        let harness = Harness::start_in(folder, |config| {
-            config.secrets_dir = Some(secrets.clone());
-            config.models = vec![model("writer", "task", Protocol::OpenAi, &base_url, "")];
-        })
-        .await;
-        let run = harness.start_run(one_wave(&["writer"])).await;
-        let result = harness.wait(&run).await;
-        assert!(format!("{result:?}").contains(said), "{said}: {result:?}");
-        has_not(harness, "Host: evil").await;
     }
     assert_eq!(server.asked().len(), 0);
+}
+
+/// What the planner is told of its tools, and what it says, goes through the protocol: here a pipeline, of which the next phase
+/// has what the one before has summarised.
+#[tokio::test]
+async fn a_model_calls_a_pipeline_in_each_mode_and_in_both_protocols_and_is_told_what_it_has_come_to() {
+    let phases = || {
+        of!({
+            "name": "small",
+            "phases": [
+                { "name": "one", "agent": "hand", "summary": ["title"] },
+                { "name": "two", "agent": "hand", "input": "${phases.one.summary.title}" },
+            ],
+        })
+    };
+    for protocol in BOTH {
+        let server = TestModel::answering(move |asked| {
+            let prompt: Value = serde_json::from_str(&asked.text()).unwrap();
+            let step_of = |id: &str, tool: &str, parameters: Value| {
+                let mut step = step(id, tool, of!("it is done"));
+                step["parameters"] = parameters;
+                step
+            };
+            let steps = [step_of("a", "pipeline.run", phases()), step_of("b", "read", of!({ "n": "b" }))];
+            let said = if prompt.get("workspace").is_some() {
+                match prompt["step"].as_u64() {
+                    Some(0) => act("pipeline.run", phases(), true),
+                    _ => act("read", of!({ "n": "b" }), false),
+                }
+            } else if let Some(step) = prompt.pointer("/adherenceCheck/planStep") {
+                keeps_to(step["tool"].as_str().unwrap(), step["parameters"].clone())
+            } else if prompt["step"] == 0 {
+                plan(&steps, "pipeline.run", phases())
+            } else {
+                of!({
+                    "nextAction": { "tool": "read", "parameters": { "n": "b" }, "stepIndex": 1 },
+                    "replanRequired": false, "reasoning": "", "confidence": 1,
+                })
+            };
+            Turn::say(said.to_string())
+        })
+        .await;
+        let (harness, worker) = harness(&server, protocol, "").await;
+        let serving = tokio::spawn(serve(worker));
+        let mut hand = harness.worker("hand", &["hand"]).await;
+        for mode in [ExecutionMode::Simple, ExecutionMode::Planner, ExecutionMode::Supervised] {
+            let tool = |name: &str| v1::ModeTool { name: name.to_owned(), ..v1::ModeTool::default() };
+            let run = v1::ModeRun { tools: vec![tool("pipeline.run"), tool("read")], ..in_mode(mode) };
+            let run = try_start(&harness, run).await.unwrap();
+            if mode == ExecutionMode::Supervised {
+                answer(&harness, &run, "approve", None).await.unwrap();
+            }
+            let first = hand.assignment().await;
+            let child = harness.get(&first.lease.run_id).await;
+            assert_eq!((child.kind(), child.parent.unwrap().run_id), (v1::RunKind::Pipeline, run.clone()));
+            hand.complete(&first.lease, crate::support::json(of!({ "title": "whales", "pages": 9 }))).await;
+            let second = hand.assignment().await;
+            assert_eq!(second.lease.run_id, first.lease.run_id);
+            assert_eq!(crate::modes::read(second.assignment.input.as_ref()), "whales");
+            hand.complete(&second.lease, crate::support::json(of!("done"))).await;
+            let result = harness.wait(&run).await;
+            assert_eq!(result.outcome(), v1::RunOutcome::Succeeded, "{protocol:?} {mode:?}: {result:?}");
+            // The planner of the modes that tell a result was told this one.
+            if mode != ExecutionMode::Supervised {
+                let asked = server.asked();
+                let last: Value = serde_json::from_str(&asked.last().unwrap().text()).unwrap();
+                let told = &last["lastResult"];
+                assert_eq!((&told["tool"], &told["error"]), (&of!("pipeline.run"), &Value::Null), "{last}");
+                assert_eq!(told["output"]["outcome"], "succeeded", "{last}");
+            }
+        }
+        serving.abort();
+        is_nowhere(harness).await;
+    }
 }
 
 #[tokio::test]

@@ -255,9 +255,8 @@ async fn a_session_keeps_its_mode_over_runs_and_restarts_until_the_user_chooses_
     let first = try_start(&harness, of_session()).await.unwrap();
     let prompt = plans(&mut worker, &one_step).await;
     assert_eq!(prompt["progress"], 0.0, "it is the contract of planners");
-    // A choice during a run changes nothing of that run.
+    // A choice during a run changes nothing of that run, which goes on to its end under it.
     modes(&harness).choose_mode(choose(ExecutionMode::Simple)).await.unwrap();
-    modes(&harness).choose_mode(choose(ExecutionMode::Planner)).await.unwrap();
     gives(&mut worker, "read", of!(1)).await;
     // Nor does one that names the run, which is none.
     let of_run = v1::ChooseModeRequest { session: first.clone(), mode: ExecutionMode::Simple.into() };
@@ -268,6 +267,7 @@ async fn a_session_keeps_its_mode_over_runs_and_restarts_until_the_user_chooses_
     );
     assert_eq!(harness.wait(&first).await.outcome(), v1::RunOutcome::Succeeded);
     assert_eq!(stands(&harness, &first).await.mode(), ExecutionMode::Planner);
+    modes(&harness).choose_mode(choose(ExecutionMode::Planner)).await.unwrap();
     drop(worker);
     let harness = harness.restart().await;
     let mut worker = join(&harness).await;

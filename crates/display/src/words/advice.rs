@@ -121,7 +121,10 @@ const SPANISH: &[(&str, &str)] = &[
     ("INPUT_TOO_LARGE", "Dé a la tarea menos entrada, o una referencia a los datos."),
     ("INPUT_UNRESOLVED", "Compruebe a qué se refiere la entrada; la tarea anterior no tiene tal salida."),
     ("PROCESSING_TIMEOUT", "Espere el próximo intento, o haga que el spec responda en 30 segundos."),
-    ("TEMPORARY_ERROR", "Espere el próximo intento; el spec informa de un fallo pasajero."),
+    (
+        "TEMPORARY_ERROR",
+        "Un spec se llama otra vez por sí solo; la tarea de un plan, solo si su política nombra el código en `retryable`.",
+    ),
     ("INSUFFICIENT_CONTEXT", "Añada la información que falta."),
     ("INVALID_REQUEST", "Diga el mensaje con otras palabras, o corrija la solicitud."),
     ("SPEC_NOT_AVAILABLE", "Conecte un worker que sirva al spec, o nombre un spec alternativo."),

@@ -103,6 +103,7 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
         "el nombre de una herramienta tiene de 1 a {0} letras, dígitos, `.`, `_` o `-`",
     ),
     ("the name of a file has 1 to {0} bytes", "el nombre de un archivo tiene de 1 a {0} bytes"),
+    ("… and {0} more", "… y {0} más"),
     ("with these tools there is no contract: {0}", "con estas herramientas no hay contrato: {0}"),
     (
         "no agent of kind planner is known; connect one, or declare `[[planners]]` in capataz.toml",

@@ -50,6 +50,8 @@ pub struct Kills {
     wanted: BTreeSet<String>,
     /// Kinds that a kill, or chance, may bring beside them.
     others: BTreeSet<String>,
+    /// Nothing else than what is wanted is killed at.
+    only_wanted: bool,
     killed_at: BTreeSet<String>,
     executions: usize,
     /// How often it was killed.
@@ -63,10 +65,16 @@ impl Kills {
             daemon: Some(Served::start(folder, config)),
             wanted: wanted.into_iter().collect(),
             others: others.into_iter().collect(),
+            only_wanted: false,
             killed_at: BTreeSet::new(),
             executions: 0,
             deaths: Arc::default(),
         }
+    }
+
+    /// The same, where nothing else is killed at: the other kinds are those of another test.
+    pub fn only_at(folder: &Path, config: &str, wanted: Vec<String>) -> Self {
+        Self { only_wanted: true, ..Self::start(folder, config, wanted, Vec::new()) }
     }
 
     /// Counts here how often the daemon was killed.
@@ -167,7 +175,8 @@ impl Kills {
                 None => continue,
             };
             story.losses += usize::from(matches!(body, Body::TaskLeaseLost(_)));
-            let is_new = !self.killed_at.contains(&kind) && (is_live || !self.wanted.contains(&kind));
+            let may_be = if self.wanted.contains(&kind) { is_live } else { !self.only_wanted };
+            let is_new = may_be && !self.killed_at.contains(&kind);
             if is_new && story.losses < LOSSES_MAX {
                 return Some(kind);
             }

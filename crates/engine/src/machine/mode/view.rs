@@ -76,7 +76,11 @@ impl ModeState {
 /// A plan as a text: its steps, each in a line with its number and its tool.
 fn text_of(plan: &v1::ModePlan) -> String {
     let lines = plan.steps.iter().zip(1u32..);
-    let lines = lines.map(|(step, number)| format!("{number}. {} ({})", step.description, step.tool));
+    let one_line = |text: &str| text.split(char::is_control).collect::<Vec<_>>().join(" ");
+    let line = |(step, number): (&v1::PlanStep, u32)| {
+        format!("{number}. {} ({})", one_line(&step.description), one_line(&step.tool))
+    };
+    let lines = lines.map(line);
     lines.collect::<Vec<_>>().join("\n")
 }
 
