@@ -15,6 +15,10 @@ pub(crate) enum Command {
     TakeBack,
     /// Go back to the checkpoint before the phase in work.
     GoBack,
+    /// Make a checkpoint of an execution.
+    Checkpoint,
+    /// Go back to the first checkpoint of an execution.
+    GoBackToFirst,
     Resolve {
         question_id: String,
         answer: &'static str,
@@ -34,7 +38,8 @@ impl Command {
             Self::Cancel => Call::Cancel,
             Self::Extend => Call::Extend,
             Self::TakeBack => Call::TakeBack,
-            Self::GoBack => Call::GoBack,
+            Self::GoBack | Self::GoBackToFirst => Call::GoBack,
+            Self::Checkpoint => Call::Checkpoint,
             Self::Resolve { .. } => Call::Resolve,
             Self::Accept { .. } => Call::Accept,
         }
@@ -88,6 +93,17 @@ impl Command {
                 let phase = String::new();
                 let request = v1::RollbackPipelineRequest { run_id, phase, request_id, if_seq: None };
                 client.rollback_pipeline(request).await.map(|response| response.seq)
+            }
+            Self::Checkpoint => {
+                let reason = "chaos".to_owned();
+                let request = v1::CreateCheckpointRequest { run_id, reason, request_id, if_seq: None };
+                client.create_checkpoint(request).await.map(|response| response.seq)
+            }
+            Self::GoBackToFirst => {
+                let checkpoint_id = "c1".to_owned();
+                let request =
+                    v1::RollbackExecutionRequest { run_id, checkpoint_id, request_id, if_seq: None };
+                client.rollback_execution(request).await.map(|response| response.seq)
             }
             Self::Resolve { question_id, answer } => {
                 let (question_id, answer) = (question_id.clone(), (*answer).to_owned());

@@ -17,6 +17,8 @@ pub(crate) enum Call {
     Extend,
     TakeBack,
     GoBack,
+    /// A checkpoint of an execution.
+    Checkpoint,
     /// A run that goes on where another one has ended.
     Continue,
     /// A run that goes on from the middle of another one.

@@ -369,6 +369,13 @@ impl Context {
                 tokio::time::sleep(pause(milliseconds)).await;
                 self.command(&Command::TakeBack, piece.index, run, id("take back"), known).await?;
             }
+            Steering::GoBack(milliseconds) if piece.is_execution() => {
+                // Where no plan says so, nobody else makes a checkpoint.
+                tokio::time::sleep(pause(milliseconds / 2)).await;
+                self.command(&Command::Checkpoint, piece.index, run, id("checkpoint"), known).await?;
+                tokio::time::sleep(pause(milliseconds / 2)).await;
+                self.command(&Command::GoBackToFirst, piece.index, run, id("go back"), known).await?;
+            }
             Steering::GoBack(milliseconds) => {
                 tokio::time::sleep(pause(milliseconds)).await;
                 self.command(&Command::GoBack, piece.index, run, id("go back"), known).await?;
@@ -398,8 +405,11 @@ impl Context {
             };
             match answer {
                 Ok(seq) => return self.journal.write(&command.done(key, run.to_owned(), seq)).await,
-                // The run or the task was over before.
-                Err(error) if error.grpc_code() == Code::FailedPrecondition => {
+                // The run or the task was over before, or there is nothing yet to which it could go back.
+                Err(error)
+                    if error.grpc_code() == Code::FailedPrecondition
+                        || error.code() == Some("CHECKPOINT_NOT_FOUND") =>
+                {
                     let code = error.code().unwrap_or_default().to_owned();
                     let (at, run) = (now_us(), Some(run.to_owned()));
                     return self.journal.write(&ClientRecord::Refused { at, key, run, code }).await;

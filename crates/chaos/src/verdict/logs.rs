@@ -43,11 +43,12 @@ impl Log {
         Ok(Self { view, events })
     }
 
-    /// What the label says. A run that a tool has begun has no labels, and is named by its key.
+    /// What the label says. A run that a tool has begun has no labels, and is named by its key, or asks with it.
     pub(crate) fn key(&self) -> &str {
         let name = || match self.accepted()?.work.as_ref()? {
             v1::run_accepted::Work::Plan(plan) => Some(&plan.name),
             v1::run_accepted::Work::Pipeline(pipeline) => Some(&pipeline.name),
+            v1::run_accepted::Work::Ask(ask) => Some(&ask.text),
             _ => None,
         };
         self.view.labels.get(KEY_LABEL).or_else(name).map_or("", String::as_str)
@@ -115,6 +116,7 @@ impl Log {
         match called.tasks.first()?.run.as_ref()?.work.as_ref()? {
             v1::child_run::Work::Plan(plan) => Some(&plan.name),
             v1::child_run::Work::Pipeline(pipeline) => Some(&pipeline.name),
+            v1::child_run::Work::Ask(ask) => Some(&ask.text),
             _ => None,
         }
     }

@@ -82,6 +82,8 @@ pub(crate) struct Verdict {
     approved: u64,
     approved_with_plan: u64,
     not_approved: u64,
+    /// Ways back to checkpoints of executions.
+    gone_back: u64,
     /// Tasks that were taken back, and runs that went on where others had ended.
     taken_back: u64,
     continued: u64,
@@ -144,11 +146,12 @@ impl Verdict {
     }
 
     /// What executions have come to, with how often they did.
-    pub(crate) fn occasions(&self) -> [(&'static str, u64); 3] {
+    pub(crate) fn occasions(&self) -> [(&'static str, u64); 4] {
         [
             ("children of modes", self.children_of_modes()),
             ("calls approved", self.approved),
             ("calls not approved", self.not_approved),
+            ("executions gone back", self.gone_back),
         ]
     }
 

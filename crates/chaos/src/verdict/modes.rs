@@ -1,5 +1,6 @@
 //! Executions: they begin once, count every action once, end after three errors in a row where nobody plans, do nothing of
-//! a plan that nobody has approved, and call the tool that needs approval only where a person has said so.
+//! a plan that nobody has approved, call the tool that needs approval only where a person has said so, begin nothing while they are
+//! paused, and count from where they have gone back to.
 
 use std::collections::BTreeMap;
 
@@ -20,30 +21,52 @@ pub(crate) fn judge(facts: &Facts, verdict: &mut Verdict) {
         verdict.approved += approvals.one_by_one;
         verdict.approved_with_plan += approvals.with_plan;
         verdict.not_approved += approvals.refused;
+        let bodies = log.events.iter().filter_map(|event| event.body.as_ref());
+        verdict.gone_back += bodies.filter(|body| matches!(body, Body::ModeRolledBack(_))).count() as u64;
         verdict.wrong.extend(approvals.wrong.into_iter().map(|wrong| format!("run {run}: {wrong}")));
     }
 }
 
+/// What a checkpoint brings back.
+#[derive(Clone, Copy, Debug, Default)]
+struct Standing {
+    actions: u32,
+    errors: u32,
+    calls: u32,
+    /// The newest revision, and the one that a person has approved.
+    newest: u32,
+    approved: u32,
+}
+
 fn wrong_in(events: &[v1::Event]) -> Vec<String> {
-    let (mut begun, mut actions, mut errors, mut calls) = (None, 0, 0, 0_u32);
-    // The newest revision, and the one that a person has approved.
-    let (mut newest, mut approved) = (0, 0);
+    let (mut begun, mut is_paused) = (None, false);
+    let mut now = Standing::default();
+    // How it stood at each checkpoint, by the number of its event.
+    let mut kept: BTreeMap<u64, Standing> = BTreeMap::new();
     let mut wrong = Vec::new();
     for event in events {
+        let seq = event.seq;
         match &event.body {
             Some(Body::ModeBegun(event)) => {
                 let is_again = begun.replace(event.mode()).is_some();
                 wrong.extend(is_again.then(|| "it has begun again".to_owned()));
             }
-            Some(Body::PlannerAsked(_)) if begun == Some(ExecutionMode::Simple) && errors >= 3 => {
-                wrong.push(format!("the planner is asked after {errors} errors"));
+            Some(Body::RunPaused(_)) => is_paused = true,
+            Some(Body::RunResumed(_)) => is_paused = false,
+            Some(Body::PlannerAsked(_)) => {
+                wrong.extend(is_paused.then(|| "the planner is asked while it is paused".to_owned()));
+                if begun == Some(ExecutionMode::Simple) && now.errors >= 3 {
+                    wrong.push(format!("the planner is asked after {} errors", now.errors));
+                }
             }
             Some(Body::PlannerAnswered(event)) => {
-                newest = event.plan.as_ref().map_or(newest, |plan| plan.revision);
+                now.newest = event.plan.as_ref().map_or(now.newest, |plan| plan.revision);
             }
-            Some(Body::PlanApproved(event)) => approved = event.revision,
+            Some(Body::PlanApproved(event)) => now.approved = event.revision,
             Some(Body::ToolCalled(_)) => {
-                calls += 1;
+                now.calls += 1;
+                let Standing { newest, approved, .. } = now;
+                wrong.extend(is_paused.then(|| "a tool is called while it is paused".to_owned()));
                 if begun == Some(ExecutionMode::Supervised) && (newest == 0 || approved != newest) {
                     wrong.push(format!(
                         "a tool is called under revision {newest}, and {approved} is approved"
@@ -51,14 +74,24 @@ fn wrong_in(events: &[v1::Event]) -> Vec<String> {
                 }
             }
             Some(Body::ToolObserved(event)) => {
-                actions += 1;
+                now.actions += 1;
                 // A call that was rejected counts as an action, and was not made.
-                calls += u32::from(event.wave.is_none());
-                if event.step != actions || actions != calls {
+                now.calls += u32::from(event.wave.is_none());
+                if event.step != now.actions || now.actions != now.calls {
+                    let Standing { actions, calls, .. } = now;
                     wrong.push(format!("action {} is told as {actions} of {calls}", event.step));
                 }
-                errors = if event.error.is_some() && !event.as_expected { errors + 1 } else { 0 };
+                now.errors = if event.error.is_some() && !event.as_expected { now.errors + 1 } else { 0 };
             }
+            // A call that is at work then is not brought back.
+            Some(Body::ModeCheckpointed(_)) => _ = kept.insert(seq, Standing { calls: now.actions, ..now }),
+            Some(Body::ModeRolledBack(back)) => match kept.get(&back.to_seq) {
+                Some(then) => {
+                    now = *then;
+                    kept.retain(|seq, _| *seq <= back.to_seq);
+                }
+                None => wrong.push(format!("it goes back to event {}, which is no checkpoint", back.to_seq)),
+            },
             _ => {}
         }
     }
@@ -217,6 +250,58 @@ mod tests {
             after_three.chain([asked]).collect(),
         ] {
             assert_eq!(wrong_in(&events(bodies.clone())).len(), 1, "{bodies:?}");
+        }
+    }
+
+    fn checkpointed() -> Body {
+        Body::ModeCheckpointed(v1::ModeCheckpointed::default())
+    }
+
+    fn gone_back(to_seq: u64) -> Body {
+        Body::ModeRolledBack(v1::ModeRolledBack { to_seq, ..Default::default() })
+    }
+
+    /// The same events, numbered from 1.
+    fn numbered(bodies: Vec<Body>) -> Vec<v1::Event> {
+        (1..).zip(events(bodies)).map(|(seq, event)| v1::Event { seq, ..event }).collect()
+    }
+
+    #[test]
+    fn actions_errors_and_the_approval_count_from_where_it_has_gone_back_to() {
+        let failed = |step| [called(), observed(step, true)];
+        // Two errors in a row, then the checkpoint as the third event is at work; the third error is gone back on.
+        let simple = || {
+            let begin = [begun(ExecutionMode::Simple)].into_iter().chain(failed(1)).chain(failed(2));
+            begin.chain([called(), checkpointed(), observed(3, true), gone_back(7)])
+        };
+        let right = simple().chain([Body::PlannerAsked(v1::PlannerAsked::default())]).chain(failed(3));
+        assert_eq!(wrong_in(&numbered(right.collect())), [] as [String; 0]);
+        let counted_on = simple().chain(failed(4));
+        assert_eq!(wrong_in(&numbered(counted_on.collect())).len(), 1);
+        let again = simple().chain(failed(3)).chain([gone_back(8)]);
+        assert_eq!(wrong_in(&numbered(again.collect())), ["it goes back to event 8, which is no checkpoint"]);
+        // Who goes back behind the approval has none.
+        let unapproved = [
+            begun(ExecutionMode::Supervised),
+            proposed(1),
+            checkpointed(),
+            Body::PlanApproved(v1::PlanApproved { revision: 1, ..Default::default() }),
+            gone_back(3),
+            called(),
+        ];
+        assert_eq!(wrong_in(&numbered(unapproved.to_vec())).len(), 1);
+    }
+
+    #[test]
+    fn what_is_begun_while_it_is_paused_is_found() {
+        let paused = || Body::RunPaused(v1::RunPaused::default());
+        let resumed = || Body::RunResumed(v1::RunResumed::default());
+        let asked = || Body::PlannerAsked(v1::PlannerAsked::default());
+        let begun = || begun(ExecutionMode::Simple);
+        let right = vec![begun(), asked(), called(), paused(), observed(1, false), resumed(), asked()];
+        assert_eq!(wrong_in(&events(right)), [] as [String; 0]);
+        for wrong in [vec![begun(), paused(), asked()], vec![begun(), asked(), paused(), called()]] {
+            assert_eq!(wrong_in(&events(wrong)).len(), 1);
         }
     }
 

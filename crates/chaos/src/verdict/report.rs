@@ -161,6 +161,8 @@ impl fmt::Display for Verdict {
                 self.approved_with_plan, self.not_approved
             );
             row("calls approved", self.approved, note)?;
+            let note = "to a checkpoint of an execution".to_owned();
+            row("gone back", self.gone_back, note)?;
         }
         row(
             "sessions",

@@ -113,9 +113,12 @@ fn given_by(log: &Log) -> BTreeMap<String, Value> {
     outputs.filter(|(_, output)| !output.is_null()).collect()
 }
 
-/// What the parent of a run has of the outputs of its tasks, by their names.
+/// What the parent of a run has of the outputs of its tasks, by their names; of an ask it has the answer of one spec.
 fn told_of(output: &[u8]) -> BTreeMap<String, Value> {
     let output = serde_json::from_slice::<Value>(output).unwrap_or_default();
+    if let Some(spec) = output["ask"]["spec"].as_str() {
+        return [(spec.to_owned(), output["ask"]["response"].clone())].into();
+    }
     let tasks = output["tasks"].as_array().map(Vec::as_slice).unwrap_or_default();
     let outputs = tasks.iter().map(|task| (task["name"].as_str().unwrap_or_default(), &task["output"]));
     let outputs = outputs.filter(|(_, output)| !output.is_null());
@@ -242,6 +245,8 @@ pub(super) fn request_of(body: &Body) -> Option<&str> {
         Body::TaskExtended(body) => &body.request_id,
         Body::TaskRolledBack(body) => &body.request_id,
         Body::PipelineRolledBack(body) => &body.request_id,
+        Body::ModeCheckpointed(body) => &body.request_id,
+        Body::ModeRolledBack(body) => &body.request_id,
         Body::QuestionAnswered(body) => &body.request_id,
         _ => return None,
     };

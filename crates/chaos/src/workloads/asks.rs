@@ -84,16 +84,30 @@ impl Workload for Asks {
     }
 }
 
+/// Whether the ask that is a child has the answer that was given for its key. Of whom a person has said that it has succeeded, that
+/// has given nothing.
+pub(super) fn is_output_of_child(output: &[u8], key: &str) -> bool {
+    let Ok(output) = serde_json::from_slice::<Value>(output) else { return false };
+    let Some(ask) = output.get("ask") else { return false };
+    let answer = &ask["response"]["response"]["structured"];
+    answer["key"] == key && answer["spec"] == ask["spec"] && answer["spec"].is_string()
+}
+
 /// Answers as the ask says: after a while, after attempts that fail, or with a spec that shall go on, of itself or where
 /// the user accepts it. Who answered under which lease is in the answer, so that no answer can pass for another.
-async fn perform(task: Task, journal: Journal) -> Result<Output, TaskError> {
+pub(super) async fn perform(task: Task, journal: Journal) -> Result<Output, TaskError> {
     let request: Value = task.input_json()?;
     let told = |name: &str| request["metadata"]["custom"][name].as_str().unwrap_or_default().to_owned();
     let number = |name: &str| told(name).parse::<u64>().unwrap_or_default();
     let lease = task.parent_ref().lease;
     let fails = u64::from(task.attempt()) <= number("failures");
     execute(&task, &journal, number("milliseconds"), !fails).await?;
-    let (key, spec) = (told("key"), &request["spec"]);
+    let spec = &request["spec"];
+    // An ask of an execution has its key as its text.
+    let key = match told("key") {
+        key if key.is_empty() => request["text"].as_str().unwrap_or_default().to_owned(),
+        key => key,
+    };
     let mut answer = json!({
         "success": !fails,
         "spec": spec,

@@ -160,7 +160,7 @@ pub(crate) enum Steering {
     Extend(u64),
     /// Take the first task back after so many milliseconds.
     TakeBack(u64),
-    /// Go back to the checkpoint before the phase in work after so many milliseconds.
+    /// Go back after so many milliseconds: to the checkpoint before the phase in work, or to the first one of an execution.
     GoBack(u64),
 }
 
@@ -202,6 +202,10 @@ impl Piece {
     fn is_done_by_workers(&self) -> bool {
         let Some(v1::start_run_request::Work::Plan(plan)) = &self.request.work else { return false };
         plan.waves.iter().flat_map(|wave| &wave.tasks).all(|task| task.agent == plans::AGENT)
+    }
+
+    pub(crate) fn is_execution(&self) -> bool {
+        matches!(self.request.work, Some(v1::start_run_request::Work::Mode(_)))
     }
 
     fn as_another(&self, suffix: &str) -> Self {
@@ -266,6 +270,7 @@ impl Mix {
             17..=22 if has_tasks => Steering::Extend(rng.u64(0..400)),
             23..=32 if has_tasks => Steering::TakeBack(rng.u64(0..1_500)),
             17..=40 if kind == Kind::Pipelines => Steering::GoBack(rng.u64(0..1_500)),
+            17..=49 if kind == Kind::Modes => Steering::GoBack(rng.u64(0..600)),
             _ => Steering::None,
         };
         let fork = match rng.u32(0..100) {

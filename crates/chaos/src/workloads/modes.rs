@@ -1,13 +1,13 @@
 //! Queries for a planner and tools, in all three modes. The query says what is to be done; some answers of the planner are
 //! rejected until they are corrected, some calls fail at first, two of the tools must not do anything twice, and one of these
-//! is called only where a person has approved that. Some steps are runs of their own: plans and pipelines.
+//! is called only where a person has approved that. Some steps are runs of their own: plans, pipelines and asks.
 
 use capataz_client::worker::{Task, TaskError, TaskOutput as Output, Worker};
 use capataz_contracts::json;
 use capataz_contracts::v1::{self, ExecutionMode};
 use serde_json::{Value, json};
 
-use super::{ASKED, Draft, Occasion, Workload, pipelines, plans};
+use super::{ASKED, Draft, Occasion, Workload, asks, pipelines, plans};
 use crate::Outcome;
 use crate::children::Programs;
 use crate::journal::Journal;
@@ -21,6 +21,10 @@ const WRITE: &str = "chaos-write";
 /// The tools that are runs of their own.
 const PLAN_RUN: &str = "plan.run";
 const PIPELINE_RUN: &str = "pipeline.run";
+const ROUTER_ASK: &str = "router.ask";
+/// The spec that such an ask names, and its agent.
+const DESK: &str = "desk";
+const DESK_AGENT: &str = "chaos-desk";
 
 #[derive(Debug)]
 pub(super) struct Modes;
@@ -30,7 +34,15 @@ impl Workload for Modes {
         4
     }
 
-    fn configuration(&self, _: &Programs) -> Outcome<String> {
+    fn configuration(&self, programs: &Programs) -> Outcome<String> {
+        let folder = programs.folder.join("specs");
+        std::fs::create_dir_all(&folder)?;
+        let file = format!(
+            "id = \"{DESK}\"\ntitle = \"{DESK}\"\nlanguages = [\"en\"]\ncontract_version = \"1.0.0\"\n\
+             agent = \"{DESK_AGENT}\"\nkeywords = [\"{DESK}\"]\n"
+        );
+        std::fs::write(folder.join(format!("{DESK}.toml")), file)?;
+        // The daemon looks for that folder where it is started.
         Ok(String::new())
     }
 
@@ -47,13 +59,18 @@ impl Workload for Modes {
             let journal = journal.clone();
             worker.agent_with(agent(name, v1::AgentKind::Tool), move |task: Task| call(task, journal.clone()))
         });
+        let of_desk = journal.clone();
+        let tools = tools.agent(DESK_AGENT, move |task: Task| asks::perform(task, of_desk.clone()));
         let journal = journal.clone();
         tools
             .agent_with(agent(PLANNER, v1::AgentKind::Planner), move |task: Task| plan(task, journal.clone()))
     }
 
     fn draft(&self, rng: &mut fastrand::Rng, occasion: &Occasion<'_>) -> Outcome<Draft> {
-        let steps: Vec<Value> = (0..rng.u64(1..4)).map(|place| step(rng, occasion.key, place)).collect();
+        // What only looks can be gone back behind.
+        let only_looks = rng.u32(0..100) < 40;
+        let steps: Vec<Value> =
+            (0..rng.u64(1..4)).map(|place| step(rng, occasion.key, place, only_looks)).collect();
         let query = json!({
             "key": occasion.key, "steps": steps, "is_bad_at_first": rng.u32(0..100) < 20,
         });
@@ -64,7 +81,7 @@ impl Workload for Modes {
             query: query.to_string(),
             mode: Some(mode.into()),
             planner: PLANNER.to_owned(),
-            tools: [READ, WRITE, ASKED, PLAN_RUN, PIPELINE_RUN].map(tool).to_vec(),
+            tools: [READ, WRITE, ASKED, PLAN_RUN, PIPELINE_RUN, ROUTER_ASK].map(tool).to_vec(),
             ..v1::ModeRun::default()
         };
         Ok(Draft { request: v1::StartRunRequest::of_mode(run), has_tasks: false })
@@ -74,7 +91,9 @@ impl Workload for Modes {
         if let Some(key) = log.called_child(settled.wave) {
             // The call is of this run, and what it has come to is of the call.
             let is_own = key.starts_with(&plans::child_key(log.key(), ""));
-            return is_own && plans::is_output_of_child(verdict::inline(settled), key);
+            let output = verdict::inline(settled);
+            return is_own
+                && (plans::is_output_of_child(output, key) || asks::is_output_of_child(output, key));
         }
         let Ok(output) = serde_json::from_slice::<Value>(verdict::inline(settled)) else { return false };
         let (task, lease) = (log.task_name(settled.wave, settled.task), settled.lease.unwrap_or_default());
@@ -94,18 +113,21 @@ impl Workload for Modes {
 }
 
 /// What the planner is to do in this place.
-fn step(rng: &mut fastrand::Rng, key: &str, place: u64) -> Value {
+fn step(rng: &mut fastrand::Rng, key: &str, place: u64, only_looks: bool) -> Value {
     let tool = match rng.u32(0..100) {
-        0..35 => READ,
-        35..55 => WRITE,
-        55..75 => ASKED,
-        75..90 => PLAN_RUN,
-        _ => PIPELINE_RUN,
+        _ if only_looks => READ,
+        0..25 => READ,
+        25..45 => WRITE,
+        45..65 => ASKED,
+        65..77 => PLAN_RUN,
+        77..87 => PIPELINE_RUN,
+        _ => ROUTER_ASK,
     };
     let of_child = plans::child_key(key, &place.to_string());
     let parameters = match tool {
         PLAN_RUN => json::print("capataz.v1.Plan", &plans::small(rng, &of_child)),
         PIPELINE_RUN => json::print("capataz.v1.Pipeline", &pipelines::small(rng, &of_child)),
+        ROUTER_ASK => json!({ "text": of_child, "spec": DESK }),
         _ => json!({
             "key": key,
             "milliseconds": if rng.u32(0..100) < 10 { rng.u64(300..900) } else { rng.u64(10..200) },
@@ -224,11 +246,12 @@ mod tests {
                 let (tool, parameters) = (step["tool"].as_str().unwrap_or_default(), &step["parameters"]);
                 assert!(run.tools.iter().any(|named| named.name == tool), "{tool}");
                 tools.insert(tool.to_owned());
-                let name = parameters["name"].as_str().unwrap_or_default().to_owned();
+                let name = parameters.get("name").or_else(|| parameters.get("text"));
+                let name = name.and_then(Value::as_str).unwrap_or_default().to_owned();
                 assert!(name.is_empty() || name.starts_with(&format!("k{index}/")) && keys.insert(name));
             }
         }
-        assert_eq!(tools.len(), 5);
+        assert_eq!(tools.len(), 6);
         assert!(keys.len() > 10, "{keys:?}");
         Ok(())
     }
