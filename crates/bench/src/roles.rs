@@ -12,6 +12,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
 use opentelemetry_proto::tonic::collector::trace::v1::{
     ExportTraceServiceRequest, ExportTraceServiceResponse,
 };
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tonic::{Request, Response, Status};
 
@@ -30,13 +31,46 @@ pub(crate) const ACTIONS: u32 = 10;
 /// What a query begins with whose last action goes on until it is told to end.
 pub(crate) const HOLDS: &str = "hold ";
 
-/// What the planner answers to a prompt of the mode `simple`.
-fn next_action(prompt: &serde_json::Value) -> serde_json::Value {
+/// What the planner answers, by the contract that the keys of the prompt tell.
+fn answer(prompt: &Value) -> Value {
+    if let Some(step) = prompt.pointer("/adherenceCheck/planStep") {
+        return json!({
+            "decision": "continue", "planAdherence": 1, "reasoning": "the next one", "confidence": 1,
+            "nextAction": { "tool": step["tool"], "parameters": step["parameters"], "justification": "" },
+        });
+    }
+    if prompt.get("progress").is_some() { next_step(prompt) } else { next_action(prompt) }
+}
+
+/// Of a plan with so many steps as the query wants, one after the other.
+fn next_step(prompt: &Value) -> Value {
+    let wanted = prompt["query"].as_str().and_then(|query| query.parse().ok()).unwrap_or(ACTIONS);
+    let step = prompt["step"].as_u64().unwrap_or_default();
+    let mut answer = json!({
+        "nextAction": { "tool": TOOL, "parameters": { "n": step }, "stepIndex": step },
+        "replanRequired": false, "reasoning": "the next one", "confidence": 1,
+    });
+    if prompt.get("currentPlan").is_none_or(Value::is_null) {
+        let steps = (0..wanted).map(|n| {
+            json!({
+                "id": format!("s{n}"), "description": "", "tool": TOOL, "parameters": { "n": n },
+                "expected": { "success": true }, "dependsOn": [],
+            })
+        });
+        answer["planUpdate"] = json!({
+            "type": "create", "steps": steps.collect::<Vec<_>>(), "estimatedTime": 0, "checkpoints": [],
+        });
+    }
+    answer
+}
+
+/// By the contract of the mode `simple`.
+fn next_action(prompt: &Value) -> Value {
     let query = prompt["query"].as_str().unwrap_or_default();
     let wanted: u64 = query.trim_start_matches(HOLDS).parse().unwrap_or_default();
     let step = prompt["step"].as_u64().unwrap_or_default();
     let is_last = step + 1 >= wanted;
-    serde_json::json!({
+    json!({
         "action": { "tool": TOOL, "parameters": { "n": step, "holds": is_last && query.starts_with(HOLDS) } },
         "reasoning": "the next one", "continue": !is_last, "confidence": 1,
     })
@@ -73,7 +107,7 @@ pub async fn worker(endpoint: String, slots: u32, hold: bool) -> Outcome<()> {
             Ok::<_, TaskError>(TaskOutput::from(task.input().clone()))
         }
     };
-    let plan = |task: Task| async move { Ok::<_, TaskError>(next_action(&task.input_json()?)) };
+    let plan = |task: Task| async move { Ok::<_, TaskError>(answer(&task.input_json()?)) };
     let act = |task: Task| async move {
         if task.input_json::<serde_json::Value>()?["holds"] == true {
             std::future::pending::<()>().await;

@@ -34,6 +34,7 @@ const GONE_BACK_ON: u32 = 1_000;
 
 #[derive(Debug)]
 struct Queries {
+    mode: v1::ExecutionMode,
     next: AtomicU64,
     salt: u64,
 }
@@ -43,15 +44,42 @@ impl Queries {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let request = v1::StartRunRequest {
             idempotency_key: Some(unordered_key(self.salt, number)),
-            ..v1::StartRunRequest::of_mode(query(ACTIONS))
+            ..v1::StartRunRequest::of_mode(v1::ModeRun { mode: Some(self.mode.into()), ..query(ACTIONS) })
         };
-        let response = client.execute_run(request, None).await?;
-        let result = response.result.ok_or("the run has not ended")?;
+        let (run_id, result) = match self.mode {
+            v1::ExecutionMode::Supervised => approved(client, request).await?,
+            _ => {
+                let response = client.execute_run(request, None).await?;
+                (response.run_id, response.result)
+            }
+        };
+        let result = result.ok_or("the run has not ended")?;
         match result.outcome() == v1::RunOutcome::Succeeded {
             true => Ok(()),
-            false => Err(format!("run {} ended otherwise: {result:?}", response.run_id).into()),
+            false => Err(format!("run {run_id} ended otherwise: {result:?}").into()),
         }
     }
+}
+
+/// Starts a run, approves its plan as soon as it is proposed, and waits for its end.
+async fn approved(client: &Client, request: v1::StartRunRequest) -> Outcome<(String, Option<v1::RunResult>)> {
+    let run_id = client.start_run(request).await?.run_id;
+    let question_id = loop {
+        let shown = v1::GetRunRequest { run_id: run_id.clone(), ..v1::GetRunRequest::default() };
+        let run = client.get_run(shown).await?.run.unwrap_or_default();
+        if let Some(asked) = run.questions.into_iter().next() {
+            break asked.question_id;
+        }
+        if run.outcome.is_some() {
+            return Err(format!("run {run_id} has ended without a plan").into());
+        }
+    };
+    let answer = "approve".to_owned();
+    let approve =
+        v1::ResolveRequest { run_id: run_id.clone(), question_id, answer, ..v1::ResolveRequest::default() };
+    client.resolve(approve).await?;
+    let result = client.wait_run(&run_id, None).await?;
+    Ok((run_id, result))
 }
 
 /// A query of so many actions; the planner reads the number.
@@ -71,6 +99,7 @@ pub(crate) async fn modes(options: &Options, disk: &Disk) -> Outcome<Section> {
     floors(&Options { callers: vec![1], ..options.clone() }, disk, &mut alone).await?;
     let mut section = Section::new("Executions: actions of planners and tools, memory, ways back");
     let mut table = Table::new([
+        "mode",
         "callers",
         "actions/s",
         "p50 of an action",
@@ -80,25 +109,30 @@ pub(crate) async fn modes(options: &Options, disk: &Disk) -> Outcome<Section> {
         "daemon CPU/action",
         "CPU taken by others",
     ]);
-    for concurrency in options.callers.iter().copied() {
+    let simple = options.callers.iter().map(|callers| (v1::ExecutionMode::Simple, *callers));
+    let others = [(v1::ExecutionMode::Planner, 1), (v1::ExecutionMode::Supervised, 1)];
+    for (mode, concurrency) in simple.chain(others) {
         let folder = Folder::create(options, "modes")?;
         let (daemon, _) = Daemon::start(options, folder.path()).await?;
         let _worker = daemon.worker(folder.path(), options.slots, false).await?;
-        let measured = execute(&daemon, Load::new(options, concurrency)).await?;
+        let measured = execute(&daemon, Load::new(options, concurrency), mode).await?;
         let usage = Usage::between(measured.samples);
         let actions = measured.operations.max(1) as f64 * f64::from(ACTIONS);
         let each = measured.quantile(0.5) / f64::from(ACTIONS);
         let cell = Cell::new(each, Unit::Milliseconds);
+        // The approval of a person is in the figures of the mode that asks for one.
+        let is_alone = concurrency == 1 && mode != v1::ExecutionMode::Supervised;
         table.row([
+            Cell::from(mode.as_str_name().trim_start_matches("EXECUTION_MODE_").to_lowercase()),
             Cell::new(concurrency as f64, Unit::Count),
             Cell::new(measured.per_second() * f64::from(ACTIONS), Unit::Count),
-            if concurrency == 1 { cell.at_most(1.0) } else { cell },
-            match alone.lone_action().filter(|_| concurrency == 1) {
+            if is_alone { cell.at_most(1.0) } else { cell },
+            match alone.lone_action().filter(|_| is_alone) {
                 Some(floor) => Cell::new(each / floor, Unit::Ratio),
                 None => Cell::from("-"),
             },
             Cell::new(measured.quantile(0.99) / f64::from(ACTIONS), Unit::Milliseconds),
-            Cell::new(usage.commits / actions, Unit::Exact),
+            Cell::new(usage.commits / actions, Unit::Exact).at_most(3.0),
             Cell::new(micros_each(usage.cpu, actions), Unit::Microseconds),
             Cell::new(usage.elsewhere * 100.0, Unit::Percent),
         ]);
@@ -107,7 +141,8 @@ pub(crate) async fn modes(options: &Options, disk: &Disk) -> Outcome<Section> {
     section.table(recall(options)?);
     section.table(rollback(options).await?);
     section.note(format!(
-        "{ACTIONS} actions a run in the mode `simple`: a call of the planner and one of a tool each"
+        "{ACTIONS} actions a run: a call of the planner and one of a tool each; in the mode `supervised` the planner is called \
+         once more, for the plan, and a client asks for the question and approves it"
     ));
     if let Some(floor) = alone.lone_action() {
         section.note(format!(
@@ -267,12 +302,12 @@ async fn rollback(options: &Options) -> Outcome<Table> {
     Ok(table)
 }
 
-async fn execute(daemon: &Daemon, load: Load) -> Outcome<Measured<Used>> {
+async fn execute(daemon: &Daemon, load: Load, mode: v1::ExecutionMode) -> Outcome<Measured<Used>> {
     let clients: Arc<[Client]> = daemon.clients(load.connections()).await?.into();
     let gauge = Gauge::alone(daemon);
     let sample = move || gauge.read();
     let (salt, _) = uuid::Uuid::now_v7().as_u64_pair();
-    let queries = Arc::new(Queries { next: AtomicU64::new(1), salt });
+    let queries = Arc::new(Queries { mode, next: AtomicU64::new(1), salt });
     closed_loop(load, sample, move |caller| {
         let (clients, queries) = (Arc::clone(&clients), Arc::clone(&queries));
         async move { queries.execute(clients.get(caller % clients.len()).ok_or("no client")?).await }
