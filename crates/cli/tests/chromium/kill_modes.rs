@@ -103,7 +103,7 @@ fn plans(host: &str, deaths: Arc<AtomicUsize>, proof: &'static str) -> impl Fn(&
     }
 }
 
-/// The plan, where there is none or another one is wanted; else the step of it that comes next. What was sent is not sent again.
+/// The plan, where there is none or another one is wanted; else the step of it that comes next.
 fn by_plan(prompt: &Value, steps: &[(&'static str, Value)]) -> Value {
     let is_known = prompt["currentPlan"].is_object() && prompt.get("deviationAnalysis").is_none();
     let done = prompt["progress"].as_f64().unwrap();
@@ -139,11 +139,11 @@ fn by_plan(prompt: &Value, steps: &[(&'static str, Value)]) -> Value {
 }
 
 /// A machine may be slow; nothing is waited for that does not come.
-const LONG_MS: u64 = 60_000;
+const LONG_MS: i64 = 60_000;
 /// Where the page is gone, what is no more on it is waited for.
-const SHORT_MS: u64 = 10_000;
+const SHORT_MS: i64 = 10_000;
 
-fn request(site: &Site, number: &str, mode: ExecutionMode, timeout_ms: u64) -> v1::StartRunRequest {
+fn request(site: &Site, number: &str, mode: ExecutionMode, timeout_ms: i64) -> v1::StartRunRequest {
     v1::StartRunRequest::of_mode(v1::ModeRun {
         query: number.to_owned(),
         mode: Some(mode.into()),

@@ -162,6 +162,12 @@ pub(super) const NUMBERS: &[Number] = &[
         "MAX_DEPTH",
     ),
     number("docs/limits.md", "violations in one answer | {100}, then", "crates", "REPORTED"),
+    number(
+        "docs/limits.md",
+        "every language can read it | {7 KiB} |",
+        "crates/daemon/src/status.rs",
+        "ERROR_MAX",
+    ),
     number("docs/limits.md", "starts in one StartRuns | {1,000}", "crates", "MAX_STARTS"),
     number("docs/limits.md", "names in one CheckAgents | {10,000}", "crates/daemon/src", "MAX_NAMES"),
     number("docs/limits.md", "(WaitRun, ExecuteRun) | {1 hour}", "crates", "MAX_WAIT"),
