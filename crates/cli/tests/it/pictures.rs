@@ -162,7 +162,7 @@ fn a_run_while_it_goes_on() {
         agent("builder", r#"echo "compiling 214 files" >&2"#),
         agent("tester", r#"printf "suite 3 of 9\nqueue: 812 passed\n""#),
         agent("reviewer", r#"echo "reading src/queue.rs" >&2"#),
-        "[[agents]]\nname = \"linter\"\ncommand = [\"sh\", \"-c\", \"echo two warnings >&2; exit 3\"]\n"
+        "[[agents]]\nname = \"linter\"\ncommand = [\"sh\", \"-c\", \"echo cannot read lint.toml >&2; exit 3\"]\n"
             .to_owned(),
     ];
     let served = Served::start(folder.path(), &config.concat());

@@ -66,7 +66,8 @@ async fn serve(mut worker: Worker) {
                 worker.fail(&called.lease, error("NON_RETRYABLE_ERROR", "broken")).await;
                 continue;
             }
-            _ => of!({ "lines": 3 }),
+            // Longer than any mode has room for, so that it is recalled by its digest.
+            _ => of!({ "lines": 3, "text": "word ".repeat(400) }),
         };
         worker.complete(&called.lease, json(output)).await;
     }
@@ -243,6 +244,7 @@ async fn a_thousand_executions_are_counted_as_their_events_say_forks_among_them(
     let memory = told.memory.unwrap();
     assert_eq!(memory.recalls, counted.recalls);
     assert_eq!(memory.hit_rate, Some(counted.hits as f64 / counted.recalls as f64));
+    assert!(0 < counted.tokens && counted.tokens < counted.source, "{counted:?}");
     assert_eq!(memory.compression_ratio, Some(counted.tokens as f64 / counted.source as f64));
     assert_eq!(memory.retrieval_ms, Some(counted.us as f64 / counted.recalls as f64 / 1_000.0));
     // What was started later: nothing; and from the last batch on, that batch.
