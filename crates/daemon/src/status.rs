@@ -97,11 +97,7 @@ fn fitting(grpc: Code, message: &str, details: &mut ErrorDetails) -> Status {
         let mut details = details.clone();
         let mut told: Vec<FieldViolation> = violations.iter().take(kept).cloned().collect();
         let more = violations.len().saturating_sub(kept).saturating_add(before);
-        if more > 0 {
-            let (before, after) = MORE;
-            let description = format!("{before}{more}{after}");
-            told.push(FieldViolation { description, ..FieldViolation::default() });
-        }
+        told.extend((more > 0).then(|| left_out(more)));
         details.set_bad_request(told);
         Status::with_error_details(grpc, message.clone(), details)
     };
@@ -119,6 +115,12 @@ fn fitting(grpc: Code, message: &str, details: &mut ErrorDetails) -> Status {
 
 /// What stands before and after the number of violations that are left out.
 const MORE: (&str, &str) = ("… and ", " more (truncated)");
+
+/// The violation that stands for so many others.
+fn left_out(more: usize) -> FieldViolation {
+    let (before, after) = MORE;
+    FieldViolation { description: format!("{before}{more}{after}"), ..FieldViolation::default() }
+}
 
 /// The number of violations that this one stands for; `None` of any other.
 fn more_of(description: &str) -> Option<usize> {
@@ -420,10 +422,15 @@ pub(crate) fn contract(
         metadata.insert("options".to_owned(), error.options.join(", "));
     }
     let mut violations = Vec::new();
-    for one in std::iter::once(error).chain(&error.details).take(MOST_VIOLATIONS + 1) {
+    let mut more = 0_usize;
+    for one in std::iter::once(error).chain(&error.details) {
         let path = path_of(one);
         // An error without a place that has no other errors in it is told by the message alone.
         if path.is_none() && std::ptr::eq(one, error) {
+            continue;
+        }
+        if violations.len() == MOST_VIOLATIONS {
+            more = more.saturating_add(1);
             continue;
         }
         let suggestions = match one.suggestions.as_slice() {
@@ -437,7 +444,7 @@ pub(crate) fn contract(
             localized_message: None,
         });
     }
-    violations.truncate(MOST_VIOLATIONS);
+    violations.extend((more > 0).then(|| left_out(more)));
     let mut details = ErrorDetails::new();
     if !violations.is_empty() {
         details.set_bad_request(violations);

@@ -10,7 +10,7 @@ use capataz_policy::codes::{self, Code};
 use capataz_policy::retry;
 
 use crate::error::{
-    self, Context, MOST_DETAILS, Ways, advice, common_option, generic_option, one_line, severity,
+    self, Context, MOST_DETAILS, Ways, advice, common_option, generic_option, not_listed, one_line, severity,
     severity_name, subject, ways, with_cause,
 };
 use crate::frame::{columns, padded, truncated, visible, width, wrap};
@@ -247,7 +247,7 @@ impl Told {
 
 /// The first of the details, and how many more there are.
 fn few(mut details: Vec<String>) -> Vec<String> {
-    let more = details.len().saturating_sub(MOST_DETAILS);
+    let more = not_listed(&details);
     details.truncate(MOST_DETAILS);
     if more > 0 {
         details.push(fill(words().errors.more_details, &[&more.to_string()]));

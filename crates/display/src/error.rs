@@ -219,11 +219,21 @@ pub fn with_cause(error: &v1::Error) -> String {
 /// How many details a box lists; the others are only counted.
 pub(crate) const MOST_DETAILS: usize = 5;
 
+/// How many details are only counted: those that are not listed, and those that the last one counts already.
+pub(crate) fn not_listed(details: &[String]) -> usize {
+    let beyond = details.len().saturating_sub(MOST_DETAILS);
+    let counted = details.last().filter(|_| beyond > 0).and_then(|last| {
+        let (_, rest) = last.strip_suffix("(truncated)")?.rsplit_once("… ")?;
+        rest.split_whitespace().nth(1)?.parse::<usize>().ok()
+    });
+    beyond.saturating_add(counted.map_or(0, |counted| counted.saturating_sub(1)))
+}
+
 pub fn details_of(frame: Frame, details: &[String]) -> Frame {
     let texts = &words().errors;
     let listed = details.iter().take(MOST_DETAILS).map(String::as_str);
     let frame = frame.text(texts.details).items("- ", listed);
-    match details.len().saturating_sub(MOST_DETAILS) {
+    match not_listed(details) {
         0 => frame,
         more => frame.text(&fill(texts.more_details, &[&more.to_string()])),
     }

@@ -48,6 +48,30 @@ fn what_validation_has_left_out_already_is_counted_too() {
     assert_eq!(told.last().unwrap(), &format!("… and {} more (truncated)", 1_000 - kept));
 }
 
+/// An error with very many others in it tells how many of them it leaves out.
+#[test]
+fn errors_that_an_error_leaves_out_are_counted_whatever_they_are() {
+    let one = v1::Error {
+        code: "AGENT_NOT_FOUND".to_owned(),
+        message: format!("there is no agent {}", "x".repeat(100)),
+        ..v1::Error::default()
+    };
+    let error = v1::Error {
+        code: "AGENTS_VALIDATION_FAILED".to_owned(),
+        details: vec![one; 1_000],
+        ..v1::Error::default()
+    };
+    for status in [
+        contract(Code::NotFound, &error, |_| Some("plan".to_owned())),
+        contract(Code::NotFound, &error, nowhere),
+    ] {
+        let told = told(&status);
+        let (last, others) = told.split_last().unwrap();
+        let whole = others.iter().filter(|one| one.starts_with("there is no agent")).count();
+        assert_eq!(last, &format!("… and {} more (truncated)", 1_000 - whole));
+    }
+}
+
 #[test]
 fn words_beside_an_error_that_have_no_room_are_cut() {
     let error = v1::Error {

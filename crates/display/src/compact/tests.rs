@@ -353,6 +353,14 @@ fn names_that_may_be_meant_steps_that_are_right_and_details_are_told() {
         assert!(shown.lines().any(|shown| shown == line), "{line} in\n{shown}");
     }
     assert!(!shown.contains("DETAIL: 6"), "{shown}");
+    // Of 7, the last one stands for 972: beside the 5 that are listed there are 973.
+    let mut details = wrong.details.clone();
+    details[6].message = "… and 972 more (truncated)".to_owned();
+    let wrong = v1::Error { details, ..wrong };
+    let shown = within(80, || {
+        error::error(&wrong, &Context { form: Form::Compact, ..Context::default() }, Paint::OFF)
+    });
+    assert!(shown.lines().any(|line| line == "  - ... and 973 more errors"), "{shown}");
 }
 
 #[test]
