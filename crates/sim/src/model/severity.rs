@@ -104,6 +104,8 @@ pub(super) fn of_event(event: &v1::Event) -> i32 {
         Some(Body::TaskSettled(event)) => of(&event.error).max(event.severity),
         Some(Body::RunCancelRequested(event)) => of(&event.error),
         Some(Body::RunFinished(event)) => of(&event.error),
+        // A completion of what was never begun is an error; a late one is none.
+        Some(Body::ResultRefused(event)) if event.error.is_some() => v1::Severity::High as i32,
         Some(Body::Notice(event)) => of(&event.notice),
         Some(Body::QuestionAsked(event)) => of_question(&event.question),
         Some(Body::QuestionRevised(event)) => of_question(&event.question),
