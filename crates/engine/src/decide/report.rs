@@ -153,22 +153,9 @@ fn refuse(
     // A lease that the run never gave is not recorded, so that a lying worker cannot make the log grow.
     let given =
         turn.state.activity(task).is_some() && (1..=turn.state.seq).contains(&super::lease::given_at(lease));
-    // Nothing follows a run's last event.
-    if given
-        && !turn.state.is_finished()
-        && !turn.state.refused.contains(&lease)
-        && turn.state.refused.len() < MAX_RECORDED_REFUSALS
-    {
-        turn.emit(Body::ResultRefused(v1::ResultRefused {
-            wave: task.wave,
-            task: task.task,
-            lease,
-            worker: worker.clone(),
-            reason: reason.into(),
-            error: None,
-        }));
-    }
-    turn.effect(Effect::Refuse { task, lease, worker, reason, error: None });
+    let is_recorded =
+        given && !turn.state.refused.contains(&lease) && turn.state.refused.len() < MAX_RECORDED_REFUSALS;
+    tell_refused(turn, is_recorded, Refused { task, lease, worker, reason, error: None });
     Ok(())
 }
 
@@ -187,21 +174,35 @@ fn refuse_in_init(
         Report::Failed(_) | Report::Cancelled(_) => TaskState::Failed,
     };
     let error = lifecycle::transition(TaskState::Init, to).err().map(Box::new);
-    if let Some(error) = &error
-        && !turn.state.is_finished()
-        && !turn.state.refused_in_init.contains(&task)
-    {
+    let is_recorded = error.is_some() && !turn.state.refused_in_init.contains(&task);
+    tell_refused(turn, is_recorded, Refused { task, lease, worker, reason, error });
+    Ok(())
+}
+
+/// An answer that is not taken.
+struct Refused {
+    task: TaskRef,
+    lease: u64,
+    worker: String,
+    reason: v1::RefusalReason,
+    error: Option<Box<v1::Error>>,
+}
+
+/// Tells the worker that its answer is not taken, and the log as well where it is to be `recorded`.
+fn tell_refused(turn: &mut Turn<'_>, recorded: bool, refused: Refused) {
+    let Refused { task, lease, worker, reason, error } = refused;
+    // Nothing follows a run's last event.
+    if recorded && !turn.state.is_finished() {
         turn.emit(Body::ResultRefused(v1::ResultRefused {
             wave: task.wave,
             task: task.task,
             lease,
             worker: worker.clone(),
             reason: reason.into(),
-            error: Some(error.clone()),
+            error: error.clone(),
         }));
     }
     turn.effect(Effect::Refuse { task, lease, worker, reason, error });
-    Ok(())
 }
 
 const MAX_RECORDED_REFUSALS: usize = 10_000;
