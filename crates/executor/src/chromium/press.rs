@@ -53,7 +53,7 @@ impl ChromiumPage {
             // A form is submitted by the rest of the key, which is not sent where no guard would stop it.
             taken = self.taken(&session, std::mem::take(&mut sent), limit).await;
             if taken.is_ok()
-                && let Err(error) = self.key_is_seen(&guards).await
+                && let Err(error) = self.key_is_seen(node, &guards).await
             {
                 let released = modifiers_up(&session, &chord);
                 self.disarm(&guards).await;
@@ -147,19 +147,20 @@ impl ChromiumPage {
     }
 
     /// Fails where no guard has seen the beginning of a key. A document that it has led away from has.
-    async fn key_is_seen(&self, guards: &[(String, u64)]) -> Result<(), PageError> {
+    async fn key_is_seen(&self, node: Option<&Node>, guards: &[(String, u64)]) -> Result<(), PageError> {
         let asked = guards.iter().map(async |(document, token)| {
-            self.script::<Heard>(document, function::HELD, json!([token]), READ_LIMIT).await
+            let held = self.script::<Heard>(document, function::HELD, json!([token]), READ_LIMIT).await;
+            (may_have_had(node, document), held)
         });
         // The one that has seen it is enough: another one may be busy with something else.
         let mut answers: FuturesUnordered<_> = asked.collect();
         let mut failed = PageError::Unseen;
         let mut gone = false;
-        while let Some(held) = answers.next().await {
+        while let Some((may_have_had, held)) = answers.next().await {
             match held {
                 Ok(Heard { seen: true }) => return Ok(()),
                 Ok(Heard { seen: false }) => {}
-                Err(Failure::Gone) => gone = true,
+                Err(Failure::Gone) => gone |= may_have_had,
                 Err(Failure::Page(error)) => failed = error,
             }
         }
@@ -196,7 +197,7 @@ impl ChromiumPage {
                         by = by.or(verdict.blocked_by);
                     }
                 }
-                Err(Failure::Gone) => gone = true,
+                Err(Failure::Gone) => gone |= may_have_had(node, document),
                 Err(Failure::Page(error)) => failed = failed.or(Some(error)),
             }
         }
@@ -208,6 +209,12 @@ impl ChromiumPage {
             _ => own.map_or(Ok(()), |own| judged(Ok(own), by)),
         }
     }
+}
+
+/// Whether a key may have gone to this document, and so have led away from it: one that was meant for an element goes to no
+/// other document than its own, and another that is gone is gone for a reason of its own.
+fn may_have_had(node: Option<&Node>, document: &str) -> bool {
+    node.is_none_or(|node| node.frame == document)
 }
 
 /// The bounds of a key for the guard of a document.

@@ -416,3 +416,27 @@ async fn a_key_that_no_guard_has_seen_has_an_unknown_effect() {
     // Nothing was submitted all the same: the page would be another one.
     page.reads("#deaf", "deaf").await;
 }
+
+#[tokio::test]
+async fn a_key_that_no_guard_has_seen_did_not_arrive_because_some_other_document_went_meanwhile() {
+    let deaf = "<!doctype html><input id=field><script>addEventListener('load', () => {
+      document.open();
+      for (const type of ['keydown', 'keypress', 'keyup', 'beforeinput'])
+        addEventListener(type, (event) => {
+          event.stopImmediatePropagation();
+          document.querySelector('iframe')?.remove();
+        }, true);
+      document.write('<input id=field><p id=deaf></p><iframe src=\"/aside\"></iframe>');
+      document.querySelector('iframe').onload = () => { document.querySelector('#deaf').textContent = 'deaf'; };
+      document.close();
+    }, { once: true });</script>";
+    let server = Server::with(&[("/", deaf), ("/aside", "<!doctype html><p>aside")]).await;
+    let mut page = open(&[&server]).await;
+    for key in ["a", "Enter"] {
+        page.go(&server.url("/")).await.unwrap();
+        page.reads("#deaf", "deaf").await;
+        let field = page.node("#field").await;
+        let press = Act::Press { node: Some(field), key: key.to_owned(), bounds: Some(KeyBounds::default()) };
+        assert_eq!(page.act(press, WaitUntil::Load).await, Err(PageError::Unseen), "{key}");
+    }
+}
