@@ -59,6 +59,19 @@ const CASES: &[(&str, &str, &str)] = &[
     ("<table><tr><th id=x>H<tr><td>1</table>", "columnheader", "H"),
     ("<table><tr><th id=x>H<td>1</table>", "rowheader", "H"),
     ("<table><tr><th id=x scope=row>H<th>1</table>", "rowheader", "H"),
+    // What is in no list and no table is no part of one.
+    ("<ul role=none><li id=x>i</ul>", "", ""),
+    ("<ul role=tablist><li id=x>i</ul>", "", ""),
+    ("<ul role=none tabindex=0><li id=x>i</ul>", "listitem", ""),
+    ("<div role=list><li id=x>i</div>", "listitem", ""),
+    ("<table role=presentation><tbody id=x><tr><td>1</table>", "", ""),
+    ("<table role=presentation><tr id=x><td>1</table>", "", ""),
+    ("<table role=presentation><tr><td id=x>1</table>", "", ""),
+    ("<table role=none><tr><th id=x>H</table>", "", ""),
+    ("<table role=group><tr><td id=x>1</table>", "", ""),
+    ("<table><tr role=none><td id=x>1</table>", "", ""),
+    ("<table role=none><tr role=row id=x><td>1</table>", "row", "1"),
+    ("<table role=treegrid><tr><td id=x>1</table>", "gridcell", "1"),
     // Controls.
     ("<input id=x>", "textbox", ""),
     ("<input id=x type=search>", "searchbox", ""),
@@ -126,6 +139,9 @@ const CASES: &[(&str, &str, &str)] = &[
         "button",
         "New x!",
     ),
+    // It counts before a tooltip.
+    ("<style>#x::before{content:'×'}</style><button id=x title=Close></button>", "button", "×"),
+    ("<style>#i::before{content:'×'}</style><a id=x href=/><i id=i title=Close></i></a>", "link", "×"),
     // Characters of icon fonts cannot be read, nor written into a script.
     (r"<style>#x::before{content:'\f101'}</style><button id=x>x</button>", "button", "x"),
     // The text is the author's, not what a style makes of it.
@@ -264,6 +280,30 @@ fn the_browser_itself_gives_controls_the_same_names() {
     }
     assert!(compared > 40, "{compared}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_browser_itself_takes_no_part_of_what_is_presentational_for_one() {
+    const PARTS: [&str; 5] = ["listitem", "rowgroup", "row", "cell", "columnheader"];
+    let page = Page::with("<!doctype html>");
+    page.call("DOM.enable", json!({}));
+    page.call("Accessibility.enable", json!({}));
+    for (html, role, _) in CASES.iter().filter(|(html, ..)| {
+        ["<ul role=", "<table role=presentation", "<table role=none><tr><"]
+            .iter()
+            .any(|start| html.starts_with(start))
+            // What can be focused keeps its role (ARIA, conflict resolution); the browser leaves its parts without theirs.
+            && !html.contains("tabindex")
+    }) {
+        page.page(&format!("document.body.setHTMLUnsafe({})", json!(html)));
+        let root = page.call("DOM.getDocument", json!({}))["root"]["nodeId"].clone();
+        let node =
+            page.call("DOM.querySelector", json!({ "nodeId": root, "selector": "#x" }))["nodeId"].clone();
+        let tree =
+            page.call("Accessibility.getPartialAXTree", json!({ "nodeId": node, "fetchRelatives": false }));
+        let theirs = tree["nodes"][0]["role"]["value"].as_str().unwrap_or_default();
+        assert_eq!(PARTS.contains(&theirs), PARTS.contains(role), "{html}: {theirs}");
+    }
 }
 
 #[test]

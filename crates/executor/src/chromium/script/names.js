@@ -231,7 +231,8 @@ const steps = (element, how, mode, depth) => {
     // White space alone still parts the words around it.
     space = mode === "content" ? content : "";
   }
-  return tooltip(element, role) || space;
+  // Where there is no other text, a style may have one, which counts before a tooltip.
+  return (how.detail === LEAST ? "" : tooltip(element, role)) || space;
 };
 
 const howOf = (subject, mask, detail) => ({ subject, mask, detail, entered: new Set(), named: new Set() });

@@ -53,12 +53,15 @@ const outsideSections = (element) => {
 const hasAuthorName = (element) =>
   ["aria-label", "aria-labelledby", "aria-labeledby", "title"].some((name) => normalised(getAttribute(element, name) ?? "") !== "");
 
+const TABLES = new Set(["table", "grid", "treegrid"]);
+const TABLE_PARTS = new Set(["tbody", "tfoot", "thead", "tr"]);
 const tableOf = (cell) => composedClosest(cell, "table,[role=table],[role=grid],[role=treegrid]");
 
-const isInGrid = (cell) => {
-  const table = tableOf(cell);
-  const role = table === null ? null : getAttribute(table, "role");
-  return role === "grid" || role === "treegrid";
+/** The role of the table around a part of it; empty where that is none by its own role. */
+const tableRole = (part) => {
+  const table = tableOf(part);
+  const role = table === null ? "" : roleOf(table);
+  return TABLES.has(role) ? role : "";
 };
 
 const headerRole = (header) => {
@@ -86,6 +89,8 @@ const implicitRole = (element) => {
     if (name === "svg" || name === "math") return name === "svg" ? "img" : "math";
     return name === "a" && (hasAttribute(element, "href") || hasAttribute(element, "xlink:href")) ? "link" : "";
   }
+  // What is in a table or a list is a part of it only where that is one by its own role, too.
+  if (TABLE_PARTS.has(name) && tableRole(element) === "") return "";
   if (Object.hasOwn(SIMPLE, name)) return SIMPLE[name];
   switch (name) {
     case "a":
@@ -104,7 +109,7 @@ const implicitRole = (element) => {
       return getAttribute(element, "alt") === "" && !hasAuthorName(element) ? "presentation" : "img";
     case "li": {
       const parent = parentElement(element);
-      return parent !== null && elementMatches(parent, "ul,ol,menu,[role=list]") ? "listitem" : "";
+      return parent !== null && roleOf(parent) === "list" ? "listitem" : "";
     }
     case "header":
       return outsideSections(element) ? "banner" : "";
@@ -121,9 +126,12 @@ const implicitRole = (element) => {
       return parent !== null && isHtml(parent, "details") ? "button" : "";
     }
     case "td":
-      return isInGrid(element) ? "gridcell" : "cell";
-    case "th":
-      return headerRole(element);
+    case "th": {
+      const row = parentElement(element);
+      if (row === null || roleOf(row) !== "row") return "";
+      if (name === "th") return headerRole(element);
+      return tableRole(element).endsWith("grid") ? "gridcell" : "cell";
+    }
     default:
       return editableRole(element);
   }
