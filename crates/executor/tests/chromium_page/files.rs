@@ -13,7 +13,8 @@ async fn site() -> Server {
                  <script>blob.href = URL.createObjectURL(new Blob(['made here']))</script>"),
             "/report" => Answer::of("application/octet-stream", "a,b\n1,2\n").header(&attached("../re/port.csv")),
             "/large" => Answer::of("application/octet-stream", vec![0; DOWNLOAD_LIMIT as usize + 1]).header(&attached("large.bin")),
-            "/form" => Answer::html("<input id=one type=file> <input id=many type=file multiple> <input id=text>"),
+            "/form" => Answer::html("<input id=one type=file> <input id=many type=file multiple> <input id=text>\
+                 <input id=eager type=file onchange=\"log.textContent = this.files[0].name; this.value = ''\"><p id=log></p>"),
             _ => return None,
         })
     })
@@ -70,6 +71,12 @@ async fn files_are_uploaded_and_read_back() {
     let node = page.node("#many").await;
     page.act(Act::Upload { node, files: vec![a.clone(), b.clone()] }, WaitUntil::Load).await.unwrap();
     assert_eq!(page.found(&css("#many")).await.1.files, ["a.txt", "b.txt"]);
+
+    // A page that takes a file at once may empty its input, for the next one.
+    let node = page.node("#eager").await;
+    page.act(Act::Upload { node, files: vec![a.clone()] }, WaitUntil::Load).await.unwrap();
+    page.reads("#log", "a.txt").await;
+    assert_eq!(page.found(&css("#eager")).await.1.files, Vec::<String>::new());
 
     let one = page.node("#one").await;
     let text = page.node("#text").await;
