@@ -195,10 +195,13 @@ pub(super) struct WindowOpen {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct ResponseReceived {
     /// Such as `Fetch` or `XHR`.
     #[serde(rename = "type")]
     pub kind: String,
+    #[serde(default)]
+    pub frame_id: String,
     pub response: ReceivedResponse,
 }
 

@@ -12,7 +12,7 @@ use url::Url;
 
 use super::changes::Changes;
 use super::downloads::Downloads;
-use super::protocol::{FrameDescription, FrameTree, LifecycleEvent};
+use super::protocol::{FrameDescription, FrameTree, LifecycleEvent, ResponseReceived};
 use crate::page::FailedDocument;
 
 /// How far the document of a tab has come, in order.
@@ -445,8 +445,13 @@ impl State {
         }
     }
 
-    /// A request by a script was answered with 401; that of another origin says nothing about the page.
-    pub(super) fn unauthorized(&mut self, session: &str, url: String) {
+    /// A request by a script, or that for a frame's document, was answered with 401; that of another origin says nothing about
+    /// the page, and the status of a tab's own document is kept with it.
+    pub(super) fn unauthorized(&mut self, session: &str, received: ResponseReceived) {
+        if received.kind == "Document" && self.tab(&received.frame_id).is_some() {
+            return;
+        }
+        let url = received.response.url;
         let Some(tab) = self.tab_of_session(session) else { return };
         let origin = Url::parse(&url).map(|url| url.origin().ascii_serialization());
         let is_own = origin.is_ok_and(|origin| origin == tab.origin);

@@ -158,9 +158,9 @@ impl Watcher {
                 self.filter.web_socket(&self.shared, &socket.url);
             }),
             "Network.responseReceived" => parse(event, |received: ResponseReceived| {
-                let by_script = matches!(received.kind.as_str(), "Fetch" | "XHR");
-                if by_script && received.response.status == UNAUTHORIZED {
-                    self.shared.change(|state| state.unauthorized(session, received.response.url));
+                let counts = matches!(received.kind.as_str(), "Fetch" | "XHR" | "Document");
+                if counts && received.response.status == UNAUTHORIZED {
+                    self.shared.change(|state| state.unauthorized(session, received));
                 }
             }),
             "Browser.downloadWillBegin" => parse(event, |began: DownloadWillBegin| {

@@ -325,6 +325,40 @@ async fn a_request_of_the_page_to_its_own_origin_that_is_answered_with_401_is_to
     assert_eq!(told.unauthorized, [server.url("/api")]);
 }
 
+#[tokio::test]
+async fn a_document_of_a_frame_of_the_pages_own_origin_that_is_answered_with_401_is_told() {
+    let server = Server::start(|request| {
+        let port = request.head.split("127.0.0.1:").nth(1).and_then(|rest| rest.split("\r\n").next());
+        Some(match (request.path.as_str(), port) {
+            ("/", Some(port)) => Answer::html(format!(
+                r#"<!doctype html><iframe id=frame></iframe><p id=log></p><button id=go>Go</button><script>
+const urls = ["http://localhost:{port}/theirs", "/ours"];
+frame.onload = () => {{ urls.length > 0 ? (frame.src = urls.shift()) : (log.textContent = "done"); }};
+go.onclick = frame.onload;
+</script>"#
+            )),
+            ("/theirs" | "/ours", _) => Answer::html("no").status(401),
+            ("/refused", _) => Answer::html("no").status(401),
+            _ => return None,
+        })
+    })
+    .await;
+    let mut page = open_with(&[&server], |options| {
+        options.allowlist = Allowlist::parse(&["127.0.0.1".to_owned(), "localhost".to_owned()]).unwrap();
+    })
+    .await;
+    page.go(&server.url("/")).await.unwrap();
+    page.page.take_changes();
+    page.click("#go").await.unwrap();
+    page.reads("#log", "done").await;
+    let told = page.changes(|changes| !changes.unauthorized.is_empty()).await;
+    assert_eq!(told.unauthorized, [server.url("/ours")]);
+    // That of the page itself is its status.
+    page.go(&server.url("/refused")).await.unwrap();
+    let told = page.page.take_changes();
+    assert_eq!((told.status, told.unauthorized), (Some(401), vec![]));
+}
+
 /// A page with a frame in a process of its own, which hangs alone once it gets a message. A key in the page is answered by a
 /// message where `talks` is checked, and the page goes on only when the frame hangs.
 async fn with_frame_that_hangs() -> (Server, Opened) {
