@@ -346,10 +346,10 @@ pub enum PageError {
     #[error("the element cannot be acted on: {reason}")]
     NotActionable { reason: &'static str },
     /// The document did not come in time; loading was stopped.
-    #[error("{waiting_for} did not come within {limit:?}")]
+    #[error("{waiting_for} did not come within {} ms", .limit.as_millis())]
     TooSlow { waiting_for: &'static str, limit: Duration },
     /// The page, or the browser, did not answer in time. What was sent may have had its effect.
-    #[error("{waiting_for} did not come within {limit:?}")]
+    #[error("{waiting_for} did not come within {} ms", .limit.as_millis())]
     Unanswered { waiting_for: &'static str, limit: Duration },
     /// The browser refused the navigation: a network error, in Chromium's words.
     #[error("the page could not be loaded: {reason}")]

@@ -542,7 +542,7 @@ mod tests {
                 "the element cannot be acted on: outside the viewport",
                 "no se puede actuar sobre el elemento: queda fuera de la vista",
             ),
-            ("the document did not come within 30s", "el documento no llegó en 30s"),
+            ("the document did not come within 30000 ms", "el documento no llegó en 30000 ms"),
             (
                 "the browser is lost: the connection to the browser broke",
                 "se perdió el navegador: se cortó la conexión con el navegador",

@@ -750,6 +750,17 @@ fn a_message_has_no_debug_text_of_the_program() {
             "the element cannot be acted on: it has no box",
         ),
         (PageError::Failed("the page says nonsense".to_owned()), "the page says nonsense"),
+        (
+            PageError::Unanswered {
+                waiting_for: "an answer of the page",
+                limit: Duration::from_millis(1500),
+            },
+            "an answer of the page did not come within 1500 ms",
+        ),
+        (
+            PageError::TooSlow { waiting_for: "the document", limit: Duration::from_secs(30) },
+            "the document did not come within 30000 ms",
+        ),
     ];
     for (error, cause) in named {
         let done = case(stops(error), click("send")).run();
