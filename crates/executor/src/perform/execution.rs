@@ -160,9 +160,12 @@ impl<P: Page> Step<'_, P> {
         self.element = element;
         judged?;
         self.point(action, prepared);
+        self.page.limit_reads(None);
+        self.look_before(action).await?;
         if prepared.is_done {
             return Ok(false);
         }
+        self.limit_reads(deadline);
         // What came with the pointer, before the click, proves nothing of it.
         self.check_proof(action, deadline).await?;
         Ok(deadline.left(self.clock).is_some())

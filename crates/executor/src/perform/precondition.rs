@@ -279,7 +279,7 @@ impl<P: Page> Step<'_, P> {
     }
 
     /// What the page looks like before anything is sent to it.
-    async fn look_before(&mut self, action: &Action) -> Result<(), Failure> {
+    pub(super) async fn look_before(&mut self, action: &Action) -> Result<(), Failure> {
         if self.before.is_none() {
             let seen = self.see(Self::sends(action)).await;
             self.before = Some(seen.map_err(|error| match error {

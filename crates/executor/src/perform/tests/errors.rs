@@ -549,6 +549,13 @@ fn a_click_that_nothing_received_is_tried_again_until_its_time_is_over() {
         assert_eq!(done.acts().len(), 2, "{error:?}");
         assert!(done.outcome.touched);
         assert_eq!(time.monotonic(), Duration::from_millis(250));
+        // What was before it is what was before the click that arrived.
+        assert!(done.outcome.state_before.is_some(), "{error:?}");
+        assert_eq!(done.picture("screenshot_before"), "png false after 1 acts", "{error:?}");
+        let done = case(reacts(error.clone()), with(click("send"), "post", super::done())).run();
+        done.error("POSTCONDITION_FAILED", POST);
+        assert_eq!(done.picture("screenshot_before"), "png false after 1 acts", "{error:?}");
+        assert_eq!(done.picture("screenshot_after"), "png false after 2 acts", "{error:?}");
     }
     // It ends with the action's time, and a click that was received in part is never repeated.
     let done =

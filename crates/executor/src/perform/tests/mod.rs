@@ -198,12 +198,22 @@ impl Done {
         self.log.iter().filter_map(|entry| entry.strip_prefix("act ")).collect()
     }
 
-    fn evidence_kinds(&self) -> Vec<&str> {
-        let evidence = match &self.outcome.error {
+    fn evidence(&self) -> &[v1::EvidenceRef] {
+        match &self.outcome.error {
             Some(error) => &error.evidence_refs,
             None => &self.outcome.evidence,
-        };
-        evidence.iter().map(|evidence| evidence.kind.as_str()).collect()
+        }
+    }
+
+    fn evidence_kinds(&self) -> Vec<&str> {
+        self.evidence().iter().map(|evidence| evidence.kind.as_str()).collect()
+    }
+
+    /// The picture of this kind, which is a text that says when it was taken.
+    #[track_caller]
+    fn picture(&self, kind: &str) -> &str {
+        let piece = self.evidence().iter().find(|piece| piece.kind == kind).expect(kind);
+        std::str::from_utf8(&self.kept[&piece.id]).unwrap()
     }
 }
 
