@@ -120,10 +120,6 @@ pub(super) const PATTERNS: Patterns = &[
         "no se puede actuar sobre el elemento: queda fuera de la vista",
     ),
     (
-        "the element cannot be acted on: still has a value",
-        "no se puede actuar sobre el elemento: todavía tiene un valor",
-    ),
-    (
         "the element cannot be acted on: takes no focus",
         "no se puede actuar sobre el elemento: no recibe el foco",
     ),
@@ -139,10 +135,7 @@ pub(super) const PATTERNS: Patterns = &[
         "the element cannot be acted on: it takes no characters",
         "no se puede actuar sobre el elemento: no admite caracteres",
     ),
-    (
-        "the element cannot be acted on: it did not take the text",
-        "no se puede actuar sobre el elemento: no tomó el texto",
-    ),
+    ("the field did not take the text", "el campo no tomó el texto"),
     (
         "the element cannot be acted on: the event did not arrive",
         "no se puede actuar sobre el elemento: el evento no llegó",

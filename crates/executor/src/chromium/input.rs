@@ -160,8 +160,11 @@ impl ChromiumPage {
     pub(super) async fn fill(&self, node: &Node, text: &str, limit: Duration) -> Result<(), PageError> {
         let session = self.input_session(node)?;
         if text.is_empty() {
-            self.ask(node, function::CLEAR, json!([node.handle]), limit).await?;
-            return Ok(());
+            return match self.ask(node, function::CLEAR, json!([node.handle]), limit).await {
+                // It was emptied, and the page has put something there.
+                Err(PageError::NotActionable { reason: "still has a value" }) => Err(not_taken()),
+                cleared => cleared.map(drop),
+            };
         }
         match self.ready_to_fill(node, false, limit).await? {
             Ready::Armed(guards, before) => self.insert(node, text, (guards, before), session, limit).await,
@@ -215,11 +218,7 @@ impl ChromiumPage {
             _ => now.text != before.text || now.text.as_ref().is_some_and(|now| now.contains(text.trim())),
         };
         // The element is gone where the text led to another page, as that of a search field may.
-        if now.is_none_or(|now| took(&now)) {
-            Ok(())
-        } else {
-            Err(PageError::NotActionable { reason: "it did not take the text" })
-        }
+        if now.is_none_or(|now| took(&now)) { Ok(()) } else { Err(not_taken()) }
     }
 
     /// Focuses the element, selects what is in it, or goes to its end where the text `adds` to it, and arms it for typing; all that in one call, beside those that close
@@ -377,6 +376,11 @@ impl ChromiumPage {
         }
         Ok(())
     }
+}
+
+/// The page has received the text, and may have had an effect of it.
+fn not_taken() -> PageError {
+    PageError::Failed("the field did not take the text".to_owned())
 }
 
 pub(super) fn armed(handle: u64, types: Option<&[&str]>) -> Value {
