@@ -261,11 +261,11 @@ fn is_reference(text: &str) -> bool {
     })
 }
 
-/// What the action declares, else what it is by nature.
-pub(crate) fn criticality_of(action: &v1::Action) -> Criticality {
+/// What the action declares, else what it is by nature. `lowered`: that it is declared normal counts.
+pub(crate) fn criticality_of(action: &v1::Action, lowered: bool) -> Criticality {
     let declared = action.criticality.and_then(|number| Criticality::try_from(number).ok());
     let by_nature = v1::ActionKind::try_from(action.kind).ok().and_then(kind_traits);
-    match declared.filter(|declared| *declared != Criticality::Unspecified) {
+    match declared.filter(|declared| lowered || *declared == Criticality::Critical) {
         Some(declared) => declared,
         None => by_nature.map_or(Criticality::Normal, |traits| traits.criticality),
     }

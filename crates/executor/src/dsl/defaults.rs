@@ -65,7 +65,12 @@ pub fn materialise_action(action: &mut v1::Action, policy: &v1::ScriptPolicy) {
     let Some(traits) = kind_traits(kind) else { return };
     // What a click, a drag or a key does is known when its element is: where nothing is declared, that decides.
     let decides_late = match kind {
-        ActionKind::Click | ActionKind::DoubleClick | ActionKind::Drag | ActionKind::Press => true,
+        ActionKind::Click
+        | ActionKind::DoubleClick
+        | ActionKind::Drag
+        | ActionKind::Check
+        | ActionKind::Uncheck
+        | ActionKind::Press => true,
         // It begins with a click there.
         ActionKind::Download => action.target.is_some(),
         _ => false,

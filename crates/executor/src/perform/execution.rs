@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::changes::navigation_failed;
 use super::conditions::file_name;
-use super::policy::{critical_blocked, host_of};
+use super::policy::{critical_blocked, host_of, may_be_lowered};
 use super::precondition::{Prepared, not_acted_on};
 use super::step::{Deadline, Step, read_failed};
 use super::uploads::upload_failed;
@@ -200,7 +200,8 @@ impl<P: Page> Step<'_, P> {
             ActionKind::Type => Act::Type { node: node()?, text: self.text_to_type(action)? },
             ActionKind::Fill => Act::Fill { node: node()?, text: self.text_to_type(action)? },
             ActionKind::Press => {
-                let may_submit = self.criticality == Criticality::Critical || self.may_be_lowered(action);
+                let may_submit =
+                    self.criticality == Criticality::Critical || may_be_lowered(self.policy, self.task);
                 let bounds = Some(KeyBounds { judged: prepared.takers.clone(), may_submit });
                 Act::Press { node: prepared.node.clone(), key: spec.key.clone().unwrap_or_default(), bounds }
             }

@@ -8,6 +8,7 @@ use capataz_contracts::v1::{
 use capataz_policy::executor::{code, evidence};
 use serde_json::{Value, json};
 
+use super::policy::may_be_lowered;
 use super::precondition::evidence_failed;
 use super::stages::record;
 use super::step::{Failed, Step, read_failed};
@@ -451,7 +452,7 @@ pub(super) async fn lost<E: EvidenceSink>(
     let context = Context {
         action: &task.action,
         target_is_secret: false,
-        criticality: criticality_of(&task.action),
+        criticality: criticality_of(&task.action, may_be_lowered(&performer.policy, task)),
         step_index: task.step_index,
         stage,
         retry: retry(&task.action, performer.policy.spec()),

@@ -5,9 +5,10 @@ use capataz_policy::executor::code;
 use serde_json::{Value, json};
 use url::Url;
 
+use super::Task;
 use super::step::{Deadline, Step, read_failed};
 use crate::allowlist::Refusal;
-use crate::dsl::{Action, Condition, kind_name};
+use crate::dsl::{Action, Condition, Policy, kind_name};
 use crate::error::{Failure, Phase};
 use crate::keys::Chord;
 use crate::page::{Element, Page, PageError};
@@ -52,7 +53,7 @@ impl<P: Page> Step<'_, P> {
             if self.is_raised(action, element).await? {
                 why = "the policy makes the action critical";
                 self.criticality = Criticality::Critical;
-            } else if !self.may_be_lowered(action) && self.commits(action, element).await? {
+            } else if !may_be_lowered(self.policy, self.task) && self.commits(action, element).await? {
                 why = "the action submits something, which makes it critical";
                 self.criticality = Criticality::Critical;
             }
@@ -87,29 +88,18 @@ impl<P: Page> Step<'_, P> {
         Ok(())
     }
 
-    /// True if the action is declared normal, and that counts (CONTRACTS §3, U5: `lower_criticality`).
-    pub(super) fn may_be_lowered(&self, action: &Action) -> bool {
-        let is_declared = action.spec.criticality == Some(Criticality::Normal as i32);
-        let forbids = match self.policy.spec.lower_criticality() {
-            LowerCriticality::Allow => false,
-            LowerCriticality::Forbid => true,
-            LowerCriticality::Unspecified => self.task.interactive,
-        };
-        // A recovery is the policy's own.
-        is_declared && (!forbids || self.task.recovers)
-    }
-
-    /// True if the action is critical by its nature, or submits a form.
+    /// True if the action submits a form.
     async fn commits(&mut self, action: &Action, element: Option<&Element>) -> Result<bool, Failure> {
-        if action.traits.criticality == Criticality::Critical {
-            return Ok(true);
-        }
         let strikes = self.struck.as_ref().is_some_and(|struck| struck.submits);
         match action.kind {
-            // What is let go on the element that it was pressed on is clicked, and so is what a download begins with.
-            ActionKind::Click | ActionKind::DoubleClick | ActionKind::Drag | ActionKind::Download => {
-                Ok(strikes || element.is_some_and(|element| element.facts.submits))
-            }
+            // What is let go on the element that it was pressed on is clicked, and so is what a download begins with, and a
+            // switch, which may be a button of a form.
+            ActionKind::Click
+            | ActionKind::DoubleClick
+            | ActionKind::Drag
+            | ActionKind::Download
+            | ActionKind::Check
+            | ActionKind::Uncheck => Ok(strikes || element.is_some_and(|element| element.facts.submits)),
             ActionKind::Press if strikes => Ok(true),
             ActionKind::Press => self.submits_by_key(action, element).await,
             _ => Ok(false),
@@ -204,6 +194,18 @@ impl<P: Page> Step<'_, P> {
         let details = json!({"host": host, "allowlist": self.policy.spec.allowlist, "url": url});
         Failure::new(code::DOMAIN_BLOCKED, format!("{host} is not on the allowlist"), details)
     }
+}
+
+/// True if the action is declared normal, and that counts (CONTRACTS §3, U5: `lower_criticality`).
+pub(super) fn may_be_lowered(policy: &Policy, task: &Task) -> bool {
+    let is_declared = task.action.criticality == Some(Criticality::Normal as i32);
+    let forbids = match policy.spec.lower_criticality() {
+        LowerCriticality::Allow => false,
+        LowerCriticality::Forbid => true,
+        LowerCriticality::Unspecified => task.interactive,
+    };
+    // A recovery is the policy's own.
+    is_declared && (!forbids || task.recovers)
 }
 
 pub(super) fn critical_blocked(reason: &str, message: &str, more: Value) -> Failure {

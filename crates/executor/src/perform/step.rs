@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use capataz_contracts::v1::{self, ActionStage, Criticality, StageRecord};
 
+use super::policy::may_be_lowered;
 use super::{Clock, Performer, Secrets, Task};
 use crate::dsl::{Action, Policy};
 use crate::error::{Failure, Phase, criticality_of};
@@ -90,7 +91,7 @@ impl<'a, P: Page> Step<'a, P> {
             clock,
             task,
             stages: Vec::new(),
-            criticality: criticality_of(&task.action),
+            criticality: criticality_of(&task.action, may_be_lowered(&performer.policy, task)),
             before: None,
             after: None,
             element: None,

@@ -878,6 +878,25 @@ fn what_submits_a_form_is_critical_unless_the_script_may_call_it_normal() {
     passes(button(), submit.clone(), json!({"lower_criticality": "allow"}));
     blocked(button(), submit, json!({"lower_criticality": "forbid"}));
 
+    // A switch may be a button of the form.
+    for (kind, state, is_on) in [("check", "checked", false), ("uncheck", "unchecked", true)] {
+        let switch = || button().with(|facts| facts.checked = Some(is_on));
+        let action = json!({"kind": kind, "target": {"testid": "send"}});
+        blocked(switch(), action.clone(), json!({}));
+        blocked(
+            switch(),
+            with(action.clone(), "criticality", json!("normal")),
+            json!({"lower_criticality": "forbid"}),
+        );
+        let mut page = FakePage::new(vec![switch()]);
+        page.reactions.push(Box::new(move |page| {
+            page.elements[0].facts.checked = Some(!is_on);
+            Ok(())
+        }));
+        let proof = json!([{"kind": state, "target": {"testid": "send"}}]);
+        case(page, with(action, "post", proof)).run().success();
+    }
+
     // A download from a target begins with a click on it.
     let download = json!({"kind": "download", "target": {"testid": "send"}});
     blocked(button(), download.clone(), json!({}));
@@ -888,6 +907,16 @@ fn what_submits_a_form_is_critical_unless_the_script_may_call_it_normal() {
     let done = case(FakePage::new(vec![button()]), with(click("send"), "post", done())).run();
     let error = done.error("POSTCONDITION_FAILED", POST);
     assert_eq!(error.criticality(), Criticality::Critical);
+}
+
+#[test]
+fn what_may_not_be_called_normal_is_critical_before_it_is_judged() {
+    let submit = json!({"kind": "submit", "target": {"css": "!!"}, "criticality": "normal"});
+    for (lower, criticality) in [("allow", Criticality::Normal), ("forbid", Criticality::Critical)] {
+        let done = case(page(), submit.clone()).policy(json!({"lower_criticality": lower})).run();
+        let error = done.error("INVALID_ACTIONSPEC", ActionStage::ProposalValidation);
+        assert_eq!(error.criticality(), criticality);
+    }
 }
 
 #[test]
