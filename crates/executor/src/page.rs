@@ -144,6 +144,8 @@ pub struct Facts {
     /// A file input that takes several files; names of the files in a file input.
     pub multiple: bool,
     pub files: Vec<String>,
+    /// Accessible names, redacted, of what a click on it is for besides: the button around it, the control of its label.
+    pub used_names: Vec<String>,
     /// Where a link or the form of a control leads: an absolute URL.
     pub destination: Option<String>,
     /// A click on it submits a form.

@@ -22,12 +22,6 @@ const RIGHT_CLICK_EVENTS: [&str; 6] =
 
 const TYPING_EVENTS: [&str; 1] = ["beforeinput"];
 
-/// A function that says whether a click on the element submits its form.
-const SUBMITS: &str = "function(given) { \
-    const element = capataz.node(given[0]); \
-    return element instanceof Element && element.matches('button,input') \
-        && (element.type === 'submit' || element.type === 'image'); }";
-
 const ANSWERS: &str = "function() { return true; }";
 
 /// What became of the events that a guard was armed for.
@@ -81,6 +75,9 @@ impl ChromiumPage {
 pub(super) struct Outcome {
     #[serde(default)]
     ok: bool,
+    /// Of [`function::SUBMIT`].
+    #[serde(default)]
+    direct: bool,
     reason: Option<String>,
     token: Option<u64>,
     before: Option<Entered>,
@@ -250,14 +247,11 @@ impl ChromiumPage {
     }
 
     pub(super) async fn submit(&mut self, node: &Node, limit: Duration) -> Result<(), PageError> {
-        let submits = self
-            .function::<bool>(&node.frame, SUBMITS, json!([node.handle]), READ_LIMIT)
-            .await
-            .map_err(Failure::or_detached)?;
-        if submits {
+        let arguments = json!([node.handle, self.redaction]);
+        if self.ask(node, function::SUBMIT, arguments, limit).await?.direct {
             return self.click(node, &Pointing::default(), limit).await;
         }
-        self.ask(node, function::SUBMIT, json!([node.handle, self.redaction]), limit).await.map(drop)
+        Ok(())
     }
 
     /// Waits for an answer of the document, which comes after all that the document did about the input. A document

@@ -103,7 +103,8 @@ pub mod function {
     pub const SET_VALUE: &str = "setValue";
     /// `(handle, values)` → `{ok, changed}` or `{reason}`, with `missing` values.
     pub const SELECT_OPTIONS: &str = "selectOptions";
-    /// `(handle, redaction)` → `{ok}` or `{reason}`, with `fields` that are invalid, described.
+    /// `(handle, redaction)` → `{ok, direct}` or `{reason}`, with `fields` that are invalid, described; `direct`: nothing was
+    /// submitted, as the element is to be clicked for it.
     pub const SUBMIT: &str = "submit";
     /// `(redaction)` → `Skeleton`.
     pub const SKELETON: &str = "skeleton";

@@ -169,9 +169,10 @@ impl<P: Page> Step<'_, P> {
                 continue;
             }
             let struck = self.struck.as_ref().map_or(&[][..], |struck| &struck.names);
+            let own = element.map_or(&[][..], |element| &element.facts.used_names);
             let fits = |name: &regex::Regex| {
                 element.is_some_and(|element| name.is_match(&element.description.name))
-                    || struck.iter().any(|struck| name.is_match(struck))
+                    || struck.iter().chain(own).any(|used| name.is_match(used))
             };
             if rule.name.as_ref().is_some_and(|name| !fits(name)) {
                 continue;

@@ -188,7 +188,11 @@ impl<P: Page> Step<'_, P> {
         };
         let node = Node { handle, ..element.node.clone() };
         match self.page.facts(&node, &[]).await {
-            Ok(facts) => Ok(Element { node, facts, ..element }),
+            Ok(mut facts) => {
+                // The control's own name is one of those.
+                facts.used_names.extend(element.facts.used_names);
+                Ok(Element { node, facts, description: element.description })
+            }
             Err(error @ PageError::Lost { .. }) => Err(read_failed(&error, Phase::Pre)),
             // It is looked for again.
             Err(_) => Ok(element),

@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 
 use super::{Script, Server};
 
-/// One box and one file input within their labels, and one of each beside its label. `log` has each change of one, and each
-/// click that a box gets.
+/// One box and one file input within their labels, whose texts are elements of their own, and one of each beside its label.
+/// `log` has each change of one, and each click that a box gets.
 const PAGE: &str = r#"<!doctype html><title>Settings</title><style>input { display: none } label { display: block }</style>
-<label data-testid=wraps><input type=checkbox name=news data-testid=news> News</label>
+<label data-testid=wraps><input type=checkbox name=news data-testid=news> <span>News</span></label>
 <label data-testid=names for=terms>Terms</label><input type=checkbox name=terms id=terms data-testid=terms>
-<label data-testid=wraps-file><input type=file name=photo data-testid=photo> Photo</label>
+<label data-testid=wraps-file><input type=file name=photo data-testid=photo> <span>Photo</span></label>
 <label data-testid=names-file for=paper>Paper</label><input type=file name=paper id=paper data-testid=paper>
 <p data-testid=log></p><script>
 const say = (text) => { document.querySelector("[data-testid=log]").textContent += text + ";"; };

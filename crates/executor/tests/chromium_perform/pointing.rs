@@ -391,3 +391,79 @@ async fn forward_is_the_way_back_from_back() {
     assert_eq!(details["net_error"], "there is no page after this one");
     script.end().await;
 }
+
+/// Two buttons whose names are elements of their own; one of them has a label beside it.
+const CHOICE: &str = r#"<!doctype html><title>Choice</title><form action="/sent">
+<button name=do value=save><span>Save</span></button><button name=do value=delete id=delete><span>Delete</span></button>
+<label for=delete>Remove</label></form>"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_submit_is_by_the_button_that_the_target_lies_in_and_not_by_the_first_of_the_form() {
+    let sent = "<!doctype html><title>Sent</title>";
+    let server = Server::with(&[("/", CHOICE), ("/sent?do=save", sent), ("/sent?do=delete", sent)]).await;
+    let mut script = Script::start(&server, json!({})).await;
+    for (target, value) in [
+        (json!({"text": "Delete"}), "delete"),
+        (json!({"text": "Remove"}), "delete"),
+        (json!({"role": "button", "name": "Remove"}), "delete"),
+        (json!({"text": "Save"}), "save"),
+        (json!({"css": "form"}), "save"),
+    ] {
+        script.passes(json!({"kind": "navigate", "url": server.url("/")})).await;
+        let post = json!([{"kind": "url_equals", "value": server.url(&format!("/sent?do={value}"))}]);
+        script.passes(json!({"kind": "submit", "target": target, "post": post})).await;
+    }
+    script.end().await;
+}
+
+/// What can be clicked at a word of it: a button, a label, a switch that submits, and a button that leads away.
+const WORDS: &str = r#"<!doctype html><title>Words</title><button type=button><span>Delete</span></button>
+<label><input type=checkbox> <b>Delete all</b></label><form><button role=switch aria-checked=false>Buy</button></form>
+<form><button formaction="http://evil.example/"><span>Send</span></button></form><p data-testid=log></p><script>
+addEventListener("mousedown", () => { document.querySelector("[data-testid=log]").textContent += "mousedown;"; }, true);
+</script>"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_click_is_for_is_judged_where_the_target_is_only_a_part_of_it() {
+    let server = Server::with(&[("/", WORDS)]).await;
+    let mut script = Script::start(&server, json!({"critical": [{"name_matches": "^Delete"}]})).await;
+    script.passes(json!({"kind": "navigate", "url": server.url("/")})).await;
+    let sent = json!([{"kind": "title_equals", "value": "Sent"}]);
+    for (action, reason) in [
+        (json!({"kind": "click", "target": {"text": "Delete"}}), "missing_strong_postcondition"),
+        (json!({"kind": "click", "target": {"text": "Delete all"}}), "missing_strong_postcondition"),
+        (json!({"kind": "check", "target": {"text": "Delete all"}}), "missing_strong_postcondition"),
+        (
+            json!({"kind": "check", "target": {"role": "switch", "name": "Buy"}}),
+            "missing_strong_postcondition",
+        ),
+        (json!({"kind": "click", "target": {"text": "Send"}, "post": sent}), "unsafe_domain_escape"),
+        (json!({"kind": "submit", "target": {"text": "Send"}, "post": sent}), "unsafe_domain_escape"),
+    ] {
+        let details = script.fails(action.clone(), "ACTION_CRITICAL_BLOCKED").await;
+        assert_eq!(details["critical_reason"], reason, "{action}");
+    }
+    script.passes(json!({"kind": "assert", "conditions": reads("log", "")})).await;
+    script.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_field_that_does_not_keep_its_text_has_got_it_all_the_same() {
+    let page = r#"<!doctype html><title>Code</title><input data-testid=empties oninput="say(); this.value = ''">
+<input data-testid=refills value=old oninput="say(); this.value = 'old'"><p data-testid=log></p><script>
+const say = () => { document.querySelector("[data-testid=log]").textContent += "input;"; };</script>"#;
+    let (_server, mut script) = opened(page).await;
+    let mut log = String::new();
+    for (kind, testid, value) in
+        [("fill", "empties", "12"), ("type", "empties", "12"), ("fill", "refills", "")]
+    {
+        let action = json!({"kind": kind, "target": {"testid": testid}, "value": value});
+        script.fails(action.clone(), "POSTCONDITION_FAILED").await;
+        let outcome = script.outcomes.last().unwrap();
+        assert!(outcome.touched, "{action}");
+        assert_eq!(outcome.error.as_ref().unwrap().failed_conditions[0].kind, "performed", "{action}");
+        log += "input;";
+        script.passes(json!({"kind": "assert", "conditions": reads("log", &log)})).await;
+    }
+    script.end().await;
+}

@@ -125,7 +125,8 @@ fn text_is_as_it_is_read() {
 fn attributes_and_destinations_are_told() {
     let page = Page::with(
         "<a id=a href='/next?q=1' data-n='7'><b id=b>x</b></a><form action=/save><input id=c><button id=d>x</button>
-        <button id=e formaction=//other.test/x>x</button><button id=f type=button>x</button></form>
+        <button id=e formaction=//other.test/x><b id=l>x</b></button><button id=f type=button>x</button>
+        <label id=m for=e>x <i id=n>y</i></label></form>
         <form><input name=action><button id=g>x</button></form><form method=dialog><button id=h>x</button></form>
         <p id=i>x</p><svg><a id=j href=/svg><text>x</text></a></svg><a id=k href='javascript:void 0'>x</a>",
     );
@@ -144,6 +145,9 @@ fn attributes_and_destinations_are_told() {
         ("#i", Value::Null),
         ("#j", json!(page.url("/svg"))),
         ("#k", json!("javascript:void 0")),
+        ("#l", json!("http://other.test/x")),
+        ("#m", json!("http://other.test/x")),
+        ("#n", json!("http://other.test/x")),
     ] {
         check(&page, css, json!({ "destination": destination }));
     }
@@ -328,4 +332,39 @@ fn a_control_that_is_not_seen_names_the_label_that_is() {
     assert_eq!(page.facts("#b")["control"], page.handle("#a"));
     assert_eq!(page.facts("#c")["label"], Value::Null);
     assert_eq!(page.facts("#d")["label"], Value::Null);
+}
+
+#[test]
+fn what_lies_in_a_label_names_its_control_unless_it_takes_the_click() {
+    let page = Page::with(
+        "<label tabindex=0 id=a><input id=b type=checkbox><span id=c><i id=d>I agree</i></span> to
+        <a id=e href=/x><b id=f>them</b></a><input id=g></label><label id=h>x</label><p id=i>x</p>",
+    );
+    for css in ["#a", "#c", "#d"] {
+        assert_eq!(page.facts(css)["control"], page.handle("#b"), "{css}");
+    }
+    for css in ["#b", "#e", "#f", "#g", "#h", "#i"] {
+        assert_eq!(page.facts(css)["control"], Value::Null, "{css}");
+    }
+}
+
+#[test]
+fn what_a_click_is_for_is_named_besides_its_target() {
+    let page = Page::with(
+        "<main aria-label=Delete role=main><table role=grid><tr><td>Row
+        <button id=a aria-label=Drop><i><b id=b>x</b></i></button></table>
+        <div role=menuitem>Remove <span id=c>it</span></div><a href=/>Leave <b id=d>now</b></a><p id=e>x</p>
+        <label>Empty <i id=f>all</i><input type=checkbox id=g></label></main>",
+    );
+    for (css, names) in [
+        ("#a", json!([])),
+        ("#b", json!(["Drop"])),
+        ("#c", json!(["Remove it"])),
+        ("#d", json!(["Leave now"])),
+        ("#e", json!([])),
+        ("#f", json!(["Empty all"])),
+        ("#g", json!([])),
+    ] {
+        check(&page, css, json!({ "usedNames": names }));
+    }
 }

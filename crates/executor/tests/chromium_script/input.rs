@@ -128,7 +128,8 @@ fn options_are_selected_by_value_and_the_page_is_told_once() {
 fn forms_are_submitted_as_by_their_button_unless_they_are_invalid() {
     let page = page_with(
         "<form id=f><input id=a required><input name=elements><input name=requestSubmit><button id=b>Go</button></form>
-        <form id=g><button id=c disabled>Go</button><input id=d></form><input id=lone><form id=h novalidate><input id=i required></form>",
+        <form id=g><button id=c disabled>Go</button><input id=d></form><input id=lone><form id=h novalidate><input id=i required></form>
+        <form method=dialog><button>No</button><button id=j><b id=k>Yes</b></button><label id=l for=j>Sure</label></form>",
     );
     let submit = |css: &str| page.run("submit", &json!([page.handle(css)]));
     let invalid = submit("#f");
@@ -139,6 +140,10 @@ fn forms_are_submitted_as_by_their_button_unless_they_are_invalid() {
     assert_eq!(submit("#d"), json!({ "reason": "disabled" }));
     assert_eq!(submit("#lone"), json!({ "reason": "no form" }));
     assert_eq!(submit("#i"), json!({ "ok": true }));
+    // A button is to be clicked, by whatever it is named: it may not be the first of its form.
+    for css in ["#b", "#j", "#k", "#l"] {
+        assert_eq!(submit(css), json!({ "ok": true, "direct": true }), "{css}");
+    }
     assert_eq!(page.page("seen"), json!(["submit@f", "submit@h"]));
 }
 

@@ -156,13 +156,17 @@ const inView = (box) => {
 
 const centreOf = (rect) => [rect.x + rect.width / 2, rect.y + rect.height / 2];
 
-/** What a click on a label does, it does to the label's control, unless something between them takes the click. */
-const labelLeadsTo = (hit, target) => {
-  const label = composedClosest(hit, "label");
-  if (label === null || labelControl(label) !== target) return false;
-  const taker = composedClosest(hit, "a[href],button,input,select,textarea,summary,[tabindex],[contenteditable]");
-  return taker === null || taker === target || !isWithin(taker, label);
+/** The control that gets the clicks on an element through the label around it, unless something in the label takes them. */
+const controlOf = (element) => {
+  const label = composedClosest(element, "label");
+  const control = label === null ? null : labelControl(label);
+  if (control === null) return null;
+  const taker = composedClosest(element, "a[href],button,input,select,textarea,summary,[tabindex],[contenteditable]");
+  return taker === null || taker === control || taker === label || !isWithin(taker, label) ? control : null;
 };
+
+/** True if a click on what was hit is one on the target, by its label. */
+const labelLeadsTo = (hit, target) => controlOf(hit) === target;
 
 /** True if the element that was hit passes its events to the target: it is the target, lies inside it, or is its label. */
 const receives = (hit, target) => isWithin(hit, target) || labelLeadsTo(hit, target);
@@ -217,12 +221,31 @@ const hittableAt = (element, { x, y }) => {
   return receives(hit, element) ? { rect: { x: point[0], y: point[1], width: 0, height: 0 } } : { hit };
 };
 
-/** The control that submits a form when this is pressed: the element, what is around it, or what its label leads to. */
-const submitterOf = (element) => {
+/** The button of a form that is pressed when this is: the element, what is around it, or what its label leads to. */
+const pressedButton = (element) => {
   const around = composedClosest(element, "button,input");
   const label = around === null ? composedClosest(element, "label") : null;
   const control = label === null ? around : labelControl(label);
-  return control !== null && isSubmitter(control) && submitsForm(control) ? control : null;
+  return control !== null && isSubmitter(control) ? control : null;
+};
+
+/** The same, where it submits its form. */
+const submitterOf = (element) => {
+  const button = pressedButton(element);
+  return button !== null && submitsForm(button) ? button : null;
+};
+
+/** True if a person sees it as the thing that a click on something in it is for. */
+const takesClicks = (element) => {
+  const role = roleOf(element);
+  return NAMED_BY_CONTENT.has(role) && WIDGETS.has(role);
+};
+
+/** What a click on the element is for besides: the nearest thing around it that takes clicks, and the control of its label. */
+const usedThrough = (element) => {
+  let around = element;
+  while (around !== null && !takesClicks(around)) around = flatParent(around);
+  return [around, controlOf(element)].filter((used) => used !== null && used !== element);
 };
 
 /** What has a use of its own. */
@@ -363,6 +386,8 @@ const factsOf = (element, attributes, mask) => {
   const place = visible ? hittable(element) : {};
   const type = typeOf(element);
   const secret = mask(element);
+  const submitter = submitterOf(element);
+  const control = controlOf(element);
   return {
     attached: true,
     visible,
@@ -382,11 +407,12 @@ const factsOf = (element, attributes, mask) => {
     options: optionsOf(element),
     multiple: type === "file" ? inputMultiple(element) : isSelect(element) && selectMultiple(element),
     files: type === "file" ? [...inputFiles(element)].map((file) => file.name) : [],
-    destination: destinationOf(element),
-    submits: submitterOf(element) !== null,
+    usedNames: usedThrough(element).map((used) => descriptionOf(used, mask).name),
+    destination: destinationOf(submitter ?? element),
+    submits: submitter !== null,
     ...submittingKeys(element),
     label: visible ? null : handleOrNull(labelToUse(element)),
-    control: isHtml(element, "label") ? handleOrNull(labelControl(element)) : null,
+    control: control === element ? null : handleOrNull(control),
     rect: plainRect(box),
     coveredBy: place.hit ? coverOf(place.hit, element, mask) : null,
     inViewport: visible && inView(box) !== null,

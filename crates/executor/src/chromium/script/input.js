@@ -150,11 +150,12 @@ const isUnvalidated = getter(HTMLFormElement.prototype, "noValidate");
 const controlIsInvalid = (control) => elementMatches(control, ":invalid");
 
 /**
- * Submits the form of the element as its default button would. Whether the element is such a button itself, which is then
- * to be clicked, `submitter` says. A form that is not valid is not submitted.
+ * Submits the form of the element as its default button would. `direct`: the element is, or is in, a button of a form, so it
+ * is to be clicked instead. A form that is not valid is not submitted.
  */
 const submit = (handle, redaction = null) =>
   withElement(handle, (element) => {
+    if (pressedButton(element) !== null) return { ok: true, direct: true };
     const form = formOf(element) ?? composedClosest(element, "form");
     if (form === null) return { reason: "no form" };
     const controls = [...formElements(form)];

@@ -335,6 +335,12 @@ fn an_action_that_the_policy_makes_critical_needs_a_strong_postcondition() {
         assert_eq!(error.criticality(), Criticality::Critical);
         assert_eq!(done.details()["critical_reason"], "missing_strong_postcondition");
     }
+    // So it is by the name of what a click on it is for.
+    let within = element("word").with(|facts| facts.used_names = vec!["send".to_owned()]);
+    let done = case(FakePage::new(vec![within]), click("word"))
+        .policy(json!({"critical": [{"name_matches": "^send$"}]}))
+        .run();
+    done.error("ACTION_CRITICAL_BLOCKED", ActionStage::Policy);
     // A rule of another kind, name or host says nothing.
     for rule in [json!({"kind": "fill"}), json!({"name_matches": "pay"}), json!({"host": "other.example"})] {
         case(page(), click("send")).policy(json!({"critical": [rule]})).run().success();
