@@ -10,8 +10,9 @@
 //! keyword. Patterns are regular expressions that are matched in linear time: one with lookaround or with a back-reference
 //! is refused, and so is what ECMA-262 has no meaning for, such as flags. Only the schema itself may have an `$id`.
 //!
-//! One keyword is our own: `x-lowercase: true` beside an `enum`. [`Schema::lowered`] rewrites the texts that are one of its
-//! values in another case, and nothing else; a judgement itself compares texts as they are.
+//! Two keywords are our own. `x-lowercase: true` beside an `enum`: [`Schema::lowered`] rewrites the texts that are one of its
+//! values in another case, and nothing else; a judgement itself compares texts as they are. `x-schema: true`: the value is a
+//! schema that [`Schema::compile`] takes.
 //!
 //! The crate is pure, holds nothing, and knows no run. Begin with [`Schema::compile`] and [`Schema::judge`].
 
@@ -26,6 +27,7 @@ mod schema;
 use capataz_contracts::v1::{self, SchemaViolation};
 use capataz_contracts::{Violation, json};
 
+pub use number::same;
 pub use schema::Schema;
 
 /// The most bytes of a schema's text.

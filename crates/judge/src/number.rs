@@ -19,7 +19,8 @@ pub(crate) fn compare(one: &Number, other: &Number) -> Ordering {
 }
 
 /// Whether two values are the same: numbers by what they are, objects whatever the order of their keys.
-pub(crate) fn same(one: &Value, other: &Value) -> bool {
+#[must_use]
+pub fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => compare(one, other) == Ordering::Equal,
         (Value::Array(one), Value::Array(other)) => {

@@ -71,6 +71,8 @@ pub(crate) enum Rule {
         lowers: bool,
     },
     Constant(Wanted),
+    /// `x-schema`: the value is a schema itself.
+    IsSchema,
     MultipleOf(Number),
     Minimum(Number),
     Maximum(Number),

@@ -161,6 +161,27 @@ fn a_value_that_is_like_one_of_several_forms_is_told_what_that_form_lacks() {
 }
 
 #[test]
+fn a_value_that_has_to_be_a_schema_itself() {
+    check(
+        json!({"type": ["object", "boolean"], "x-schema": true}),
+        &[json!(true), json!({}), json!({"type": "string", "pattern": "^a+$"}), json!({"unknown": 1})],
+        &[
+            (json!({"type": "text"}), &[("", "x-schema")]),
+            (json!({"properties": {"a": {"pattern": "("}}}), &[("", "x-schema")]),
+            (json!({"$ref": "https://example.org/schema"}), &[("", "x-schema")]),
+            (json!("{}"), &[("", "type"), ("", "x-schema")]),
+        ],
+    );
+    check(json!({"x-schema": false}), &[json!({"type": "text"})], &[]);
+    let told = Schema::compile(r#"{"x-schema": true}"#).unwrap().judge(br#"{"type": "text"}"#);
+    assert!(told[0].expected.contains("/type"), "what is wrong with it is told: {told:?}");
+    assert!(Schema::compile(r#"{"x-schema": "yes"}"#).is_err());
+    // Compiling is work as well.
+    let long = format!(r#"{{"description": "{}"}}"#, "a".repeat(200_000));
+    assert_eq!(Schema::compile(r#"{"x-schema": true}"#).unwrap().judge(long.as_bytes())[0].rule, "cost");
+}
+
+#[test]
 fn references() {
     let tree = json!({"$ref": "#/$defs/node", "$defs": {"node": {"type": "object", "required": ["v"],
         "properties": {"next": {"$ref": "#/$defs/node"}, "~/%": {"$ref": "#/$defs/a~1b%25"}}},

@@ -13,6 +13,8 @@ type Object = Map<String, Value>;
 
 /// Our own keyword beside `enum`: texts that are one of its values in lower case may be rewritten to it.
 const LOWERCASE: &str = "x-lowercase";
+/// Our own keyword, which demands that a value is a schema itself.
+const SCHEMA: &str = "x-schema";
 
 impl<'s> Compiler<'s> {
     /// The rules of a subschema. Unknown keywords are remarks.
@@ -80,6 +82,13 @@ impl<'s> Compiler<'s> {
                 }
                 None
             }
+            SCHEMA => match keyword.value {
+                Value::Bool(is_schema) => is_schema.then_some(Rule::IsSchema),
+                _ => {
+                    self.refuse(keyword, "true or false");
+                    None
+                }
+            },
             "const" => Some(Rule::Constant(wanted(keyword.value))),
             "multipleOf" => self.number(keyword, true).map(Rule::MultipleOf),
             "minimum" => self.number(keyword, false).map(Rule::Minimum),

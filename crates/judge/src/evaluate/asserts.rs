@@ -8,10 +8,12 @@ use serde_json::{Number, Value};
 use super::{Evaluation, address};
 use crate::number::{canonical, compare, is_integer, is_multiple, multiple_cost, same};
 use crate::report::{Segment, Sink, text_shown, value_shown};
-use crate::schema::{Kind, Rule, Wanted};
+use crate::schema::{Kind, Rule, Schema, Wanted};
 
 /// How many of the allowed values are listed for people.
 const LISTED: usize = 12;
+/// Steps that compiling a schema takes for each byte of its text.
+const COMPILING: usize = 32;
 
 impl<'s, 'v> Evaluation<'s, 'v> {
     #[inline(never)]
@@ -38,11 +40,25 @@ impl<'s, 'v> Evaluation<'s, 'v> {
             (Rule::Constant(wanted), _) if !self.is_wanted(wanted, value) => {
                 self.broken(sink, "const", &value_shown(&wanted.value), value);
             }
+            (Rule::IsSchema, _) => self.assert_schema(value, sink),
             (_, Value::Number(number)) => self.assert_number(rule, number, value, sink),
             (_, Value::String(text)) => self.assert_text(rule, text, value, sink),
             (_, Value::Array(items)) => self.assert_list(rule, items, value, sink),
             (_, Value::Object(_)) => self.assert_object(rule, value, sink),
             _ => {}
+        }
+    }
+
+    /// The value can judge others.
+    fn assert_schema(&mut self, value: &Value, sink: &mut Sink) {
+        let text = value.to_string();
+        self.spend_on(text.len().saturating_mul(COMPILING));
+        if self.stopped {
+            return;
+        }
+        if let Err(violations) = Schema::compile(&text) {
+            let wrong = violations.first().map(crate::shown).unwrap_or_default();
+            self.broken(sink, "x-schema", &format!("a schema, and not one that is wrong ({wrong})"), value);
         }
     }
 
