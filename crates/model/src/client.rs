@@ -120,7 +120,7 @@ impl Client {
             .headers()
             .get(CONTENT_TYPE)
             .and_then(|kind| kind.to_str().ok())
-            .is_some_and(|kind| kind.starts_with("application/json"));
+            .is_some_and(|kind| kind.to_ascii_lowercase().starts_with("application/json"));
         let mut heard = Heard::default();
         match is_json {
             true => self.read_whole(response, patience, limits, &mut heard, partial).await?,

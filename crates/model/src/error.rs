@@ -59,11 +59,12 @@ impl ModelError {
                 Self::RateLimited { retry_after, message }
             }
             408 => Self::TimedOut { what: "gave up waiting for the request" },
+            // Whatever kind of error a server calls its own.
+            500.. => Self::Unavailable { retry_after, message },
             401 | 403 => Self::Unauthorized { message },
             _ if is(&["authentication_error", "permission_error"]) => Self::Unauthorized { message },
             404 => Self::NotFound { message },
             _ if is(&["invalid_request_error"]) => Self::Rejected { status, message },
-            500.. => Self::Unavailable { retry_after, message },
             _ if is(&["overloaded_error", "api_error", "server_error"]) => {
                 Self::Unavailable { retry_after, message }
             }

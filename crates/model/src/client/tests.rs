@@ -176,6 +176,9 @@ async fn what_a_server_refuses_with_says_whether_it_may_be_asked_again_and_never
             (Turn::rate_limited(Some("Fri, 01 Jan 2100 00:00:00 GMT")), Some(86_400_000)),
             (Turn::status(503, "server_error", "later").header("Retry-After", "3"), Some(3_000)),
             (Turn::status(529, "overloaded_error", "later"), None),
+            // Whatever a server calls its own failure.
+            (Turn::status(500, "invalid_request_error", "later"), None),
+            (Turn::status(502, "authentication_error", "later"), None),
             (Turn::error_in_stream("overloaded_error", "later"), None),
             (Turn::error_in_stream("rate_limit_error", "later"), None),
             (Turn::error_in_stream("a_new_word", "later"), None),
