@@ -16,8 +16,9 @@ pub fn salvaged(bytes: &[u8]) -> Option<Map<String, Value>> {
         Ok(text) => text,
         Err(error) => std::str::from_utf8(bytes.get(..error.valid_up_to())?).ok()?,
     };
+    let text = without_beginning(text);
     let end = match serde_json::from_str::<Value>(text) {
-        Ok(Value::Object(state)) => return Some(state),
+        Ok(Value::Object(state)) => return Some(state).filter(|state| !state.is_empty()),
         Ok(_) => return None,
         Err(error) => offset(text, error.line(), error.column()),
     };
@@ -26,6 +27,12 @@ pub fn salvaged(bytes: &[u8]) -> Option<Map<String, Value>> {
         Ok(Value::Object(state)) if !state.is_empty() => Some(state),
         _ => None,
     }
+}
+
+/// The text from its object on: a byte order mark, a remark or the mark of a conflict before it are damage like any other.
+fn without_beginning(text: &str) -> &str {
+    let is_other = text.trim_start().starts_with(['[', '"']);
+    text.find('{').filter(|_| !is_other).and_then(|begin| text.get(begin..)).unwrap_or(text)
 }
 
 /// The place in the text of a line and a column, both from 1, as serde_json counts them: columns are bytes.

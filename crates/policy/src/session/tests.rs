@@ -336,6 +336,10 @@ fn damage_in_the_middle_leaves_what_is_before_it() {
         ("[1, 2", None),
         ("[]", None),
         ("nonsense, {}", None),
+        // What stands before it is damage as well.
+        ("\u{feff}{\"a\": 1}", Some(json!({"a": 1}))),
+        ("<<<<<<< HEAD\n{\"a\": 1, \"b\": tru", Some(json!({"a": 1}))),
+        (" [{\"a\": 1}", None),
     ] {
         assert_eq!(salvaged(text.as_bytes()).map(Value::Object), expected, "{text}");
     }
