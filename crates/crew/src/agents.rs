@@ -11,6 +11,7 @@ use capataz_store::Millis;
 use prost::Message as _;
 
 use crate::ConnectionId;
+use crate::clock::Mono;
 use crate::door::Reserved;
 
 /// An agent that plans may name.
@@ -48,6 +49,10 @@ pub struct AgentSnapshot {
     pub workers: u32,
     pub running: u32,
     pub queued: u32,
+    /// Since when the first of these tasks waits; `None` where none does.
+    pub waiting_since: Option<Mono>,
+    /// Slots that go to other runs before the one that asks.
+    pub ahead: Option<u32>,
     /// For how long a rate limit still holds it; `None` where none does. Milliseconds.
     pub held_for_ms: Option<i64>,
 }
@@ -69,6 +74,8 @@ struct Entry {
     ready: BTreeSet<ConnectionId>,
     /// The connection whose turn is over, so that work is spread.
     last: Option<ConnectionId>,
+    /// When the last connection that served it was gone.
+    left: Mono,
 }
 
 /// All agents. A connection is ready for an agent only while it serves it.
@@ -298,10 +305,19 @@ impl Agents {
         self.entry(agent).workers.insert(connection);
     }
 
-    pub(crate) fn remove_worker(&mut self, agent: &str, connection: ConnectionId) {
+    pub(crate) fn remove_worker(&mut self, agent: &str, connection: ConnectionId, now: Mono) {
         let Some(entry) = self.entries.get_mut(agent) else { return };
         entry.workers.remove(&connection);
         entry.ready.remove(&connection);
+        entry.left = now;
+    }
+
+    /// Since when nobody serves the agent; `None` while somebody does.
+    pub(crate) fn unserved_since(&self, name: &str) -> Option<Mono> {
+        match self.entries.get(name) {
+            Some(entry) => entry.workers.is_empty().then_some(entry.left),
+            None => Some(Mono::default()),
+        }
     }
 
     /// Whether the connection's readiness for the agent changed.

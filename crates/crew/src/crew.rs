@@ -9,7 +9,7 @@ use capataz_contracts::version::{ContractVersion, negotiate};
 use capataz_policy::codes;
 use capataz_policy::planted::{self, Fault};
 use capataz_policy::registry::Batch;
-use capataz_store::{AgentRow, ShardId};
+use capataz_store::{AgentRow, RunId, ShardId};
 use prost::Message as _;
 
 use crate::agents::Agents;
@@ -19,7 +19,7 @@ use crate::door::Reserved;
 use crate::limits::Limits;
 use crate::link::{End, Packet};
 use crate::protocol::{ConnectionId, Departure, Lease, OfferId, ToCrew, ToShard, home};
-use crate::queues::Queues;
+use crate::queues::{Place, Queues};
 use crate::slots::Slots;
 use crate::standing::Standings;
 use crate::{AgentSnapshot, Known, KnownAgent};
@@ -33,7 +33,8 @@ pub struct Config {
     pub missed_heartbeats: i64,
     /// Time in which a worker acknowledges an assignment; the shards' rule, told to workers here.
     pub ack_timeout_ms: i64,
-    /// After a shard was opened, an agent that nobody knows may for so long be one whose worker has not come back yet.
+    /// After a shard was opened, an agent that nobody knows may for so long be one whose worker has not come back yet; and an
+    /// agent that nobody serves is for so long one whose worker is coming back.
     pub gather_ms: i64,
 }
 
@@ -138,6 +139,8 @@ pub(crate) enum Timer {
 pub struct Crew {
     pub(crate) config: Config,
     pub(crate) now: Now,
+    /// When the first input came.
+    pub(crate) began: Option<Mono>,
     pub(crate) draining: bool,
     pub(crate) shards: Vec<ShardId>,
     pub(crate) peers: BTreeMap<ShardId, Peer>,
@@ -174,6 +177,7 @@ impl Crew {
         Self {
             config,
             now: Now::default(),
+            began: None,
             draining: false,
             peers: shards.iter().map(|shard| (*shard, Peer::default())).collect(),
             shards,
@@ -198,6 +202,7 @@ impl Crew {
     pub fn handle(&mut self, now: Now, input: Input, outputs: &mut Vec<Output>) {
         self.forgive_our_own_stall(now.mono);
         self.now = now.not_before(self.now);
+        self.began.get_or_insert(self.now.mono);
         std::mem::swap(&mut self.outputs, outputs);
         match input {
             Input::Frame { connection, frame } => self.frame(connection, frame),
@@ -264,12 +269,17 @@ impl Crew {
         (page, false)
     }
 
-    /// Those of the agents that are known.
+    /// Those of the agents that are known, with the turn of the run at each of them.
     #[must_use]
-    pub fn agents_named(&self, names: &[String]) -> Vec<AgentSnapshot> {
+    pub fn agents_named(&self, names: &[String], run: RunId) -> Vec<AgentSnapshot> {
         let running = self.slots.running();
+        let place = home(run, &self.shards).map(|shard| Place { shard, run });
         let known = names.iter().filter_map(|name| self.agents.named(name));
-        known.map(|(name, known, workers)| self.snapshot(name, known, workers, &running)).collect()
+        let snapshot = |(name, known, workers): (&Arc<str>, &KnownAgent, usize)| AgentSnapshot {
+            ahead: place.and_then(|place| self.queues.ahead(name, place)),
+            ..self.snapshot(name, known, workers, &running)
+        };
+        known.map(snapshot).collect()
     }
 
     fn snapshot(
@@ -284,6 +294,8 @@ impl Crew {
             workers: u32::try_from(workers).unwrap_or(u32::MAX),
             running: running.get(name).copied().unwrap_or(0),
             queued: self.queues.waiting(name),
+            waiting_since: self.queues.waiting_since(name),
+            ahead: None,
             held_for_ms: self.limits.until(name, self.now.mono).map(|until| until.since(self.now.mono)),
         }
     }
@@ -318,6 +330,14 @@ impl Crew {
     #[must_use]
     pub fn is_absent(&self, agent: &str) -> bool {
         self.agents.is_absent(agent)
+    }
+
+    /// Whether nobody has served the agent for so long that its worker is not on its way back ([`Config::gather_ms`]).
+    #[must_use]
+    pub fn is_missed(&self, agent: &str) -> bool {
+        let Some(left) = self.agents.unserved_since(agent) else { return false };
+        let since = self.began.unwrap_or(self.now.mono).max(left);
+        self.now.mono >= since.plus(self.config.gather_ms)
     }
 
     /// Why no worker will ever answer for the spec that the agent serves; `None` where one may.

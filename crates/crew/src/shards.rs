@@ -25,7 +25,7 @@ impl Crew {
             ToCrew::Opened => self.opened(shard),
             ToCrew::Closed | ToCrew::Beat => {}
             ToCrew::Wanted { agent, run, tasks, only } => {
-                self.queues.want(&agent, Place { shard, run }, tasks, only);
+                self.queues.want(&agent, Place { shard, run }, tasks, only, self.now.mono);
                 self.changed.insert(agent);
             }
             ToCrew::Taken { offer, tasks } => self.taken(offer, tasks),
@@ -110,7 +110,7 @@ impl Crew {
         if let Some(connection) = self.connections.get_mut(connection) {
             connection.may_have_browser(place.run);
         }
-        self.queues.taken(&agent, place, tasks);
+        self.queues.taken(&agent, place, tasks, self.now.mono);
         self.changed.insert(agent);
     }
 

@@ -204,7 +204,7 @@ impl Crew {
         if let Some(connection) = self.connections.get_mut(id) {
             connection.serves_no_more(agent);
         }
-        self.agents.remove_worker(agent, id);
+        self.agents.remove_worker(agent, id, self.now.mono);
     }
 
     /// Tells a shard of a worker, with the leases and the browsers that it still has.
@@ -321,7 +321,7 @@ impl Crew {
     pub(crate) fn leave(&mut self, id: ConnectionId, departure: Departure) {
         let Some(connection) = self.connections.remove(id) else { return };
         for agent in connection.agents() {
-            self.agents.remove_worker(agent, id);
+            self.agents.remove_worker(agent, id, self.now.mono);
         }
         for offer in connection.in_use() {
             if let Some(slot) = self.slots.remove(offer) {

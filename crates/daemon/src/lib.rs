@@ -72,8 +72,8 @@ pub use config::{
 };
 pub use holder::{Holder, Listening};
 pub use lock::LockError;
-pub use rebuild::{RebuildError, rebuild};
-pub use services::{names_in_plan, unknown_in_plan};
+pub use rebuild::{RebuildError, check_names, rebuild};
+pub use services::Places;
 pub use specs::SpecsError;
 
 /// SQLite has one shard.
@@ -369,7 +369,8 @@ async fn wait_for_orphans(shims: PathBuf) -> Result<(), DaemonError> {
     }
 }
 
-fn known(config: &Config, number: HostNumber) -> Known {
+/// What plans may name because the configuration does, or because it is built in.
+fn known_agents(config: &Config) -> Vec<KnownAgent> {
     let process = config.agents.iter().map(|agent| KnownAgent {
         agent: agent.described(),
         source: v1::AgentSource::Process,
@@ -390,15 +391,13 @@ fn known(config: &Config, number: HostNumber) -> Known {
     let planners = config.rules.keys().map(|name| built_in(capataz_hosts::rules::described(name)));
     let models = config.models.iter().map(|model| built_in(model.described()));
     let browser = KnownAgent { agent: browser_agent(), source: v1::AgentSource::Declared, last_seen: None };
+    let agents = process.chain(declared).chain(templates).chain(analysts).chain(planners).chain(models);
+    agents.chain([browser]).collect()
+}
+
+fn known(config: &Config, number: HostNumber) -> Known {
     Known {
-        agents: process
-            .chain(declared)
-            .chain(templates)
-            .chain(analysts)
-            .chain(planners)
-            .chain(models)
-            .chain([browser])
-            .collect(),
+        agents: known_agents(config),
         commands: config.commands.iter().cloned().collect(),
         resources: config.resources.iter().cloned().collect(),
         reserved: reserved(config, number),

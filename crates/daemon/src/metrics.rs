@@ -57,8 +57,6 @@ pub(crate) struct Metrics {
     runtime: Runtime,
     data_dir: PathBuf,
     traces: Option<Arc<Counts>>,
-    /// Since when tasks wait for an agent, as far as somebody has looked.
-    waiting: Mutex<BTreeMap<String, Instant>>,
     blobs: Arc<BlobBytes>,
 }
 
@@ -74,8 +72,7 @@ struct BlobBytes {
 
 /// Serves them.
 pub(crate) fn routes(runtime: Runtime, data_dir: PathBuf, traces: Option<Arc<Counts>>) -> Router {
-    let metrics =
-        Arc::new(Metrics { runtime, data_dir, traces, waiting: Mutex::default(), blobs: Arc::default() });
+    let metrics = Arc::new(Metrics { runtime, data_dir, traces, blobs: Arc::default() });
     Router::new().route(PATH, get(answer)).with_state(metrics)
 }
 
@@ -115,9 +112,9 @@ impl Metrics {
                 break;
             }
         }
-        let since = self.waiting_since(&agents);
+        let now = self.runtime.now().mono;
         let seconds = |agent: &AgentSnapshot| {
-            since.get(&agent.known.agent.name).map_or(0.0, |since| since.elapsed().as_secs_f64())
+            agent.waiting_since.map_or(0.0, |since| now.since(since).max(0) as f64 / 1_000.0)
         };
         let workers: u32 = agents.iter().map(|agent| agent.workers).max().unwrap_or_default();
         let (served, known) = (agents.iter().filter(|agent| agent.workers > 0).count(), agents.len());
@@ -144,19 +141,10 @@ impl Metrics {
             ),
             Metric(
                 "capataz_agent_waiting_seconds",
-                "Seconds for which tasks have waited for the agent whenever somebody looked.",
+                "Seconds for which the task has waited for the agent that waits longest.",
                 Value::Gauges("agent", waiting),
             ),
         ]
-    }
-
-    /// Since when tasks wait for each agent for which some wait now.
-    fn waiting_since(&self, agents: &[AgentSnapshot]) -> BTreeMap<String, Instant> {
-        let now = Instant::now();
-        let mut known = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited_for = agents.iter().filter(|agent| agent.queued > 0).map(|agent| &agent.known.agent.name);
-        *known = waited_for.map(|name| (name.clone(), known.get(name).copied().unwrap_or(now))).collect();
-        known.clone()
     }
 
     fn of_streams(&self) -> Vec<Metric> {
@@ -466,6 +454,8 @@ mod tests {
                 workers: 0,
                 running: 0,
                 queued: *queued,
+                waiting_since: None,
+                ahead: None,
                 held_for_ms: None,
             })
             .collect();

@@ -226,6 +226,8 @@ pub enum Computed {
         prompt: v1::Payload,
         #[serde(with = "crate::snapshot::as_bytes::one")]
         recalled: v1::Recalled,
+        /// Of the tools that the prompt is about, those that nobody has served for a while.
+        absent: Vec<String>,
     },
     /// What was seen of the result of a tool.
     Observed(Observing),

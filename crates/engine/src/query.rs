@@ -67,6 +67,8 @@ pub struct Prompting {
     /// What belongs at these places: outputs of tools.
     pub results: Vec<(String, v1::Payload)>,
     pub recall: Wanted,
+    /// Tools that agents serve, where it matters whether somebody does.
+    pub tools: Vec<String>,
 }
 
 /// What is wanted of a session's memory.

@@ -113,11 +113,16 @@ impl RunState {
         self.is_finished() && self.declares_tasks() && !self.plan.references().all(succeeded)
     }
 
-    /// Returns whether the tasks are those that the run's start has declared: a rate limit that one of them meets holds the
-    /// agent's other tasks.
+    /// Returns whether the tasks are those that the run's start has declared.
     #[must_use]
     pub fn declares_tasks(&self) -> bool {
         self.rules().declares_tasks()
+    }
+
+    /// Returns whether a rate limit that one of the tasks meets holds the agent's other tasks.
+    #[must_use]
+    pub fn limits_hold(&self) -> bool {
+        self.rules().limits_hold()
     }
 
     /// What the task of this name has given, where it has succeeded; `Some(None)` where that is nothing.

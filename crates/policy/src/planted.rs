@@ -62,6 +62,8 @@ pub enum Fault {
     ReplanForgotten,
     /// Errors in a row are not counted anew for a new plan.
     ReplanKeepsErrors,
+    /// A tool that nobody serves is called all the same.
+    AbsentToolCalled,
     /// A checkpoint that is made while a call that cannot be undone is at work may be gone back to.
     CheckpointForgetsTheCall,
     ForkKeepsLeases,
@@ -128,7 +130,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 84] = [
+    pub const ALL: [Fault; 85] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -175,6 +177,7 @@ impl Fault {
         Fault::ToolCalledUnapproved,
         Fault::ReplanForgotten,
         Fault::ReplanKeepsErrors,
+        Fault::AbsentToolCalled,
         Fault::CheckpointForgetsTheCall,
         Fault::ForkKeepsLeases,
         Fault::ForkDeliversTwice,

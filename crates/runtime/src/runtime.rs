@@ -423,8 +423,8 @@ impl Runtime {
     ///
     /// # Errors
     /// [`Declined`].
-    pub async fn agents_named(&self, names: Vec<String>) -> Result<Vec<AgentSnapshot>, Declined> {
-        match self.ask(Request::Agents { names }, None).await? {
+    pub async fn agents_named(&self, names: Vec<String>, run: RunId) -> Result<Vec<AgentSnapshot>, Declined> {
+        match self.ask(Request::Agents { names, run }, None).await? {
             Answer::Agents(agents, _) => Ok(agents),
             other => unexpected(&other),
         }

@@ -35,8 +35,8 @@ pub enum Request {
     Health { run: RunId },
     /// At most so many agents after the name `after`, by name. Answered with [`Answer::Agents`].
     ListAgents { after: Option<String>, most: u32 },
-    /// Those of the agents that are known. Answered with [`Answer::Agents`].
-    Agents { names: Vec<String> },
+    /// Those of the agents that are known, with the turn of the run at each. Answered with [`Answer::Agents`].
+    Agents { names: Vec<String>, run: RunId },
     /// Chooses the mode, a value of the contract's `ExecutionMode`, of a session's runs that name none. Answered with
     /// [`Answer::Chosen`].
     ChooseMode { session: String, mode: i32 },
@@ -55,7 +55,7 @@ impl Request {
                 let names = agents.iter().chain(commands).chain(resources);
                 names.map(|name| size_of::<String>() + name.len()).sum()
             }
-            Self::Agents { names } => names.iter().map(|name| size_of::<String>() + name.len()).sum(),
+            Self::Agents { names, .. } => names.iter().map(|name| size_of::<String>() + name.len()).sum(),
             Self::ListAgents { after, .. } => after.as_ref().map_or(0, String::len),
             Self::ImportSession(import) => {
                 import.state.len() + import.repairs.iter().map(String::len).sum::<usize>()

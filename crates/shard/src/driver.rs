@@ -467,7 +467,11 @@ impl Turn<'_> {
                 let answer = QueryAnswer::Judged(verdict);
                 self.shard_of(run, shard::Input::Answered { run, query, answer });
             }
-            Input::Computed { run, query, computed } => {
+            Input::Computed { run, query, mut computed } => {
+                if let Computed::Prompt { absent, .. } = &mut computed {
+                    absent.retain(|tool| self.driver.crew.is_missed(tool));
+                    absent.sort_unstable();
+                }
                 let answer = QueryAnswer::Computed(computed);
                 self.shard_of(run, shard::Input::Answered { run, query, answer });
             }
@@ -515,8 +519,8 @@ impl Turn<'_> {
                 let batch = self.driver.crew.check(agents, commands, resources);
                 return self.reply(reply, Answer::Checked(batch));
             }
-            Request::Agents { names } => {
-                let agents = self.driver.crew.agents_named(names);
+            Request::Agents { names, run } => {
+                let agents = self.driver.crew.agents_named(names, *run);
                 return self.reply(reply, Answer::Agents(agents, false));
             }
             Request::ListAgents { after, most } => {

@@ -493,6 +493,7 @@ pub fn severity_of(event: &v1::Event) -> i32 {
             | Body::PlanEdited(_)
             | Body::PlanApproved(_)
             | Body::PlanRejected(_)
+            | Body::ToolsMissed(_)
             | Body::ToolApproved(_)
             | Body::ToolCalled(_)
             | Body::EscalationAnswered(_)

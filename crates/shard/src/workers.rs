@@ -280,9 +280,8 @@ impl Shard {
     fn tell_limited(&mut self, connection: ConnectionId, lease: &Lease, error: &v1::Error) {
         let task = task_of(lease);
         let is_holder = self.leases.connection_of(lease.run, task, lease.token) == Some(connection);
-        // An ask does not wait for long: another spec may answer.
-        let is_declared = self.runs.get(lease.run).is_some_and(|slot| slot.state.declares_tasks());
-        let is_limit = is_holder && is_declared && error.code == codes::RATE_LIMIT;
+        let limits_hold = self.runs.get(lease.run).is_some_and(|slot| slot.state.limits_hold());
+        let is_limit = is_holder && limits_hold && error.code == codes::RATE_LIMIT;
         if let Some(for_ms) = error.retry_after_ms.filter(|for_ms| is_limit && *for_ms > 0) {
             let agent = self.agent_of(lease.run, task);
             self.tell(ToCrew::Limited { agent, for_ms });

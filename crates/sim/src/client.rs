@@ -186,7 +186,8 @@ impl World {
             Wish::Health { run } => Request::Health { run },
             Wish::List if op.is_multiple_of(2) => Request::ListAgents { after: None, most: 500 },
             Wish::List => {
-                Request::Agents { names: vec![crate::scenario::agent_name(0), "nobody-knows-it".to_owned()] }
+                let names = vec![crate::scenario::agent_name(0), "nobody-knows-it".to_owned()];
+                Request::Agents { names, run: RunId(uuid::Uuid::from_u128(1)) }
             }
             Wish::Check { agents } => {
                 Request::CheckAgents { agents, commands: Vec::new(), resources: Vec::new() }

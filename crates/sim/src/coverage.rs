@@ -36,7 +36,7 @@ crash_points! {
 }
 
 /// The event kinds by their field numbers, in the order of the contract.
-pub const EVENT_KINDS: [(u32, &str); 63] = [
+pub const EVENT_KINDS: [(u32, &str); 64] = [
     (10, "run_accepted"),
     (11, "wave_started"),
     (12, "task_input_resolved"),
@@ -100,6 +100,7 @@ pub const EVENT_KINDS: [(u32, &str); 63] = [
     (89, "mode_checkpointed"),
     (90, "mode_rolled_back"),
     (91, "mode_completed"),
+    (93, "tools_missed"),
 ];
 
 const FIRST_FIELD: u32 = 10;
@@ -120,7 +121,7 @@ pub fn is_required(point: CrashPoint, kind: usize) -> bool {
 }
 
 /// Kinds of events, by their numbers, that few runs have.
-const RARE: [u32; 7] = [74, 83, 84, 85, 88, 90, MODE_COMPLETED];
+const RARE: [u32; 8] = [74, 83, 84, 85, 88, 90, MODE_COMPLETED, 93];
 
 /// How often a fault strikes at these appends that strikes so often elsewhere.
 #[must_use]

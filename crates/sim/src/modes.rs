@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::asks;
 use crate::pipelines::json as payload;
 use crate::rng::Rng;
-use crate::scenario::{Scenario, agent_name};
+use crate::scenario::{FOREIGN_SPEC, Scenario, agent_name, spec_agent};
 use crate::worker::Key;
 
 /// What names of tasks begin with that are calls of planners.
@@ -27,6 +27,9 @@ const BROWSES: &str = "browse";
 const BEGETS: &str = "beget";
 /// The tool for that.
 pub const PLAN_RUN: &str = "plan.run";
+/// What a query has in it that may be worked on by a tool that nobody ever serves. A call of it is not waited for long.
+const ALONE: &str = "alone";
+const WAITED_MS: i64 = 2_000;
 /// The tools for the browser, and whether a run goes back behind them.
 const BROWSER_TOOLS: [(&str, bool); 3] =
     [("browser.navigate", true), ("browser.click", false), ("browser.observe", true)];
@@ -50,6 +53,7 @@ pub fn draw(rng: &mut Rng, scenario: &Scenario, number: u64) -> (v1::ModeRun, BT
     let (in_browser, has_children) = (rng.percent(40), rng.percent(50));
     // What fails always fails soon, and often.
     let is_doomed = rng.percent(25);
+    let has_alone = !is_doomed && rng.percent(25);
     let tools = (0..scenario.agents).map(|index| v1::ModeTool {
         name: agent_name(index),
         undoable: index != 2,
@@ -62,16 +66,23 @@ pub fn draw(rng: &mut Rng, scenario: &Scenario, number: u64) -> (v1::ModeRun, BT
         ..v1::ModeTool::default()
     });
     let child = has_children.then(|| v1::ModeTool { name: PLAN_RUN.to_owned(), ..v1::ModeTool::default() });
-    let tools: Vec<v1::ModeTool> = tools.chain(of_browser).chain(child).collect();
+    let alone = has_alone.then(|| v1::ModeTool {
+        name: spec_agent(FOREIGN_SPEC),
+        timeouts: Some(v1::TimeoutPolicy {
+            schedule_to_start_ms: Some(WAITED_MS),
+            ..v1::TimeoutPolicy::default()
+        }),
+        ..v1::ModeTool::default()
+    });
+    let tools: Vec<v1::ModeTool> = tools.chain(of_browser).chain(child).chain(alone).collect();
     let max_attempts = if is_doomed { Some(1) } else { [None, Some(1), Some(2)][rng.below(3)] };
     let max_steps = if is_doomed { 7 } else { 2 + u32::try_from(rng.below(6)).unwrap_or(0) };
+    let words = [(in_browser, BROWSES), (has_children, BEGETS), (has_alone, ALONE)];
+    let words = words.iter().filter(|(has, _)| *has).map(|(_, word)| format!("{word} "));
     let mut run = v1::ModeRun {
-        query: match (is_doomed, in_browser, has_children) {
-            (true, ..) => format!("{DOOMED} {number}"),
-            (false, true, true) => format!("{BROWSES} {BEGETS} {number}"),
-            (false, true, false) => format!("{BROWSES} {number}"),
-            (false, false, true) => format!("{BEGETS} {number}"),
-            (false, false, false) => format!("query {number}"),
+        query: match is_doomed {
+            true => format!("{DOOMED} {number}"),
+            false => format!("query {}{number}", words.collect::<String>()),
         },
         mode: rng.percent(90).then(|| modes[rng.below(3)].into()),
         // The first agent declares no schema of its own.
@@ -138,22 +149,26 @@ pub fn said(lease: u64, worker: &str) -> String {
     format!("lease {lease} of {worker}")
 }
 
-/// Which tools there are beside those that agents serve: those of the browser, and runs of plans.
+/// Which tools there are beside those that agents serve: those of the browser, runs of plans, and one that nobody serves.
 #[derive(Clone, Copy, Default)]
 struct Others {
     browser: bool,
     plans: bool,
+    alone: bool,
 }
 
 impl Others {
     fn of(prompt: &Value) -> Self {
         let has = |word: &str| prompt["query"].as_str().is_some_and(|query| query.contains(word));
-        Self { browser: has(BROWSES), plans: has(BEGETS) }
+        Self { browser: has(BROWSES), plans: has(BEGETS), alone: has(ALONE) }
     }
 }
 
 /// A tool, and what it is given.
 fn call(rng: &mut Rng, others: Others, agents: usize, parameters: &Value) -> (String, Value) {
+    if others.alone && rng.percent(25) {
+        return (spec_agent(FOREIGN_SPEC), parameters.clone());
+    }
     if others.plans && rng.percent(20) {
         let agent = agent_name(rng.below(agents));
         let plan = json!({ "name": "child", "waves": [{ "tasks": [{ "name": "t", "agent": agent }] }] });

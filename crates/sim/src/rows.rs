@@ -174,7 +174,11 @@ fn execution_row(events: &[bytes::Bytes]) -> Option<Derived> {
     let metrics = v1::ExecutionMetrics {
         begun_at_ms,
         actions: count(&|body| matches!(body, Body::ToolObserved(_))),
-        plan_steps: count(&|body| matches!(body, Body::ToolObserved(seen) if seen.step_index.is_some())),
+        // A call that was not made is none, but where a person has refused it of an approved plan.
+        plan_steps: count(&|body| {
+            let Body::ToolObserved(seen) = body else { return false };
+            seen.step_index.is_some() && (seen.wave.is_some() || mode == v1::ExecutionMode::Supervised)
+        }),
         replans: count(
             &|body| matches!(body, Body::PlannerAnswered(said) if said.plan.is_some() && !said.reasons.is_empty()),
         ),

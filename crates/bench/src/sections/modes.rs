@@ -82,6 +82,11 @@ async fn approved(client: &Client, request: v1::StartRunRequest) -> Outcome<(Str
     Ok((run_id, result))
 }
 
+/// Commits of a run beside those of its actions: its beginning, and where a plan is approved, the proposal and the approval.
+fn of_run(mode: v1::ExecutionMode) -> f64 {
+    if mode == v1::ExecutionMode::Supervised { 3.0 } else { 1.0 }
+}
+
 /// A query of so many actions; the planner reads the number.
 fn query(actions: u32) -> v1::ModeRun {
     v1::ModeRun {
@@ -132,7 +137,7 @@ pub(crate) async fn modes(options: &Options, disk: &Disk) -> Outcome<Section> {
                 None => Cell::from("-"),
             },
             Cell::new(measured.quantile(0.99) / f64::from(ACTIONS), Unit::Milliseconds),
-            Cell::new(usage.commits / actions, Unit::Exact).at_most(3.0),
+            Cell::new(usage.commits / actions, Unit::Exact).at_most(3.0 + of_run(mode) / f64::from(ACTIONS)),
             Cell::new(micros_each(usage.cpu, actions), Unit::Microseconds),
             Cell::new(usage.elsewhere * 100.0, Unit::Percent),
         ]);
@@ -144,6 +149,10 @@ pub(crate) async fn modes(options: &Options, disk: &Disk) -> Outcome<Section> {
         "{ACTIONS} actions a run: a call of the planner and one of a tool each; in the mode `supervised` the planner is called \
          once more, for the plan, and a client asks for the question and approves it"
     ));
+    section.note(
+        "commits: at most 3 for an action, and for a run one that begins it, with two more for the plan and its approval in the \
+         mode `supervised`; a tenth of these is in the figures",
+    );
     if let Some(floor) = alone.lone_action() {
         section.note(format!(
             "floor of an action of a lone caller: two calls of bare gRPC and two bare commits, {floor:.2} ms here and now"

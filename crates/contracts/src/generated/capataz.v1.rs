@@ -2533,6 +2533,10 @@ pub struct WaitForAgent {
     /// For how long a rate limit that a worker told still holds it, in milliseconds; absent where none does.
     #[prost(int64, optional, tag = "5")]
     pub held_for_ms: ::core::option::Option<i64>,
+    /// Slots that other runs get before the run's next task of this agent, as its turn stands now: 1,000 are 1,000 or more. Absent
+    /// where it has no turn, such as one that a slot is just offered to.
+    #[prost(uint32, optional, tag = "6")]
+    pub ahead: ::core::option::Option<u32>,
 }
 /// What is known of the work that goes on (seed 000, contract 3).
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -5197,6 +5201,14 @@ pub struct PlanRejected {
     #[prost(message, optional, tag = "2")]
     pub remembered: ::core::option::Option<Remembered>,
 }
+/// Other tools of the run than before have had nobody who serves them for a while: as long as that is so, a plan whose steps need
+/// them has to be made anew. Of the mode `planner` only.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ToolsMissed {
+    /// Those that nobody serves; empty where all are there again.
+    #[prost(string, repeated, tag = "1")]
+    pub tools: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
 /// A person has approved a call of a tool that needs it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ToolApproved {
@@ -5250,7 +5262,8 @@ pub struct ToolObserved {
     /// Entries that were recalled for this action, and that have one success more.
     #[prost(string, repeated, tag = "8")]
     pub useful: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Place of the wave in the run, from 0; absent where a person has refused the call.
+    /// Place of the wave in the run, from 0; absent where it was not called: a person has refused the call, or nobody serves the
+    /// tool.
     #[prost(uint32, optional, tag = "9")]
     pub wave: ::core::option::Option<u32>,
 }
@@ -5833,7 +5846,7 @@ pub struct Event {
     pub elapsed_ms: i64,
     #[prost(
         oneof = "event::Body",
-        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 44, 21, 22, 23, 24, 31, 32, 33, 34, 35, 36, 25, 26, 27, 28, 29, 30, 40, 41, 42, 43, 50, 51, 52, 53, 60, 61, 62, 63, 64, 65, 66, 67, 68, 70, 71, 72, 73, 74, 75, 80, 81, 82, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92, 54, 55"
+        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 44, 21, 22, 23, 24, 31, 32, 33, 34, 35, 36, 25, 26, 27, 28, 29, 30, 40, 41, 42, 43, 50, 51, 52, 53, 60, 61, 62, 63, 64, 65, 66, 67, 68, 70, 71, 72, 73, 74, 75, 80, 81, 82, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92, 93, 54, 55"
     )]
     pub body: ::core::option::Option<event::Body>,
 }
@@ -6035,6 +6048,9 @@ pub mod event {
         /// A person has rejected a plan.
         #[prost(message, tag = "92")]
         PlanRejected(super::PlanRejected),
+        /// Other tools than before are there for an execution.
+        #[prost(message, tag = "93")]
+        ToolsMissed(super::ToolsMissed),
         /// The user has chosen the mode of a session.
         #[prost(message, tag = "54")]
         SessionModeChosen(super::SessionModeChosen),
@@ -9600,6 +9616,40 @@ pub struct GetAnalyticsResponse {
     /// What memory was good for, in all modes.
     #[prost(message, optional, tag = "2")]
     pub memory: ::core::option::Option<MemoryAnalytics>,
+    /// The same under the seed's names. Executions that have ended, by mode.
+    #[prost(btree_map = "string, uint64", tag = "3")]
+    pub mode_usage: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        u64,
+    >,
+    /// Share of them that have succeeded, by mode; without those that have none.
+    #[prost(btree_map = "string, double", tag = "4")]
+    pub success_rates: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        f64,
+    >,
+    /// Their mean time in milliseconds, by mode; without those that have none.
+    #[prost(btree_map = "string, double", tag = "5")]
+    pub average_execution_time: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        f64,
+    >,
+    /// What memory was good for.
+    #[prost(message, optional, tag = "6")]
+    pub memory_efficiency: ::core::option::Option<MemoryEfficiency>,
+}
+/// What memory was good for, under the names of the seed (seed 004, `Analytics`). A number is absent where there is none.
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct MemoryEfficiency {
+    /// Share of the prompts that memory was recalled for for which there was something.
+    #[prost(double, optional, tag = "1")]
+    pub hit_rate: ::core::option::Option<f64>,
+    /// Tokens of digests in prompts for each token that the same entries have in whole.
+    #[prost(double, optional, tag = "2")]
+    pub compression_ratio: ::core::option::Option<f64>,
+    /// Mean time of a recall, in milliseconds.
+    #[prost(double, optional, tag = "3")]
+    pub retrieval_speed: ::core::option::Option<f64>,
 }
 /// How the executions in one mode went.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -9666,7 +9716,7 @@ pub struct MemoryAnalytics {
     /// Share of them for which there was something; absent where there is none.
     #[prost(double, optional, tag = "2")]
     pub hit_rate: ::core::option::Option<f64>,
-    /// Tokens in prompts for each token that the same entries have in whole; absent where there is none.
+    /// Tokens of digests in prompts for each token that the same entries have in whole; absent where there is none.
     #[prost(double, optional, tag = "3")]
     pub compression_ratio: ::core::option::Option<f64>,
     /// Mean time of a recall, in milliseconds; absent where there is none.

@@ -85,9 +85,12 @@ impl Entropy {
             } else if known.is_some_and(|known| known.shape == schema::Shape::Json) {
                 let value = Some(self.json(0)).filter(|value| !value.is_null());
                 Field::String(value.unwrap_or(Value::Bool(false)).to_string())
-            } else if field.is_map() {
-                let entries =
-                    (0..self.below(3)).map(|_| (MapKey::String(self.text()), Field::String(self.text())));
+            } else if let Kind::Message(entry) = field.kind()
+                && field.is_map()
+            {
+                let kind = entry.map_entry_value_field().kind();
+                let entries = (0..self.below(3))
+                    .map(|_| (MapKey::String(self.text()), self.field(kind.clone(), depth)));
                 Field::Map(entries.collect())
             } else if field.is_list() {
                 Field::List((0..self.below(3)).map(|_| self.field(field.kind(), depth)).collect())

@@ -288,11 +288,20 @@ fn documents_of_seeds_003_and_004_have_the_names_of_the_seeds() {
     let read: v1::AssessRiskResponse = json::parse(name, &assessed).unwrap();
     assert_eq!(json::print(name, &read), assessed);
 
+    // "Zero, false and "" are kept."
     let state = json!({
-        "sessionId": "s", "mode": "planner", "step": 1, "errorCount": 1, "executionState": "executing", "progress": 0.5,
+        "sessionId": "s", "mode": "planner", "step": 0, "errorCount": 1, "executionState": "executing", "progress": 0.5,
+        "approved": false, "deviation": 0.0, "replans": 0, "escalations": 0, "memoryEntries": 0, "memoryTokens": 0,
         "lastResult": { "tool": "read", "durationMs": 7 },
-        "plan": { "revision": 1, "steps": [{ "id": "b", "tool": "read", "dependsOn": ["a"] }] },
-        "checkpoints": [{ "id": "c1", "timestamp": 5, "canRollback": true }],
+        "plan": {
+            "revision": 1, "estimatedMinutes": 0.0,
+            "steps": [{
+                "id": "b", "description": "", "tool": "read", "parameters": {}, "expected": null, "dependsOn": ["a"],
+            }],
+        },
+        "checkpoints": [{
+            "id": "c1", "timestamp": 5, "reason": "", "step": 0, "canRollback": false, "whyNot": "", "seq": 0,
+        }],
     });
     let name = "capataz.v1.ExecutionState";
     let read: v1::ExecutionState = json::parse(name, &state).unwrap();

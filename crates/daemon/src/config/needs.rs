@@ -80,6 +80,11 @@ impl Config {
                 needs.secret(format!("telemetry.headers.{name}"), secret);
             }
         }
+        // A path as it is, and no name: it is not looked for.
+        if let Some(program) = &self.browser.program {
+            let lack = lack_of(&program.display().to_string(), vec![program.clone()]);
+            needs.found.extend(lack.map(|lack| Need { key: "browser.program".to_owned(), lack }));
+        }
         if let Some(secret) = &self.browser.storage_key {
             needs.secret("browser.storage_key".to_owned(), secret);
         }
@@ -156,15 +161,21 @@ impl Needs {
             let path = path.unwrap_or_else(|| NO_PATH.into());
             std::env::split_paths(&path).map(|entry| folder.join(entry).join(program)).collect()
         };
-        let mut files = candidates.into_iter().filter(|path| path.is_file()).peekable();
-        let first = files.peek().cloned();
-        let is_executable = |path: PathBuf| access(&path, Access::EXEC_OK).is_ok();
-        let lack = match first {
-            None => Lack::NoProgram(program.clone()),
-            Some(_) if files.any(is_executable) => return,
-            Some(file) => Lack::NotExecutable(file),
-        };
-        self.lacks(format!("{key}.command[0]"), lack);
+        if let Some(lack) = lack_of(program, candidates) {
+            self.lacks(format!("{key}.command[0]"), lack);
+        }
+    }
+}
+
+/// What keeps a program from being started that is one of these files; `None` where nothing does.
+fn lack_of(program: &str, candidates: Vec<PathBuf>) -> Option<Lack> {
+    let mut files = candidates.into_iter().filter(|path| path.is_file()).peekable();
+    let first = files.peek().cloned();
+    let is_executable = |path: PathBuf| access(&path, Access::EXEC_OK).is_ok();
+    match first {
+        None => Some(Lack::NoProgram(program.to_owned())),
+        Some(_) if files.any(is_executable) => None,
+        Some(file) => Some(Lack::NotExecutable(file)),
     }
 }
 
@@ -245,6 +256,16 @@ mod tests {
         ] {
             assert_eq!(lacks(&agent(lines)), [expected], "{lines}");
         }
+    }
+
+    #[test]
+    fn a_browser_that_is_named_is_there_and_may_be_started() {
+        let of =
+            |program: &str| lacks(&format!("specs_dir = \"ROOT/bin\"\n[browser]\nprogram = {program:?}\n"));
+        assert_eq!(of("ROOT/bin/tool"), [] as [&str; 0]);
+        assert_eq!(of("ROOT/bin/none"), ["browser.program: no program /bin/none"]);
+        assert_eq!(of("ROOT/bin/text"), ["browser.program: not executable /bin/text"]);
+        assert_eq!(of("ROOT/work"), ["browser.program: no program /work"]);
     }
 
     #[test]

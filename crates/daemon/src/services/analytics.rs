@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use capataz_contracts::v1::{self, ExecutionMode};
-use capataz_policy::mode::analytics::Sums;
+use capataz_policy::mode::analytics::{Sums, analytics_of};
 use capataz_runtime::Runtime;
 use capataz_shard::projection::{EXECUTION, execution_key};
 use capataz_store::{DerivedRow, Place, RunId, Store};
@@ -29,7 +29,7 @@ pub(super) async fn analytics(runtime: &Runtime, since_ms: i64) -> Result<v1::Ge
         all.merge(&sums);
         modes.push(sums.of_mode(mode));
     }
-    Ok(v1::GetAnalyticsResponse { modes, memory: Some(all.of_memory()) })
+    Ok(analytics_of(modes, &all))
 }
 
 async fn sums(runtime: &Runtime, mode: ExecutionMode, since_ms: u64) -> Result<Sums, Status> {

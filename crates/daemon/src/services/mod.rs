@@ -65,8 +65,8 @@ use crate::specs::Specs;
 use crate::unread::CountingLayer;
 use crate::{DaemonError, guard};
 
+pub use starts::Places;
 pub(crate) use starts::{check_pipeline, check_plan};
-pub use starts::{names_in_plan, unknown_in_plan};
 
 /// An answer of many pages, each of which is made when the reader takes it: nothing waits for one that does not read.
 type Pages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;

@@ -88,6 +88,38 @@ pub(super) async fn prepare(runtime: &Runtime, run: &mut v1::ModeRun) -> Result<
     Err(status::busy(Busy::Overloaded))
 }
 
+/// What an assessment takes into account of the named tools, or of all that are agents: their names, whether what they do can be
+/// undone, and whether each call is approved.
+///
+/// # Errors
+/// All names of which there is no tool.
+async fn facts_of(runtime: &Runtime, named: Vec<String>) -> Result<Vec<(String, bool, bool)>, Status> {
+    let agents = agents_of(runtime, &[v1::AgentKind::Tool], &[]).await?;
+    let of_agent = |agent: &v1::Agent| (agent.name.clone(), agent.undoable, agent.needs_approval);
+    let all = || agents.values().filter(|agent| is_tool(agent)).take(RISK_TOOLS_MAX).map(of_agent);
+    if named.is_empty() {
+        return Ok(all().collect());
+    }
+    let of_built_in = |name: String| built_in_tool(&name).map(|tool| (name, tool.undoable, false));
+    let (mut facts, mut unknown) = (Vec::new(), Vec::new());
+    for (place, name) in named.into_iter().enumerate() {
+        match agents.get(&name).filter(|agent| is_tool(agent)) {
+            Some(agent) => facts.push(of_agent(agent)),
+            None if name == validate::ALL_AGENTS => facts.extend(all()),
+            None if name == ALL_TOOLS => facts.extend(browser::names().filter_map(of_built_in)),
+            None => match of_built_in(name.clone()) {
+                Some(tool) => facts.push(tool),
+                None => {
+                    let message = format!("there is no tool {name:?}");
+                    unknown.push(Violation::new(format!("tools[{place}]"), "tool", message));
+                }
+            },
+        }
+    }
+    refuse(&unknown)?;
+    Ok(facts)
+}
+
 /// The agents that were known when it was filled in.
 async fn fill_in(runtime: &Runtime, run: &mut v1::ModeRun) -> Result<BTreeMap<String, v1::Agent>, Status> {
     let named: Vec<&str> =
@@ -338,16 +370,16 @@ impl ModeService for Modes {
             let message = format!("{} tools; at most {} are allowed", tools.len(), validate::TOOLS_MAX);
             return Err(status::invalid_field("tools", "limit", message));
         }
-        let named: Vec<&str> = tools.iter().map(String::as_str).collect();
-        let agents = agents_of(self.runs.runtime(), &[v1::AgentKind::Tool], &named).await?;
-        let is_wanted =
-            |agent: &&v1::Agent| is_tool(agent) && (tools.is_empty() || tools.contains(&agent.name));
-        let facts = agents.values().filter(is_wanted).take(RISK_TOOLS_MAX).map(|agent| ToolFacts {
-            name: &agent.name,
-            undoable: agent.undoable,
-            needs_approval: agent.needs_approval,
-        });
-        let risk = assess(&query, &facts.collect::<Vec<_>>());
+        let facts = facts_of(self.runs.runtime(), tools).await?;
+        let facts: Vec<ToolFacts<'_>> = facts
+            .iter()
+            .map(|(name, undoable, needs_approval)| ToolFacts {
+                name,
+                undoable: *undoable,
+                needs_approval: *needs_approval,
+            })
+            .collect();
+        let risk = assess(&query, &facts);
         Ok(Response::new(v1::AssessRiskResponse {
             estimated_steps: risk.estimated_steps,
             complexity_score: risk.complexity_score,

@@ -40,7 +40,10 @@ impl News {
             queued.filter_map(|task| Some(state.plan().task(task)?.agent.as_str())).collect();
         let names: Vec<String> = agents.into_iter().take(MOST_AGENTS).map(str::to_owned).collect();
         let waited_for = async {
-            if names.is_empty() { Vec::new() } else { runtime.agents_named(names).await.unwrap_or_default() }
+            match names.is_empty() {
+                true => Vec::new(),
+                false => runtime.agents_named(names, row.run).await.unwrap_or_default(),
+            }
         };
         let (health, agents) = tokio::join!(runtime.health(row.run), waited_for);
         let mut health = health.unwrap_or_default();
@@ -78,5 +81,6 @@ fn waited_for_one(agent: &AgentSnapshot) -> v1::WaitForAgent {
         queued: agent.queued,
         last_seen_ms: agent.known.last_seen.map(|at| at.0),
         held_for_ms: agent.held_for_ms,
+        ahead: agent.ahead,
     }
 }

@@ -150,15 +150,15 @@ impl Runs {
         wait: bool,
         caller: Option<TraceContext>,
     ) -> Result<StartRequest, Status> {
-        let (plan, mut violations) = match starts::parse(request, wait, caller) {
+        let (places, mut violations) = match starts::parse(request, wait, caller) {
             Ok(start) => return Ok(start),
             Err(Refused::Because(status)) => return Err(status),
-            Err(Refused::Plan(plan, violations)) => (plan, violations),
+            Err(Refused::Plan(places, violations)) => (places, violations),
         };
-        let v1::CheckAgentsRequest { agents, commands, resources } = starts::names_in_plan(&plan);
+        let v1::CheckAgentsRequest { agents, commands, resources } = places.names();
         // What cannot be told now is not in the answer: everything else is.
         if let Ok(batch) = self.runtime.check_agents(agents, commands, resources).await {
-            violations.extend(starts::unknown_in_plan(&plan, &batch.to_proto(), "plan"));
+            violations.extend(places.unknown(&batch.to_proto()));
         }
         Err(status::invalid(&violations))
     }

@@ -90,7 +90,7 @@ fn asks_of_plan<'p>(plan: &'p v1::Plan, asks: &mut Vec<&'p v1::Ask>) {
 pub(super) enum Refused {
     Because(Status),
     /// It may name what there is not, too.
-    Plan(Box<v1::Plan>, Vec<Violation>),
+    Plan(Places, Vec<Violation>),
 }
 
 impl From<Status> for Refused {
@@ -120,7 +120,7 @@ pub(super) fn parse(
             let under_plan = of_policies.into_iter().map(|violation| violation.under("plan"));
             add(&mut violations, under_plan.collect());
             if !violations.is_empty() {
-                return Err(Refused::Plan(Box::new(plan), violations));
+                return Err(Refused::Plan(Places::of_plan(&plan, "plan"), violations));
             }
             prepare_children(&mut plan, "plan")?;
             (drawn(plan.session.as_deref()), Work::Plan(plan))
@@ -369,42 +369,9 @@ fn materialise(plan: &mut v1::Plan) -> Vec<Violation> {
     vec![Violation::new("", "size", message)]
 }
 
-/// The names in a plan that only a daemon can judge: agents, commands and resources, of the runs among its tasks as well.
-#[must_use]
-pub fn names_in_plan(plan: &v1::Plan) -> v1::CheckAgentsRequest {
-    let mut names = v1::CheckAgentsRequest::default();
-    // A name that is missing is a violation of the plan by itself.
-    for (sort, name) in Places::of_plan(plan, "").0.into_keys().filter(|(_, name)| !name.is_empty()) {
-        match sort {
-            Sort::Agent => names.agents.push(name),
-            Sort::Command => names.commands.push(name),
-            Sort::Resource => names.resources.push(name),
-        }
-    }
-    names
-}
-
-/// Those that a daemon does not know, each at its first place, with paths below `under`: at most a hundred.
-#[must_use]
-pub fn unknown_in_plan(plan: &v1::Plan, checked: &v1::CheckAgentsResponse, under: &str) -> Vec<Violation> {
-    let places = Places::of_plan(plan, under);
-    let unknown = checked.details.iter().filter(|check| !check.valid).filter_map(|check| {
-        let sort = [Sort::Agent, Sort::Command, Sort::Resource]
-            .into_iter()
-            .find(|sort| sort.word() == check.kind)?;
-        let path = places.0.get(&(sort, check.name.clone()))?;
-        let near = match check.suggestions.as_slice() {
-            [] => String::new(),
-            names => format!("; similar: {}", names.join(", ")),
-        };
-        Some(Violation::new(path, sort.code().as_str(), format!("{}{near}", sort.not_known(&check.name))))
-    });
-    unknown.take(MAX_POLICY_VIOLATIONS).collect()
-}
-
 /// Where a start names what the daemon may not know: the path of the first place of each name.
 #[derive(Debug, Default)]
-pub(super) struct Places(BTreeMap<(Sort, String), String>);
+pub struct Places(BTreeMap<(Sort, String), String>);
 
 impl Places {
     pub(super) fn of(work: &Work) -> Self {
@@ -419,10 +386,53 @@ impl Places {
         places
     }
 
-    fn of_plan(plan: &v1::Plan, path: &str) -> Self {
+    /// Those of a plan at this path, and of the runs among its tasks.
+    #[must_use]
+    pub fn of_plan(plan: &v1::Plan, path: &str) -> Self {
         let mut places = Self::default();
         places.add_plan(plan, path);
         places
+    }
+
+    /// Those of a pipeline at this path.
+    #[must_use]
+    pub fn of_pipeline(pipeline: &v1::Pipeline, path: &str) -> Self {
+        let mut places = Self::default();
+        places.add_pipeline(pipeline, path);
+        places
+    }
+
+    /// The names: agents, commands and resources.
+    #[must_use]
+    pub fn names(&self) -> v1::CheckAgentsRequest {
+        let mut names = v1::CheckAgentsRequest::default();
+        // A name that is missing is a violation by itself.
+        for (sort, name) in self.0.keys().filter(|(_, name)| !name.is_empty()) {
+            let of_sort = match sort {
+                Sort::Agent => &mut names.agents,
+                Sort::Command => &mut names.commands,
+                Sort::Resource => &mut names.resources,
+            };
+            of_sort.push(name.clone());
+        }
+        names
+    }
+
+    /// Those that a daemon does not know, each at its first place: at most a hundred.
+    #[must_use]
+    pub fn unknown(&self, checked: &v1::CheckAgentsResponse) -> Vec<Violation> {
+        let unknown = checked.details.iter().filter(|check| !check.valid).filter_map(|check| {
+            let sort = [Sort::Agent, Sort::Command, Sort::Resource]
+                .into_iter()
+                .find(|sort| sort.word() == check.kind)?;
+            let path = self.0.get(&(sort, check.name.clone()))?;
+            let near = match check.suggestions.as_slice() {
+                [] => String::new(),
+                names => format!("; similar: {}", names.join(", ")),
+            };
+            Some(Violation::new(path, sort.code().as_str(), format!("{}{near}", sort.not_known(&check.name))))
+        });
+        unknown.take(MAX_POLICY_VIOLATIONS).collect()
     }
 
     pub(super) fn of_mode(run: &v1::ModeRun) -> Self {
@@ -465,7 +475,7 @@ impl Places {
 
     fn add_pipeline(&mut self, pipeline: &v1::Pipeline, path: &str) {
         for (index, phase) in pipeline.phases.iter().enumerate() {
-            self.add(Sort::Agent, &phase.agent, || format!("{path}.phases[{index}].agent"));
+            self.add(Sort::Agent, &phase.agent, || below(path, &format!("phases[{index}].agent")));
         }
     }
 

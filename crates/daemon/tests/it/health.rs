@@ -274,13 +274,20 @@ async fn a_task_that_waits_says_what_keeps_it_from_its_agent() {
     let of_worker = v1::WaitForAgent { workers: 1, ..Default::default() };
 
     let unserved = harness.start_run(one_wave(&["absent"])).await;
-    assert_eq!(waits_for(&unserved).await, Some(v1::WaitForAgent { queued: 1, ..Default::default() }));
+    assert_eq!(
+        waits_for(&unserved).await,
+        Some(v1::WaitForAgent { queued: 1, ahead: Some(0), ..Default::default() })
+    );
 
     harness.start_run(one_wave(&["slow"])).await;
     let waits = harness.start_run(one_wave(&["slow"])).await;
     let slot = waits_for(&waits).await.expect("there is one slot, and it is in use");
     let seen = slot.last_seen_ms.is_some();
     assert_eq!((seen, slot.workers, slot.running, slot.queued, slot.held_for_ms), (true, 1, 1, 1, None));
+    let later = harness.start_run(one_wave(&["slow"])).await;
+    let ahead =
+        [waits_for(&waits).await, waits_for(&later).await].map(|slot| slot.and_then(|slot| slot.ahead));
+    assert_eq!(ahead, [Some(0), Some(1)], "in the order of their turns");
 
     // A run that is held waits for people, whatever its agent does.
     let request_id = "r".to_owned();
@@ -302,6 +309,6 @@ async fn a_task_that_waits_says_what_keeps_it_from_its_agent() {
     assert!(held.held_for_ms.is_some_and(|for_ms| (1..=3_600_000).contains(&for_ms)), "{held:?}");
     assert_eq!(
         v1::WaitForAgent { last_seen_ms: None, held_for_ms: None, ..held },
-        v1::WaitForAgent { queued: 1, ..of_worker }
+        v1::WaitForAgent { queued: 1, ahead: Some(0), ..of_worker }
     );
 }

@@ -402,6 +402,60 @@ async fn a_rate_limit_holds_the_agents_other_tasks_whatever_run_they_are_of() {
 }
 
 #[tokio::test]
+async fn a_rate_limit_that_a_planner_or_a_phase_meets_holds_its_agent() {
+    let of_mode = v1::StartRunRequest::of_mode(v1::ModeRun {
+        query: "tidy up".to_owned(),
+        planner: "brain".to_owned(),
+        tools: vec![v1::ModeTool { name: "router.ask".to_owned(), ..v1::ModeTool::default() }],
+        ..v1::ModeRun::default()
+    });
+    let of_pipeline = v1::StartRunRequest::of_pipeline(v1::Pipeline {
+        name: "p".to_owned(),
+        phases: vec![v1::Phase {
+            name: "only".to_owned(),
+            agent: "brain".to_owned(),
+            output: Some(v1::OutputRule { schema: Some("{}".to_owned()), ..v1::OutputRule::default() }),
+            ..v1::Phase::default()
+        }],
+        ..v1::Pipeline::default()
+    });
+    for request in [of_mode, of_pipeline] {
+        let harness = Harness::start().await;
+        let brain = v1::Agent {
+            name: "brain".to_owned(),
+            category: "utility".to_owned(),
+            kind: v1::AgentKind::Planner.into(),
+            contract_version: "1.0.0".to_owned(),
+            max_concurrency: 4,
+            ..v1::Agent::default()
+        };
+        let hello = v1::Hello {
+            worker_id: "w1".to_owned(),
+            agents: vec![brain],
+            slots: 4,
+            protocol: 1,
+            ..v1::Hello::default()
+        };
+        let mut worker = Worker::with_hello(harness.channel.clone(), hello).await.unwrap();
+        harness.runs.clone().start_run(request).await.unwrap();
+        let given = worker.assignment().await;
+        let limit =
+            v1::Error { retry_after_ms: Some(30 * SECOND), ..error("RATE_LIMIT", "429 of the model") };
+        worker.fail(&given.lease, limit).await;
+        let status = loop {
+            let request = v1::ListAgentsRequest::default();
+            let agents = harness.agents.clone().list_agents(request).await.unwrap().into_inner().agents;
+            let of_brain = |status: &v1::AgentStatus| status.agent.as_ref().unwrap().name == "brain";
+            let status = agents.into_iter().find(of_brain).unwrap();
+            if status.running == 0 {
+                break status;
+            }
+        };
+        assert!(status.held_for_ms.is_some_and(|left| left > 20 * SECOND), "{status:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_rate_limit_that_its_teller_has_no_lease_for_holds_nothing() {
     let harness = Harness::start().await;
     let mut worker = harness.worker("w1", &["model"]).await;

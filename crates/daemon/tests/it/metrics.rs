@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use capataz_contracts::v1;
-use capataz_daemon::DeclaredAgent;
+use capataz_daemon::{Clock, DeclaredAgent};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use super::support::time::Time;
 use super::support::{Harness, PATIENCE, json, one_wave};
 
 /// One answer over a connection of its own: its head, and its body.
@@ -81,6 +84,30 @@ async fn what_has_happened_is_counted_as_it_happened() {
     assert!(value("capataz_store_bytes{part=\"database\"}") > Some(0.0));
 }
 
+/// Also where nobody has looked before.
+#[tokio::test]
+async fn an_agent_is_waited_for_since_the_first_of_its_tasks_waits() {
+    let ahead_ms = Arc::new(AtomicI64::new(0));
+    let harness = Harness::start_with(|config| {
+        let ahead_ms = Arc::clone(&ahead_ms);
+        config.clock = Clock::of_both(move || {
+            let (now, ahead_ms) = (capataz_runtime::now(), ahead_ms.load(Ordering::Relaxed));
+            (now.wall.0 + ahead_ms, now.mono.0 + ahead_ms)
+        });
+        config.declared_agents = vec![DeclaredAgent::new("absent")];
+    })
+    .await;
+    let series = "capataz_agent_waiting_seconds{agent=\"absent\"}";
+    let waits = async || scraped(&harness).await.get(series).copied().unwrap_or_default();
+    harness.start_run(one_wave(&["absent"])).await;
+    ahead_ms.fetch_add(60_000, Ordering::Relaxed);
+    assert!((60.0..120.0).contains(&waits().await));
+    // One that comes later changes nothing.
+    harness.start_run(one_wave(&["absent"])).await;
+    ahead_ms.fetch_add(60_000, Ordering::Relaxed);
+    assert!((120.0..180.0).contains(&waits().await));
+}
+
 /// docs/telemetry.md has a row for each metric, and none of another one.
 #[tokio::test]
 async fn each_metric_is_described_and_each_that_is_described_is_there() {
@@ -89,14 +116,37 @@ async fn each_metric_is_described_and_each_that_is_described_is_there() {
         config.telemetry.otlp_endpoint = Some("http://127.0.0.1:9".to_owned());
     })
     .await;
-    let told: BTreeSet<String> = scraped(&harness).await.keys().map(|series| metric(series)).collect();
+    let series = scraped(&harness).await;
+    let mut told: BTreeMap<String, (String, BTreeSet<String>)> = BTreeMap::new();
+    let (_, text) = fetch(harness.daemon.address(), "/metrics", "").await;
+    for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+        let (name, kind) = line.split_once(' ').unwrap();
+        told.insert(name.to_owned(), (kind.to_owned(), BTreeSet::new()));
+    }
+    for series in series.keys() {
+        let labels = series.split_once('{').map_or("", |(_, labels)| labels.trim_end_matches('}'));
+        let names = labels.split(',').filter_map(|label| Some(label.split_once('=')?.0.to_owned()));
+        told.get_mut(&metric(series)).expect(series).1.extend(names.filter(|name| name != "le"));
+    }
     let docs = include_str!("../../../../docs/telemetry.md");
-    let described: BTreeSet<String> = docs
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `")?.split_once('`').map(|(name, _)| name.to_owned()))
-        .filter(|name| name.starts_with("capataz_") || name.starts_with("process_"))
-        .collect();
-    assert_eq!(told, described);
+    let mut described = BTreeMap::new();
+    for line in docs.lines().filter(|line| line.starts_with("| `capataz_") || line.starts_with("| `process_"))
+    {
+        let [_, name, kind, meaning, _] = line.split('|').map(str::trim).collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
+        // A label is the one word of its meaning that is written as code.
+        let labels: BTreeSet<String> = meaning.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+        described.insert(name.trim_matches('`').to_owned(), (kind.to_owned(), labels));
+    }
+    // Of some there is a series for each value that was met, so that a new daemon has none.
+    for (name, (kind, labels)) in &described {
+        let (told_kind, told_labels) = told.get(name).unwrap_or_else(|| panic!("{name} is not there"));
+        assert_eq!(told_kind, kind, "{name}");
+        let has_series = series.keys().any(|series| metric(series) == *name);
+        assert!(told_labels == labels || !has_series, "{name}: {told_labels:?}, not {labels:?}");
+    }
+    assert_eq!(told.keys().collect::<Vec<_>>(), described.keys().collect::<Vec<_>>());
 }
 
 /// The dashboard that comes with the project asks for metrics that there are.
@@ -198,4 +248,38 @@ async fn a_daemon_that_drains_lives_and_is_not_ready() {
     assert_eq!(waits_for().await, None, "whatever its agent does, nothing begins any more");
     worker.complete(&assigned.lease, json(serde_json::json!(1))).await;
     stopping.await.unwrap();
+}
+
+/// A core that stands still is told by both probes: whoever watches has to start the daemon again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_core_that_hangs_neither_lives_nor_is_ready_until_it_goes_on() {
+    let gate = Arc::new((Mutex::new(false), Condvar::new()));
+    let shut = Arc::clone(&gate);
+    let harness = Harness::start_with(|config| {
+        let time = Time::default();
+        time.of(config);
+        // Only the core itself stands still where it looks at the clock; whoever else looks goes on.
+        config.clock = Clock::of_both(move || {
+            let (shut, opened) = &*shut;
+            let is_core = std::thread::current().name() == Some("capataz-shard");
+            let guard = shut.lock().unwrap();
+            if is_core {
+                drop(opened.wait_while(guard, |shut| *shut).unwrap());
+            }
+            (time.now_ms(), 0)
+        });
+    })
+    .await;
+    let address = harness.daemon.address();
+    let both = async || {
+        let (live, ready) = tokio::join!(fetch(address, "/livez", ""), fetch(address, "/readyz", ""));
+        [live, ready]
+            .map(|(head, body)| format!("{} {}", head.split(' ').nth(1).unwrap_or_default(), body.trim()))
+    };
+    assert_eq!(both().await, ["200 live", "200 ready"]);
+    *gate.0.lock().unwrap() = true;
+    assert_eq!(both().await, ["503 hangs", "503 hangs"]);
+    *gate.0.lock().unwrap() = false;
+    gate.1.notify_all();
+    assert_eq!(both().await, ["200 live", "200 ready"]);
 }

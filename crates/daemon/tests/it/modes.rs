@@ -559,4 +559,25 @@ async fn a_query_is_assessed_with_the_tools_that_are_known_and_no_mode_is_recomm
     assert_eq!((&*low.risk_level, low.estimated_steps), ("low", 1));
     let refused = modes(&harness).assess_risk(ask(" ", "")).await.unwrap_err();
     assert_eq!(paths_of(&refused), ["query"]);
+    // A tool that is built in counts as any other, and a name that nobody knows is told.
+    let with = |tools: &[&str]| v1::AssessRiskRequest {
+        tools: tools.iter().map(|tool| (*tool).to_owned()).collect(),
+        ..ask("list the files of plan.run and browser.submit", "")
+    };
+    for (tools, expected) in [
+        (&[][..], &[][..]),
+        (&["plan.run"], &["plan.run"]),
+        (&["browser.*"], &["browser.submit"]),
+        (&["*", "browser.submit", "plan.run"], &["browser.submit", "plan.run"]),
+    ] {
+        let risk = modes(&harness).assess_risk(with(tools)).await.unwrap().into_inner();
+        let told = |tool: &&&str| {
+            let reason = format!("What the tool \"{tool}\" does cannot be undone.");
+            risk.reasoning.contains(&reason)
+        };
+        let found: Vec<&str> = ["browser.submit", "plan.run"].iter().filter(told).copied().collect();
+        assert_eq!(found, expected, "{tools:?}: {:?}", risk.reasoning);
+    }
+    let refused = modes(&harness).assess_risk(with(&["browser.submit", "nobody"])).await.unwrap_err();
+    assert_eq!(paths_of(&refused), ["tools[1]"]);
 }

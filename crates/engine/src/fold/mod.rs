@@ -334,6 +334,7 @@ impl RunState {
             | Body::PlanEdited(_)
             | Body::PlanApproved(_)
             | Body::PlanRejected(_)
+            | Body::ToolsMissed(_)
             | Body::ToolApproved(_)
             | Body::ToolCalled(_)
             | Body::ToolObserved(_)

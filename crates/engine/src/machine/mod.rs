@@ -195,9 +195,13 @@ pub(crate) trait Kind {
     /// The status and the error of a task that no worker took in time.
     fn not_taken(&self, run: &RunState, task: TaskRef) -> (ResultStatus, v1::Error);
 
-    /// Returns whether its tasks are those that its start has declared: another run can take them over, and a rate limit that
-    /// one of them meets holds the agent's other tasks.
+    /// Returns whether its tasks are those that its start has declared: another run can take them over.
     fn declares_tasks(&self) -> bool;
+
+    /// Returns whether a rate limit that one of its tasks meets holds the agent's other tasks.
+    fn limits_hold(&self) -> bool {
+        true
+    }
 
     /// Returns whether a CRITICAL failure of a task aborts the run at once.
     fn aborts_when_critical(&self) -> bool;

@@ -64,6 +64,7 @@ pub const STORIES: &[(&str, Story)] = &[
     ("pipeline", pipeline::log),
     ("mode", mode::log),
     ("mode-in-a-browser", mode::log_in_a_browser),
+    ("mode-of-a-missed-tool", mode::log_of_a_missed_tool),
     ("mode-of-a-rejected-plan", mode::log_of_a_rejected_plan),
     ("script", script::log),
     ("script-halted", script::log_of_a_halted_one),

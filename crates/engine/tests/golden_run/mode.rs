@@ -98,6 +98,37 @@ pub fn log_of_a_rejected_plan(seed: u64, before: &Log, decisions: usize) -> Log 
     run.ends(v1::RunOutcome::Cancelled)
 }
 
+/// An execution that is without one of its tools for a while.
+pub fn log_of_a_missed_tool(seed: u64, before: &Log, decisions: usize) -> Log {
+    let tool = |name: &str| v1::ModeTool { name: name.to_owned(), undoable: true, ..v1::ModeTool::default() };
+    let mut execution = v1::ModeRun {
+        query: "tidy up".to_owned(),
+        mode: Some(v1::ExecutionMode::Planner.into()),
+        planner: "brain".to_owned(),
+        tools: ["look", "find"].map(tool).to_vec(),
+        run_id: "run".to_owned(),
+        ..v1::ModeRun::default()
+    };
+    materialise_mode(&mut execution).expect("the policies are valid");
+    let mut run = Run::start(seed, Work::Mode(Box::new(execution)), before, decisions);
+    let plan = |steps: &[Value], tool: &str| {
+        value!({
+            "planUpdate": { "type": "create", "steps": steps, "estimatedTime": 1, "checkpoints": [] },
+            "nextAction": { "tool": tool, "parameters": {}, "stepIndex": 0 },
+            "replanRequired": false, "reasoning": "so", "confidence": 0.5,
+        })
+    };
+    run.planner_says(&plan(&[step("a", "look", &[]), step("b", "find", &["a"])], "look"));
+    run.tool_gives("\"x\"", true);
+    run.is_without(&["find"]);
+    // Its planner insists.
+    run.planner_says_without(&plan(&[step("c", "find", &[])], "find"), &["find"]);
+    run.is_without(&[]);
+    run.planner_says(&plan(&[step("d", "find", &[])], "find"));
+    run.tool_gives("\"x\"", true);
+    run.ends(v1::RunOutcome::Succeeded)
+}
+
 /// An execution in a browser of its own, which is put away, opened again, and lost.
 pub fn log_in_a_browser(seed: u64, before: &Log, decisions: usize) -> Log {
     let tool = |name: &str| v1::ModeTool {
@@ -160,14 +191,26 @@ fn page() -> v1::BrowserOutcome {
 impl Run<'_> {
     #[track_caller]
     fn planner_says(&mut self, answer: &Value) {
+        self.planner_says_without(answer, &[]);
+    }
+
+    /// The prompt is made while nobody serves these tools.
+    #[track_caller]
+    fn is_without(&mut self, absent: &[&str]) {
         let (query, prompt) = match self.state.open_query() {
             Some((query, Query::Prompt(asked))) => (query, json(&asked.prompt)),
             // It is in the log before.
             _ => Default::default(),
         };
         let recalled = v1::Recalled { entries: vec!["run-9-0".to_owned()], tokens: 7, ..Default::default() };
-        let computed = Computed::Prompt { prompt, recalled };
+        let absent = absent.iter().map(|tool| (*tool).to_owned()).collect();
+        let computed = Computed::Prompt { prompt, recalled, absent };
         self.does(Input::Answered { query, answer: QueryAnswer::Computed(computed) });
+    }
+
+    #[track_caller]
+    fn planner_says_without(&mut self, answer: &Value, absent: &[&str]) {
+        self.is_without(absent);
         let task = self.newest();
         let lease = self.takes(task, "brain-1");
         let output = json(&answer.to_string());

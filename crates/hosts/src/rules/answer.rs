@@ -84,11 +84,12 @@ impl Asked<'_> {
                 let another = deviates && !self.rule.otherwise.is_empty();
                 let steps = self.plan(if another { &self.rule.otherwise } else { &self.rule.steps });
                 let checkpoints = if another { &[][..] } else { self.rule.checkpoints.as_slice() };
-                // The same steps again: what has succeeded is not done twice.
+                // The same steps again: what has succeeded is not done twice, unless nothing else is left to do.
                 let does = |step: &Value| ["id", "tool", "parameters"].map(|key| step.get(key).cloned());
-                let goes_on = known.is_some_and(|known| known.iter().map(does).eq(steps.iter().map(does)));
+                let is_same = known.is_some_and(|known| known.iter().map(does).eq(steps.iter().map(does)));
+                let done = self.done_of(steps.len());
                 let (kind, place) =
-                    if goes_on { ("modify", self.done_of(steps.len())) } else { ("create", 0) };
+                    if is_same && done < steps.len() { ("modify", done) } else { ("create", 0) };
                 set(
                     &mut answer,
                     "planUpdate",

@@ -18,6 +18,26 @@ fn aims(mode: ExecutionMode) -> &'static [(&'static str, f64, bool)] {
     }
 }
 
+/// How the executions of the modes went, also under the names of the seed ("Analytics Dashboard"). `all`: those of all modes.
+#[must_use]
+pub fn analytics_of(modes: Vec<v1::ModeAnalytics>, all: &Sums) -> v1::GetAnalyticsResponse {
+    let name =
+        |of: &v1::ModeAnalytics| of.mode().as_str_name().trim_start_matches("EXECUTION_MODE_").to_lowercase();
+    let memory = all.of_memory();
+    v1::GetAnalyticsResponse {
+        mode_usage: modes.iter().map(|of| (name(of), of.runs)).collect(),
+        success_rates: modes.iter().filter_map(|of| Some((name(of), of.success_rate?))).collect(),
+        average_execution_time: modes.iter().filter_map(|of| Some((name(of), of.mean_ms?))).collect(),
+        memory_efficiency: Some(v1::MemoryEfficiency {
+            hit_rate: memory.hit_rate,
+            compression_ratio: memory.compression_ratio,
+            retrieval_speed: memory.retrieval_ms,
+        }),
+        memory: Some(memory),
+        modes,
+    }
+}
+
 /// What is counted of executions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
@@ -127,6 +147,8 @@ fn share(part: u64, whole: u64) -> Option<f64> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use capataz_contracts::json;
+
     use super::*;
 
     fn ended(outcome: RunOutcome, took_ms: i64, metrics: v1::ExecutionMetrics) -> v1::ExecutionEnded {
@@ -161,6 +183,16 @@ mod tests {
         let memory = sums.of_memory();
         assert_eq!((memory.recalls, memory.hit_rate), (7, Some(3.0 / 7.0)));
         assert_eq!((memory.compression_ratio, memory.retrieval_ms), (Some(0.25), Some(6.0 / 7.0)));
+        // The same under the names of the seed; what there is no number of is left out.
+        let none = Sums::default().of_mode(ExecutionMode::Simple);
+        let told = json::print("capataz.v1.GetAnalyticsResponse", &analytics_of(vec![none, told], &sums));
+        assert_eq!(told["modeUsage"], serde_json::json!({ "simple": 0, "planner": 4 }));
+        assert_eq!(told["successRates"], serde_json::json!({ "planner": 0.5 }));
+        assert_eq!(told["averageExecutionTime"], serde_json::json!({ "planner": 2_500.0 }));
+        let memory = serde_json::json!({
+            "hitRate": 3.0 / 7.0, "compressionRatio": 0.25, "retrievalSpeed": 6.0 / 7.0,
+        });
+        assert_eq!(told["memoryEfficiency"], memory);
     }
 
     // S004-AN-02

@@ -53,7 +53,7 @@ pub fn plan_schema(mode: ExecutionMode, tools: &[Tool<'_>]) -> String {
 /// The schema of a plan that a person gives in place of a proposed one.
 #[must_use]
 pub fn edit_schema(tools: &[Tool<'_>]) -> String {
-    let plan = object(&["steps"], [("steps", steps(1, tools)), ("checkpoints", places())]);
+    let plan = object(&["steps"], [("steps", steps(1, tools)), ("checkpoints", or_null(places()))]);
     with_definitions(plan, tools, true).to_string()
 }
 
@@ -108,7 +108,7 @@ fn planner(tools: &[Tool<'_>], plan: Plan) -> Value {
     let mut schema = object(
         &required,
         [
-            ("planUpdate", update),
+            ("planUpdate", if plan == Plan::WhereDemanded { or_null(update) } else { update }),
             ("nextAction", action),
             ("replanRequired", json!({ "type": "boolean" })),
             ("reasoning", words()),
@@ -120,7 +120,9 @@ fn planner(tools: &[Tool<'_>], plan: Plan) -> Value {
             json!({ "required": ["replanRequired"], "properties": { "replanRequired": { "const": true } } });
         let brings = json!({
             "required": ["planUpdate"],
-            "properties": { "planUpdate": { "properties": { "type": { "enum": ["create", "modify"] } } } },
+            "properties": {
+                "planUpdate": { "type": "object", "properties": { "type": { "enum": ["create", "modify"] } } },
+            },
         });
         set(&mut schema, "if", demanded);
         set(&mut schema, "then", brings);
@@ -149,8 +151,8 @@ fn supervised(tools: &[Tool<'_>]) -> Value {
         &["decision", "planAdherence", "reasoning", "confidence"],
         [
             ("decision", json!({ "enum": ["continue", "escalate", "pause", "complete"] })),
-            ("nextAction", action),
-            ("escalation", escalation),
+            ("nextAction", or_null(action)),
+            ("escalation", or_null(escalation)),
             ("planAdherence", share()),
             ("reasoning", words()),
             ("confidence", share()),
@@ -159,7 +161,8 @@ fn supervised(tools: &[Tool<'_>]) -> Value {
     let demands = |decision: &str, field: &str| {
         let decided =
             json!({ "required": ["decision"], "properties": { "decision": { "const": decision } } });
-        json!({ "if": decided, "then": { "required": [field] } })
+        let is_there = json!({ "required": [field], "properties": { field: { "type": "object" } } });
+        json!({ "if": decided, "then": is_there })
     };
     set(&mut schema, "allOf", json!([demands("continue", "nextAction"), demands("escalate", "escalation")]));
     with_definitions(schema, tools, false)
@@ -281,8 +284,8 @@ fn definition(place: usize) -> String {
 /// The steps of a plan: so many at least, with what these tools take.
 fn steps(least: usize, tools: &[Tool<'_>]) -> Value {
     let expected = json!({ "anyOf": [
-        { "type": "string" },
-        object(&["schema"], [("schema", json!({ "type": ["object", "boolean"] }))]),
+        { "type": ["string", "null"] },
+        object(&["schema"], [("schema", json!({ "type": ["object", "boolean"], "x-schema": true }))]),
         object(&["equals"], [("equals", json!(true))]),
         object(&["contains"], [("contains", json!({ "type": "string", "minLength": 1 }))]),
         object(&["success"], [("success", json!({ "type": "boolean" }))]),
@@ -295,12 +298,22 @@ fn steps(least: usize, tools: &[Tool<'_>]) -> Value {
             ("tool", json!({ "type": "string", "minLength": 1, "maxLength": 128 })),
             ("parameters", json!(true)),
             ("expected", expected),
-            ("dependsOn", json!({ "type": "array", "maxItems": STEPS_MAX, "items": { "type": "string" } })),
+            (
+                "dependsOn",
+                or_null(json!({ "type": "array", "maxItems": STEPS_MAX, "items": { "type": "string" } })),
+            ),
         ],
     );
     // A step that needs what an earlier one gives is judged when it is done.
     let by_now = json!({ "not": { "$ref": format!("#/$defs/{LATER}") } });
     json!({ "type": "array", "minItems": least, "maxItems": STEPS_MAX, "items": holding_to_tools(step, tools, &by_now) })
+}
+
+/// What need not be there: `null` says the same as no key (CONTRACTS §0).
+fn or_null(mut schema: Value) -> Value {
+    let kinds = schema.get("type").map(|kind| json!([kind, "null"]));
+    set(&mut schema, "type", kinds.unwrap_or_default());
+    schema
 }
 
 /// Places of steps.

@@ -223,8 +223,9 @@ struct Told {
 fn recalled(mode: v1::ExecutionMode, tokens: u32, since_ms: i64) -> Told {
     let wanted = Wanted { session: "s".to_owned(), mode, since_ms, entries: 10, tokens };
     let prompt = "{\"memory\":[]}".to_owned();
-    let asked = Query::Prompt(Box::new(Prompting { prompt, results: Vec::new(), recall: wanted }));
-    let Some(Computed::Prompt { prompt, recalled }) = phases::compute(&asked, &blobs()).unwrap() else {
+    let asked =
+        Query::Prompt(Box::new(Prompting { prompt, results: Vec::new(), recall: wanted, tools: Vec::new() }));
+    let Some(Computed::Prompt { prompt, recalled, .. }) = phases::compute(&asked, &blobs()).unwrap() else {
         panic!()
     };
     let Some(v1::payload::Data::Inline(prompt)) = prompt.data else { panic!() };

@@ -106,7 +106,13 @@ pub fn compute(query: &Query, contents: &dyn Contents) -> Result<Option<Computed
         Query::Resolve(resolving) => resolve::inputs(resolving, contents).map(Computed::Resolved),
         Query::Summarize(summing) => summarize::summary(summing, contents).map(Computed::Summary),
         Query::Prompt(prompting) => {
-            mode::prompt(prompting, contents).map(|(prompt, recalled)| Computed::Prompt { prompt, recalled })
+            // Whether somebody serves them is known where the answer arrives.
+            let absent = prompting.tools.clone();
+            mode::prompt(prompting, contents).map(|(prompt, recalled)| Computed::Prompt {
+                prompt,
+                recalled,
+                absent,
+            })
         }
         Query::Observe(seen) => mode::observe(seen, contents).map(Computed::Observed),
         Query::Route { .. } | Query::Judge(_) => return Ok(None),

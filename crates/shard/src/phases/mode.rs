@@ -3,7 +3,7 @@
 use capataz_contracts::validate::INLINE_MAX;
 use capataz_contracts::{json, v1};
 use capataz_engine::{Observation, Observing, Prompting, Wanted};
-use capataz_judge::JUDGED_MAX;
+use capataz_judge::{JUDGED_MAX, same};
 use capataz_policy::mode as policy;
 use capataz_store::{FoundEntry, MemoryOrder, Millis, Recall, Store, StoreError};
 use serde_json::{Map, Value, json};
@@ -194,7 +194,7 @@ fn is_expected(
 fn fits(key: &str, expected: &Value, output: Option<&Value>, contents: &dyn Contents) -> bool {
     let Some(output) = output else { return false };
     match key {
-        "equals" => expected == output,
+        "equals" => same(expected, output),
         "contains" => {
             let part = expected.as_str().unwrap_or_default();
             match output {

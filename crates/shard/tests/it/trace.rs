@@ -246,7 +246,7 @@ fn every_input() -> Vec<Input> {
             resources: Vec::new(),
         }),
         asks(Request::ListAgents { after: None, most: 500 }),
-        asks(Request::Agents { names: vec!["coder".to_owned()] }),
+        asks(Request::Agents { names: vec!["coder".to_owned()], run: run(1) }),
         Input::Hosted { connection: ConnectionId(1) },
         Input::Unread { connection: ConnectionId(1) },
         commands(engine::Input::Cancel {

@@ -1,7 +1,7 @@
 //! What executions may do (seed 004; CONTRACTS §5): errors, deviations, revisions and approvals are counted here by hand, from
 //! what planners and tools said and people answered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use capataz_contracts::browser::{BROWSER_AGENT, TOOL_PREFIX};
 use capataz_contracts::v1::{self, ExecutionMode, PlannerDecision, ReplanReason, event::Body};
@@ -30,6 +30,8 @@ pub struct ModeModel {
     /// A plan was made anew, and its checkpoint is to follow.
     owes_checkpoint: bool,
     pub completed: bool,
+    /// Tools that nobody served when the newest prompt was made.
+    absent: BTreeSet<String>,
     pub(super) browser: ModeBrowser,
 }
 
@@ -186,6 +188,11 @@ impl Counted {
         self.plan.is_some() && self.steps.iter().all(|step| *step == Some(true))
     }
 
+    /// Every step has succeeded, and the results do not depart from the plan so far that another one is due.
+    fn is_done(&self) -> bool {
+        self.is_complete() && self.deviation() <= 0.4
+    }
+
     fn begins(&mut self, plan: v1::ModePlan, keeps: bool) {
         let before: BTreeMap<String, Option<bool>> = match &self.plan {
             Some(before) if keeps => {
@@ -234,6 +241,7 @@ impl ModeModel {
             stage: Stage::Begins,
             now: Counted::default(),
             kept: BTreeMap::new(),
+            absent: BTreeSet::new(),
             revisions: 0,
             asked: Vec::new(),
             memory: Memory::default(),
@@ -294,7 +302,7 @@ impl ModeModel {
         let found = [
             (self.now.deviation() > 0.4, ReplanReason::Deviation),
             (self.now.errors >= 3, ReplanReason::Errors),
-            (open().any(|(step, _)| self.tool(&step.tool).is_none()), ReplanReason::ResourcesUnavailable),
+            (open().any(|(step, _)| self.is_missing(&step.tool)), ReplanReason::ResourcesUnavailable),
             (
                 open().any(|(step, stands)| stands.is_none() && needs_failed(step)),
                 ReplanReason::InvalidatedSteps,
@@ -303,15 +311,24 @@ impl ModeModel {
         found.into_iter().filter(|(holds, _)| *holds).map(|(_, reason)| reason.into()).collect()
     }
 
+    /// Nobody could do a step with it.
+    fn is_missing(&self, tool: &str) -> bool {
+        self.tool(tool).is_none() || self.absent.contains(tool)
+    }
+
+    /// The results keep to the approved plan, or a person knows that they do not.
+    fn keeps_to_plan(&self) -> bool {
+        self.now.deviation() <= self.run.autonomy_level.unwrap_or(0.3) || self.now.missed <= self.now.known
+    }
+
     /// A person decides, or the run is at its end, before the planner is asked again.
     fn may_ask(&self) -> bool {
         let steps = self.run.max_steps.unwrap_or(50);
         let rules = match self.mode {
             Some(ExecutionMode::Simple) => self.now.errors < 3 && !self.now.ended,
-            Some(ExecutionMode::Planner) => !self.now.is_complete(),
+            Some(ExecutionMode::Planner) => !self.now.is_done(),
             Some(ExecutionMode::Supervised) if self.now.approved => {
-                let keeps_to_it = self.now.deviation() <= self.run.autonomy_level.unwrap_or(0.3);
-                !self.now.is_complete() && (keeps_to_it || self.now.missed <= self.now.known)
+                !self.now.is_complete() && self.keeps_to_plan()
             }
             Some(ExecutionMode::Supervised) => true,
             Some(ExecutionMode::Unspecified) | None => false,
@@ -444,7 +461,11 @@ impl RunModel {
                 let failed = event.error.is_some() && !event.as_expected;
                 let expected = match (failed, mode.now.erred) {
                     // What a person says of a call is feedback.
-                    _ if event.wave.is_none() => "user_feedback",
+                    _ if event.wave.is_none()
+                        && event.error.as_ref().is_some_and(|error| error.code == "TOOL_REJECTED") =>
+                    {
+                        "user_feedback"
+                    }
                     (true, _) => "error",
                     (false, true) => "solution",
                     (false, false) if planned && event.as_expected => "success",
@@ -594,6 +615,7 @@ impl RunModel {
                 if !undoable {
                     mode.kept.values_mut().for_each(|(.., may)| *may = false);
                 }
+                rule(!mode.absent.contains(&call.tool), "nobody serves the tool")?;
                 mode.stage = Stage::Called(event.wave, call, goes_on);
                 self.open_wave(wave);
             }
@@ -605,14 +627,22 @@ impl RunModel {
                 let succeeded = status == Some(v1::ResultStatus::Success as i32);
                 let rejected = event.wave.is_none() && self.answered_with("reject");
                 let mode = self.mode()?;
+                let missed = event.wave.is_none() && mode.absent.contains(&event.tool);
+                let rejected = rejected && !missed;
                 let (call, goes_on) = match &mode.stage {
                     Stage::Called(wave, call, goes_on) if event.wave == Some(*wave) && status.is_some() => {
                         (call.clone(), *goes_on)
                     }
                     Stage::Wanted(call, _, goes_on) if rejected => (call.clone(), *goes_on),
+                    Stage::Wanted(call, _, goes_on) if missed && call.tool == event.tool => {
+                        (call.clone(), *goes_on)
+                    }
                     _ => return rule(false, "nothing was called"),
                 };
-                rule(event.error.is_none() == (succeeded && !rejected), "it failed, or it did not")?;
+                rule(
+                    event.error.is_none() == (succeeded && !rejected && !missed),
+                    "it failed, or it did not",
+                )?;
                 rule(event.step == mode.now.step + 1, "actions are counted")?;
                 let planned = call.step_index.and_then(|place| {
                     Some((
@@ -637,14 +667,24 @@ impl RunModel {
                 mode.now.erred = failed;
                 mode.now.errors = if failed { mode.now.errors + 1 } else { 0 };
                 if let Some((place, _)) = planned {
-                    mode.now.done += 1;
-                    mode.now.missed += u32::from(!event.as_expected);
+                    // A call that was not made is no step that was done, but a refused one departs from an approved plan.
+                    let counts = event.wave.is_some() || mode.mode == Some(ExecutionMode::Supervised);
+                    mode.now.done += u32::from(counts);
+                    mode.now.missed += u32::from(counts && !event.as_expected);
                     if let Some(step) = mode.now.steps.get_mut(place) {
                         *step = Some(!failed);
                     }
                 }
                 mode.now.ended = mode.mode == Some(ExecutionMode::Simple) && !goes_on;
                 mode.stage = Stage::Plans;
+            }
+            Body::ToolsMissed(event) => {
+                let mode = self.mode()?;
+                let tools: BTreeSet<String> = event.tools.iter().cloned().collect();
+                let planned = mode.mode == Some(ExecutionMode::Planner) && mode.stage == Stage::Plans;
+                let known = tools.iter().all(|tool| mode.tool(tool).is_some());
+                rule(!held && planned && known && tools != mode.absent, "no other tools are missed")?;
+                mode.absent = tools;
             }
             Body::EscalationAnswered(event) => {
                 let mode = self.mode()?;
@@ -690,12 +730,17 @@ impl RunModel {
                 mode.stage = if proposes { Stage::Proposed } else { Stage::Plans };
                 mode.now = then;
             }
-            Body::ModeCompleted(_) => {
+            Body::ModeCompleted(event) => {
                 let said_so = self.answered_with("complete");
                 let mode = self.mode()?;
+                rule(
+                    event.remembered.is_some() == mode.now.is_complete(),
+                    "a plan that was done is a pattern",
+                )?;
                 let by_rule = match mode.mode {
                     Some(ExecutionMode::Simple) => mode.now.ended && !mode.now.last_failed,
-                    _ => mode.now.is_complete(),
+                    Some(ExecutionMode::Planner) => mode.now.is_done(),
+                    _ => mode.now.is_complete() && mode.keeps_to_plan(),
                 };
                 let by_person = said_so && matches!(mode.stage, Stage::Escalated(_));
                 rule(!held && (by_rule && mode.stage == Stage::Plans || by_person), "it is not done")?;

@@ -607,6 +607,12 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/limits.md", "until its first {24}", "crates/daemon/src/listener.rs", "GREETING_BYTES"),
     number("docs/limits.md", "first 24 bytes | {10 s}", "crates/daemon/src/listener.rs", "GREETING"),
     number("docs/limits.md", "do not read, in bytes | {64 MiB}", "crates/daemon/src/unread.rs", "MAX_BYTES"),
+    number(
+        "docs/limits.md",
+        "of a planner by rules | {4 MiB}",
+        "crates/hosts/src/rules/serve.rs",
+        "INPUT_MAX",
+    ),
     number("docs/limits.md", "for answers at once | {8};", "crates/runtime/src/reads.rs", "ANSWERS"),
     number("docs/limits.md", "for answers at once | 8; {1,024}", "crates/runtime/src/reads.rs", "WAITING"),
     number(

@@ -155,6 +155,7 @@ fn kind(event: &v1::Event) -> &'static str {
         Body::PlanEdited(_) => "plan_edited",
         Body::PlanApproved(_) => "plan_approved",
         Body::PlanRejected(_) => "plan_rejected",
+        Body::ToolsMissed(_) => "tools_missed",
         Body::ToolApproved(_) => "tool_approved",
         Body::ToolCalled(_) => "tool_called",
         Body::ToolObserved(_) => "tool_observed",

@@ -105,7 +105,8 @@ fn an_answer_that_is_no_json_goes_back_to_the_planner_with_what_is_wrong() {
 fn asked_at_length(mode: v1::ExecutionMode) -> Bench {
     let bench = begin(mode);
     let Some((query, Query::Prompt(_))) = bench.state.open_query() else { panic!() };
-    let computed = Computed::Prompt { prompt: blob(40_000), recalled: v1::Recalled::default() };
+    let computed =
+        Computed::Prompt { prompt: blob(40_000), recalled: v1::Recalled::default(), absent: Vec::new() };
     let bench = bench.does(Input::Answered { query, answer: QueryAnswer::Computed(computed) });
     let task = bench.newest();
     bench.lease(&task, "w")
@@ -404,4 +405,64 @@ fn the_contract_of_all_tools_of_a_browser_leaves_half_of_its_bytes_to_others() {
             assert!(schema.len() <= capataz_judge::SCHEMA_MAX / 2, "{mode:?}: {} bytes", schema.len());
         }
     }
+}
+
+#[test]
+fn a_plan_expects_by_a_schema_only_what_a_schema_can_say() {
+    let expecting = |schema: Value| {
+        let mut steps = [step("a", "read", &[]), step("b", "read", &["a"])];
+        steps[1]["expected"] = value!({ "schema": schema });
+        plans(&steps, 0, "read")
+    };
+    for mode in [Planner, Supervised] {
+        let bench = begin(mode).asks().says_judged(&expecting(value!({ "type": "text" })));
+        let place = "/planUpdate/steps/1/expected/schema".to_owned();
+        assert!(
+            bench.rejection().contains(&(place, "x-schema".to_owned())),
+            "{mode:?}: {:?}",
+            bench.rejection()
+        );
+        assert_eq!(bench.count("planner_answered"), 0, "{mode:?}");
+        let bench = bench.asked_again(DELAYS[0]).0.says_judged(&expecting(value!({ "type": "string" })));
+        assert_eq!(bench.count("planner_answered"), 1, "{mode:?}");
+    }
+}
+
+// S004-PR-03
+#[test]
+fn null_says_the_same_as_no_key_and_a_place_is_an_integer_however_it_is_written() {
+    let first = value!({
+        "planUpdate": {
+            "type": "create", "estimatedTime": 0, "checkpoints": [1.0],
+            "steps": [
+                { "id": "a", "description": "", "tool": "read", "parameters": {}, "expected": null, "dependsOn": null },
+                { "id": "b", "description": "", "tool": "read", "parameters": null, "expected": { "equals": null } },
+            ],
+        },
+        "nextAction": { "tool": "read", "parameters": {}, "stepIndex": 0.0 },
+        "replanRequired": false, "reasoning": "", "confidence": 1,
+    });
+    let bench = begin(Planner).asks().says_judged(&first);
+    let plan = bench.execution().plan.unwrap();
+    assert_eq!(plan.steps[0].expected, r#"{"success":true}"#);
+    assert_eq!((&*plan.steps[1].parameters, &*plan.steps[1].expected), ("null", r#"{"equals":null}"#));
+    assert_eq!(plan.checkpoints, [1]);
+    let mut next = first.clone();
+    next["planUpdate"] = Value::Null;
+    next["nextAction"]["stepIndex"] = value!(1);
+    let bench = bench.tool_gives("1", true).asks().says_judged(&next);
+    assert_eq!((bench.count("planner_answered"), bench.count("output_rejected")), (2, 0));
+    // What is demanded has to be there.
+    next["replanRequired"] = value!(true);
+    let bench = begin(Planner).asks().says_judged(&next);
+    assert_eq!(bench.count("planner_answered"), 0);
+    let goes_on = value!({
+        "decision": "continue", "escalation": null, "planAdherence": 1, "reasoning": "", "confidence": 1,
+        "nextAction": { "tool": "read", "parameters": { "n": "a" }, "justification": "" },
+    });
+    let bench = approved().asks().says_judged(&goes_on);
+    assert_eq!(bench.count("output_rejected"), 0);
+    let mut nothing = goes_on;
+    nothing["nextAction"] = Value::Null;
+    assert_eq!(approved().asks().says_judged(&nothing).count("output_rejected"), 1);
 }

@@ -63,15 +63,22 @@ impl Bench {
     /// The prompt is made, and the planner has it.
     #[track_caller]
     pub(super) fn asks(self) -> Self {
+        let bench = self.asks_without(&[]);
+        let task = bench.newest();
+        assert!(task.starts_with("planner."), "{task}");
+        bench.lease(&task, "w")
+    }
+
+    /// The prompt is made, while nobody serves these tools.
+    #[track_caller]
+    fn asks_without(self, absent: &[&str]) -> Self {
         let Some((query, Query::Prompt(asked))) = self.state.open_query() else {
             panic!("{:?}", self.state.open_query())
         };
         let recalled = v1::Recalled { entries: vec!["m1".to_owned()], tokens: 7, ..Default::default() };
-        let computed = Computed::Prompt { prompt: json(&asked.prompt), recalled };
-        let bench = self.does(Input::Answered { query, answer: QueryAnswer::Computed(computed) });
-        let task = bench.newest();
-        assert!(task.starts_with("planner."), "{task}");
-        bench.lease(&task, "w")
+        let absent = absent.iter().map(|tool| (*tool).to_owned()).collect();
+        let computed = Computed::Prompt { prompt: json(&asked.prompt), recalled, absent };
+        self.does(Input::Answered { query, answer: QueryAnswer::Computed(computed) })
     }
 
     /// The planner answers this, which passes its schema.
@@ -419,6 +426,84 @@ fn a_plan_is_made_anew_where_more_than_four_in_ten_results_miss_what_was_expecte
     let Body::PlannerAsked(asked) = bench.newest_event("planner_asked") else { panic!() };
     assert_eq!(asked.reasons().collect::<Vec<_>>(), [v1::ReplanReason::Deviation]);
     assert!(asked.plan_wanted);
+}
+
+#[test]
+fn a_plan_whose_last_results_depart_from_it_too_far_is_made_anew_and_not_done() {
+    let steps = [step("a", "read", &[]), step("b", "read", &[])];
+    let bench = begin(Planner).asks().says(&plans(&steps, 0, "read")).tool_gives("1", true);
+    // 1 of 2, and no step is left.
+    let bench = bench.asks().says(&next(1, "read")).tool_gives("1", false);
+    assert_eq!(bench.prompt()["deviationAnalysis"]["impactedSteps"], value!([1]));
+    assert_eq!(bench.prompt()["progress"], value!(1.0));
+    let another = [step("c", "read", &[])];
+    let bench = bench.asks().says(&plans(&another, 0, "read")).tool_gives("2", true);
+    bench.expect_outcome(v1::RunOutcome::Succeeded);
+}
+
+// S004-PL-08
+#[test]
+fn a_tool_that_nobody_serves_is_as_one_that_nobody_knows() {
+    let steps = [step("a", "read", &[]), step("b", "send", &["a"])];
+    let bench = begin(Planner).asks().says(&plans(&steps, 0, "read")).tool_gives("1", true);
+    let Some((_, Query::Prompt(asked))) = bench.state.open_query() else { panic!() };
+    // Those that agents serve: whoever makes the prompt finds out whether somebody does.
+    assert_eq!(asked.tools, ["read", "send", "ask"]);
+    let bench = bench.asks_without(&["send"]).expect_kinds(&["tools_missed"]);
+    let analysis = bench.prompt()["deviationAnalysis"].clone();
+    assert_eq!(analysis["impactedSteps"], value!([1]));
+    assert_eq!(analysis["availableResources"], value!(["ask", "plan.run", "read"]));
+    let bench = bench.asks_without(&["send"]);
+    let Body::PlannerAsked(asked) = bench.newest_event("planner_asked") else { panic!() };
+    assert_eq!(asked.reasons().collect::<Vec<_>>(), [v1::ReplanReason::ResourcesUnavailable]);
+    assert!(asked.plan_wanted);
+    // The planner insists: nothing is called, no step is done, and the plan has to be another one.
+    let bench = bench.lease("planner.2", "w").says(&plans(&[step("c", "send", &[])], 0, "send"));
+    let Body::ToolObserved(missed) = bench.newest_event("tool_observed") else { panic!() };
+    assert_eq!(missed.error.unwrap().code, "AGENT_ABSENT");
+    assert_eq!((bench.count("tool_called"), bench.execution().metrics.unwrap().plan_steps), (1, 1));
+    assert_eq!(bench.execution().deviation, 0.0);
+    assert!(bench.prompt().get("deviationAnalysis").is_some());
+    // It is there again.
+    let bench = bench.asks_without(&[]).expect_kinds(&["tools_missed"]);
+    assert_eq!(bench.prompt().get("deviationAnalysis"), None);
+}
+
+#[test]
+fn in_the_other_modes_a_call_waits_for_whoever_serves_the_tool() {
+    for mode in [Simple, Supervised] {
+        let bench = begin(mode);
+        let Some((_, Query::Prompt(asked))) = bench.state.open_query() else { panic!() };
+        assert_eq!(asked.tools, [""; 0], "{mode:?}");
+    }
+}
+
+// S004-AN-01
+#[test]
+fn a_call_that_a_person_rejects_is_no_step_that_was_done() {
+    let steps = [step("a", "ask", &[]), step("b", "read", &[])];
+    let bench = begin(Planner).asks().says(&plans(&steps, 0, "ask")).answer("reject");
+    let state = bench.execution();
+    assert_eq!((state.deviation, state.error_count, state.step), (0.0, 1, 1));
+    assert_eq!(state.metrics.unwrap().plan_steps, 0);
+    assert_eq!(bench.prompt().get("deviationAnalysis"), None);
+}
+
+#[test]
+fn a_plan_that_a_person_calls_done_before_it_is_leaves_no_pattern() {
+    let done = value!({ "decision": "complete", "planAdherence": 1, "reasoning": "", "confidence": 1 });
+    let bench = approved().asks().says(&done).answer("complete");
+    let Body::ModeCompleted(completed) = bench.newest_event("mode_completed") else { panic!() };
+    assert_eq!(completed.remembered, None);
+}
+
+#[test]
+fn whoever_approved_a_plan_is_asked_about_its_last_result_where_that_misses() {
+    let bench = approved().asks().says(&goes_on("read", &value!({ "n": "a" }))).tool_gives("1", true);
+    let bench = bench.asks().says(&goes_on("read", &value!({ "n": "b" }))).tool_gives("2", false);
+    assert_eq!(bench.open().len(), 1);
+    assert_eq!(bench.count("mode_completed"), 0);
+    bench.answer("continue").expect_outcome(v1::RunOutcome::Succeeded);
 }
 
 // S004-PL-05

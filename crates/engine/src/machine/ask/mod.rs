@@ -212,6 +212,11 @@ impl Kind for AskState {
         false
     }
 
+    /// An ask does not wait for long: another spec may answer.
+    fn limits_hold(&self) -> bool {
+        false
+    }
+
     /// A spec's words do not decide about the run, for another spec may answer.
     fn aborts_when_critical(&self) -> bool {
         false

@@ -75,7 +75,22 @@ enum Decision {
 struct Action {
     tool: String,
     parameters: Value,
-    step_index: Option<u32>,
+    step_index: Option<Place>,
+}
+
+/// The place of a step. An integer is one however it is written: 1.0 is 1, as the contract has it.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "f64")]
+struct Place(u32);
+
+impl TryFrom<f64> for Place {
+    type Error = &'static str;
+
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is a small integer")]
+    fn try_from(number: f64) -> Result<Self, Self::Error> {
+        let is_place = number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number);
+        if is_place { Ok(Self(number as u32)) } else { Err("no place of a step") }
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -84,7 +99,7 @@ struct Update {
     r#type: UpdateType,
     steps: Vec<Step>,
     estimated_time: f64,
-    checkpoints: Vec<u32>,
+    checkpoints: Vec<Place>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -103,8 +118,7 @@ struct Step {
     tool: String,
     parameters: Value,
     expected: Option<Value>,
-    #[serde(default)]
-    depends_on: Vec<String>,
+    depends_on: Option<Vec<String>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -119,8 +133,7 @@ struct Escalation {
 #[derive(Debug, Deserialize)]
 struct Edited {
     steps: Vec<Step>,
-    #[serde(default)]
-    checkpoints: Vec<u32>,
+    checkpoints: Option<Vec<Place>>,
 }
 
 /// What was found wrong, where it is.
@@ -223,7 +236,7 @@ impl ModeState {
             reasons.clear();
         }
         let decision = if is_proposal { PlannerDecision::Propose } else { PlannerDecision::Act };
-        let step_index = answer.next_action.step_index;
+        let step_index = answer.next_action.step_index.map(|Place(place)| place);
         let keeps_done = plan.as_ref().is_some_and(|(_, kind)| *kind == UpdateType::Modify);
         v1::PlannerAnswered {
             keeps_done,
@@ -328,7 +341,7 @@ impl ModeState {
         })?;
         self.check_tools(&edited.steps, "", &mut wrong);
         let minutes = self.execution.plan.as_ref().map_or(0.0, |plan| plan.estimated_minutes);
-        let plan = plan_of(edited.steps, edited.checkpoints, "", &mut wrong);
+        let plan = plan_of(edited.steps, edited.checkpoints.unwrap_or_default(), "", &mut wrong);
         match wrong.0.is_empty() {
             true => Ok(v1::ModePlan {
                 revision: self.revisions.saturating_add(1),
@@ -345,7 +358,8 @@ fn succeeded(execution: &Execution) -> usize {
 }
 
 /// The steps of a plan, and what is wrong with them beside their schema.
-fn plan_of(steps: Vec<Step>, checkpoints: Vec<u32>, path: &str, wrong: &mut Wrong) -> v1::ModePlan {
+fn plan_of(steps: Vec<Step>, checkpoints: Vec<Place>, path: &str, wrong: &mut Wrong) -> v1::ModePlan {
+    let checkpoints: Vec<u32> = checkpoints.into_iter().map(|Place(place)| place).collect();
     if steps.is_empty() {
         wrong.add(format!("{path}/steps"), "minItems", "at least 1 step", "none");
     }
@@ -357,7 +371,7 @@ fn plan_of(steps: Vec<Step>, checkpoints: Vec<u32>, path: &str, wrong: &mut Wron
         }
     }
     for (place, step) in steps.iter().enumerate() {
-        for (index, needed) in step.depends_on.iter().enumerate() {
+        for (index, needed) in step.depends_on.iter().flatten().enumerate() {
             if !ids.contains_key(needed) || *needed == step.id {
                 let path = format!("{path}/steps/{place}/dependsOn/{index}");
                 wrong.add(path, "step", "the id of another step of the plan", format!("{needed:?}"));
@@ -380,7 +394,7 @@ fn plan_of(steps: Vec<Step>, checkpoints: Vec<u32>, path: &str, wrong: &mut Wron
         tool: step.tool,
         parameters: step.parameters.to_string(),
         expected: step.expected.unwrap_or_else(|| serde_json::json!({ "success": true })).to_string(),
-        depends_on: step.depends_on,
+        depends_on: step.depends_on.unwrap_or_default(),
     };
     v1::ModePlan { steps: steps.into_iter().map(step).collect(), checkpoints, ..v1::ModePlan::default() }
 }
@@ -395,7 +409,7 @@ fn in_circle(steps: &[Step]) -> Option<usize> {
             // What is no step was told already.
             .filter(|step| {
                 let is_step = |id: &&String| steps.iter().any(|step| step.id == **id);
-                step.depends_on.iter().filter(is_step).all(|needed| done.contains(needed.as_str()))
+                step.depends_on.iter().flatten().filter(is_step).all(|needed| done.contains(needed.as_str()))
             })
             .map(|step| step.id.as_str())
             .collect();
@@ -413,7 +427,7 @@ fn call_of(action: &Action, step_index: Option<u32>) -> v1::ToolCall {
 /// The step that is to be done can be done now.
 fn check_step(then: &Execution, action: &Action, wrong: &mut Wrong) {
     let path = || "/nextAction/stepIndex".to_owned();
-    let Some(place) = action.step_index else { return };
+    let Some(Place(place)) = action.step_index else { return };
     let Some(step) = then.plan_steps().get(place as usize) else {
         let steps = then.plan_steps().len();
         return wrong.add(path(), "step", format!("a place below {steps}"), place.to_string());

@@ -91,7 +91,7 @@ pub(super) fn escalation(state: &ModeState, asked: &v1::Escalation, completes: b
         options.push(COMPLETE.to_owned());
     }
     options.push(CONTINUE.to_owned());
-    let own = [COMPLETE, CONTINUE, ABORT];
+    let own = [CONTINUE, ABORT];
     for option in &asked.options {
         if !own.contains(&option.as_str()) && !options.contains(option) {
             options.push(option.clone());

@@ -12,6 +12,9 @@ const CONTENT: usize = 2_000;
 /// least, and the word is a few.
 const DIGEST: usize = 32;
 
+/// Tokens of the digest of a result that its type takes, with what stands behind it.
+pub(super) const KIND_TOKENS: u32 = 8;
+
 /// An entry of this run.
 fn entry(state: &ModeState, kind: &str, content: String, digest: String) -> v1::Remembered {
     v1::Remembered {
@@ -39,7 +42,7 @@ pub(super) fn plan(state: &ModeState, plan: &v1::ModePlan, how: &str) -> v1::Rem
 
 /// What is kept of a plan that has led to its end.
 pub(super) fn pattern(state: &ModeState) -> Option<v1::Remembered> {
-    let plan = state.execution.plan.as_ref()?;
+    let plan = state.execution.plan.as_ref().filter(|_| state.execution.is_complete())?;
     let tools: Vec<&str> = plan.steps.iter().map(|step| step.tool.as_str()).collect();
     let content = format!("{:?} was done by {}", state.run.query, tools.join(", then "));
     let digest = digest("pattern", " > ", &tools);
@@ -75,8 +78,15 @@ pub(super) fn result(
     content: String,
     digest: String,
 ) -> v1::Remembered {
+    let digest = if digest.is_empty() { digest } else { format!("{kind}: {digest}") };
     let entry = entry(state, kind, content, String::new());
     v1::Remembered { tools: vec![tool.to_owned()], digest, ..entry }
+}
+
+/// What is kept of a call whose tool nobody serves.
+pub(super) fn absence(state: &ModeState, tool: &str, message: &str) -> v1::Remembered {
+    let digest = digest("error", "; ", &[tool, "nobody serves it"]);
+    v1::Remembered { tools: vec![tool.to_owned()], ..entry(state, "error", message.to_owned(), digest) }
 }
 
 /// The kind of entry that a result is.

@@ -72,6 +72,8 @@ enum Next {
         step_index: Option<u32>,
     },
     Call,
+    /// What has come of it is known without that.
+    Note(Box<Body>),
     /// What a tool gave back is to be looked at.
     Observe {
         wave: u32,
@@ -137,12 +139,12 @@ impl ModeState {
                     };
                 }
             }
-            ExecutionMode::Planner if execution.is_complete() => return Next::Complete,
+            // A plan whose results depart from it too far is not done, even if no step of it is left.
+            ExecutionMode::Planner if execution.is_complete() && self.reasons().is_empty() => {
+                return Next::Complete;
+            }
             ExecutionMode::Planner => {}
             ExecutionMode::Supervised if execution.approved => {
-                if execution.is_complete() {
-                    return Next::Complete;
-                }
                 let deviation = execution.deviation();
                 if deviation > self.autonomy() && execution.missed.len() > execution.known_misses {
                     let asked = v1::Escalation {
@@ -154,6 +156,9 @@ impl ModeState {
                         options: Vec::new(),
                     };
                     return Next::Ask(Box::new(asking::escalation(self, &asked, false)));
+                }
+                if execution.is_complete() {
+                    return Next::Complete;
                 }
             }
             ExecutionMode::Supervised => {}
@@ -188,6 +193,9 @@ impl ModeState {
 
     /// A tool is to be called: what comes before that.
     fn wanted(&self, call: &Call) -> Next {
+        if let Some(missed) = self.missed(call).filter(|_| !planted::is(Fault::AbsentToolCalled)) {
+            return Next::Note(Box::new(missed));
+        }
         if self.replans_too_often() {
             let asked = v1::Escalation {
                 reason: format!("the plan was made anew {} times", self.execution.replans),
@@ -280,7 +288,7 @@ impl ModeState {
             expected: step.map(|step| step.expected.clone()),
             output: end.output.clone().filter(|_| !failed),
             error: error.map(|error| retry::original(&error).clone()),
-            most_tokens: mode::DIGEST_TOKENS,
+            most_tokens: mode::DIGEST_TOKENS.saturating_sub(memory::KIND_TOKENS),
         })
     }
 
@@ -448,6 +456,7 @@ impl Kind for ModeState {
                     }
                 }
             }
+            Next::Note(body) => Step::Record(*body),
             Next::Observe { wave } => match self.observation(run, wave) {
                 Some(observation) => Step::Query(self.query_id(), Query::Observe(Box::new(observation))),
                 None => Step::Wait,
@@ -581,7 +590,11 @@ impl Kind for ModeState {
     fn answered(&self, run: &RunState, answer: QueryAnswer, _: Moment) -> Result<Vec<Step>, Refusal> {
         let QueryAnswer::Computed(computed) = answer else { return Err(Refusal::Outdated) };
         match (self.what_next(run), computed) {
-            (Next::Compose, Computed::Prompt { prompt, recalled }) => {
+            // The prompt would be about other tools than there are: it is made again.
+            (Next::Compose, Computed::Prompt { absent, .. }) if !absent.iter().eq(&self.absent) => {
+                Ok(vec![Step::Record(Body::ToolsMissed(v1::ToolsMissed { tools: absent }))])
+            }
+            (Next::Compose, Computed::Prompt { prompt, recalled, .. }) => {
                 let body = self.ask_planner(run, prompt, recalled).ok_or(Refusal::Outdated)?;
                 Ok(vec![Step::Begin(body)])
             }

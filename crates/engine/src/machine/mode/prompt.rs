@@ -4,6 +4,7 @@ use capataz_contracts::v1::{self, ExecutionMode, ReplanReason};
 use capataz_policy::mode;
 use serde_json::{Map, Value, json};
 
+use super::built_in_tool;
 use super::state::{ModeState, Outcome};
 use crate::fold::state::{Moment, RunState};
 use crate::query::{Prompting, Wanted};
@@ -55,7 +56,15 @@ impl ModeState {
             prompt: Value::Object(prompt).to_string(),
             results: holes,
             recall: self.recall(run.last()),
+            tools: self.tools_to_miss(),
         }
+    }
+
+    /// The tools whose absence is a reason to make the plan anew: those that agents serve.
+    fn tools_to_miss(&self) -> Vec<String> {
+        let is_planned = self.mode() == ExecutionMode::Planner;
+        let tools = self.run.tools.iter().filter(|tool| is_planned && built_in_tool(&tool.name).is_none());
+        tools.map(|tool| tool.name.clone()).collect()
     }
 
     /// The contract of the next prompt: a plan that is to be approved is made by the contract of planners.
@@ -112,7 +121,7 @@ impl ModeState {
         json!({
             "expectedVsActual": told.join("; "),
             "impactedSteps": self.impacted(),
-            "availableResources": self.tool_names(),
+            "availableResources": self.present_tools(),
         })
     }
 
@@ -176,7 +185,7 @@ fn reason_text(reason: ReplanReason) -> &'static str {
         ReplanReason::Unspecified => "",
         ReplanReason::Deviation => "too many results miss what was expected",
         ReplanReason::Errors => "three results in a row are errors",
-        ReplanReason::ResourcesUnavailable => "a step names a tool that is not there",
+        ReplanReason::ResourcesUnavailable => "a step needs a tool that is not there",
         ReplanReason::InvalidatedSteps => "steps depend on one that has failed",
         ReplanReason::Planner => "the planner demands it",
     }

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use capataz_contracts::v1::event::Body;
 use capataz_contracts::v1::{self, ReplanReason, StepStatus};
-use capataz_policy::mode;
+use capataz_policy::{codes, mode};
 
-use super::state::{Execution, ModeState};
+use super::memory;
+use super::state::{Call, Execution, ModeState};
 
 impl Execution {
     /// The share of steps done under this revision that miss what was expected.
@@ -91,6 +93,25 @@ impl ModeState {
         self.run.tools.iter().map(|tool| tool.name.as_str()).collect()
     }
 
+    /// Those of them that there is somebody for, as far as the run knows.
+    pub(super) fn present_tools(&self) -> BTreeSet<&str> {
+        self.tool_names().into_iter().filter(|name| !self.absent.contains(*name)).collect()
+    }
+
+    /// What comes of a call whose tool nobody serves: it is not made, so that another plan is.
+    pub(super) fn missed(&self, call: &Call) -> Option<Body> {
+        let tool = Some(&call.call.tool).filter(|tool| self.absent.contains(*tool))?;
+        let message = format!("nobody serves the tool {tool:?}");
+        Some(Body::ToolObserved(v1::ToolObserved {
+            step: self.execution.step.checked_add(1)?,
+            tool: tool.clone(),
+            step_index: call.call.step_index,
+            remembered: Some(memory::absence(self, tool, &message)),
+            error: Some(codes::error(codes::AGENT_ABSENT, message)),
+            ..v1::ToolObserved::default()
+        }))
+    }
+
     pub(super) fn tool(&self, name: &str) -> Option<&v1::ModeTool> {
         self.run.tools.iter().find(|tool| tool.name == name)
     }
@@ -102,7 +123,7 @@ impl ModeState {
         let found = [
             (execution.deviation() > mode::MAX_DEVIATION, ReplanReason::Deviation),
             (execution.errors >= mode::MAX_ERRORS, ReplanReason::Errors),
-            (!execution.without_tool(&self.tool_names()).is_empty(), ReplanReason::ResourcesUnavailable),
+            (!execution.without_tool(&self.present_tools()).is_empty(), ReplanReason::ResourcesUnavailable),
             (!execution.invalidated().is_empty(), ReplanReason::InvalidatedSteps),
         ];
         found.into_iter().filter(|(holds, _)| is_planned && *holds).map(|(_, reason)| reason).collect()
@@ -114,7 +135,7 @@ impl ModeState {
         let execution = &self.execution;
         let mut impacted: BTreeSet<u32> = execution.missed.iter().copied().collect();
         impacted.extend(execution.invalidated());
-        impacted.extend(execution.without_tool(&self.tool_names()));
+        impacted.extend(execution.without_tool(&self.present_tools()));
         impacted.into_iter().collect()
     }
 

@@ -1,5 +1,7 @@
 //! What the state of an execution has beside its waves: each call of the planner or of a tool is a wave. Part of the fold.
 
+use std::collections::BTreeSet;
+
 use capataz_contracts::browser::{BROWSER_AGENT, NAVIGATE_TOOL};
 use capataz_contracts::v1::{self, PlannerDecision, StepStatus, event::Body};
 
@@ -46,6 +48,8 @@ pub(crate) struct ModeState {
     pub(super) browser_used: bool,
     /// The page was reached by its address alone, and nothing was sent to it since: it may be loaded again.
     pub(super) shows_again: bool,
+    /// Tools that nobody served when the newest prompt was made.
+    pub(super) absent: BTreeSet<String>,
 }
 
 /// What the run waits for, or does next.
@@ -257,6 +261,7 @@ impl ModeState {
             browser: OwnBrowser::None,
             browser_used: false,
             shows_again: false,
+            absent: BTreeSet::new(),
         }
     }
 
@@ -274,7 +279,8 @@ impl ModeState {
     pub(crate) fn changing_bytes(&self) -> u64 {
         let begun = bytes::optional(self.begun.as_ref()) + bytes::optional(self.recalled.as_ref());
         let reasons = self.reasons.len() as u64 * bytes::ENTRY;
-        begun + reasons + self.stage.bytes() + self.execution.bytes() + self.browser.bytes()
+        let absent = self.absent.iter().map(|tool| bytes::text(tool)).fold(0, u64::saturating_add);
+        begun + absent + reasons + self.stage.bytes() + self.execution.bytes() + self.browser.bytes()
     }
 
     /// The run is a fork of another one, and belongs to no session: what it keeps in memory from here on is its own.
@@ -287,6 +293,7 @@ impl ModeState {
 
     /// Counts what an event has done.
     fn count(&mut self, body: &Body, at: Moment) {
+        let counts = self.counts(body);
         let metrics = &mut self.metrics;
         let one_more = |count: &mut u32, more: bool| *count = count.saturating_add(u32::from(more));
         match body {
@@ -308,10 +315,17 @@ impl ModeState {
             }
             Body::ToolObserved(event) => {
                 one_more(&mut metrics.actions, true);
-                one_more(&mut metrics.plan_steps, event.step_index.is_some());
+                one_more(&mut metrics.plan_steps, event.step_index.is_some() && counts);
             }
             _ => {}
         }
+    }
+
+    /// A call that was not made is no step that was done, and departs from no expectation. Where a person has approved the plan and
+    /// refuses a call of it, the run departs from the plan.
+    fn counts(&self, body: &Body) -> bool {
+        let was_made = |event: &v1::ToolObserved| event.wave.is_some();
+        matches!(body, Body::ToolObserved(event) if was_made(event) || self.mode() == v1::ExecutionMode::Supervised)
     }
 
     /// A person is asked: on behalf of the planner that is an escalation, whatever is answered (CONTRACTS §5, "Analytics").
@@ -331,6 +345,7 @@ impl ModeState {
         };
         self.decisions = self.decisions.checked_add(1)?;
         self.count(&body, at);
+        let counts = self.counts(&body);
         match body {
             Body::ModeBegun(event) => {
                 self.begun = Some(event);
@@ -356,6 +371,10 @@ impl ModeState {
                 let Stage::Proposed = self.stage else { return None };
                 self.stage = Stage::Rejected;
             }
+            Body::ToolsMissed(event) => {
+                let Stage::Plans = self.stage else { return None };
+                self.absent = event.tools.into_iter().collect();
+            }
             Body::ToolApproved(event) => {
                 let Stage::Wanted(wanted) = &mut self.stage else { return None };
                 wanted.call = event.call?;
@@ -380,7 +399,7 @@ impl ModeState {
                 self.stage = Stage::Called { wave: event.wave, call };
                 applied.wave = Some((event.wave, event.tasks?));
             }
-            Body::ToolObserved(event) => self.observed(event)?,
+            Body::ToolObserved(event) => self.observed(event, counts)?,
             Body::EscalationAnswered(event) => {
                 self.stage = match std::mem::take(&mut self.stage) {
                     Stage::Escalated(asked) => asked.then.map_or(Stage::Plans, Stage::Wanted),
@@ -510,7 +529,7 @@ impl ModeState {
         Some(())
     }
 
-    fn observed(&mut self, event: v1::ToolObserved) -> Option<()> {
+    fn observed(&mut self, event: v1::ToolObserved, counts: bool) -> Option<()> {
         let call = match std::mem::take(&mut self.stage) {
             Stage::Called { call, .. } | Stage::Wanted(call) => call,
             _ => return None,
@@ -522,9 +541,11 @@ impl ModeState {
         execution.step = event.step;
         execution.errors = if failed { execution.errors.checked_add(1)? } else { 0 };
         if let Some(place) = event.step_index {
-            execution.done = execution.done.checked_add(1)?;
-            if !event.as_expected {
-                execution.missed.push(place);
+            if counts {
+                execution.done = execution.done.checked_add(1)?;
+                if !event.as_expected {
+                    execution.missed.push(place);
+                }
             }
             execution.set(Some(place), if failed { StepStatus::Failed } else { StepStatus::Succeeded });
         }

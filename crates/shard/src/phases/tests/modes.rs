@@ -71,12 +71,13 @@ fn prompting(tokens: u32) -> Prompting {
             entries: 10,
             tokens,
         },
+        tools: Vec::new(),
     }
 }
 
 fn prompt(asked: Prompting, known: &Known) -> (Value, v1::Recalled) {
     match compute(&Query::Prompt(Box::new(asked)), known).unwrap().unwrap() {
-        Computed::Prompt { prompt, recalled } => match prompt.data.unwrap() {
+        Computed::Prompt { prompt, recalled, .. } => match prompt.data.unwrap() {
             Data::Inline(text) => (serde_json::from_slice(&text).unwrap(), recalled),
             Data::Blob(blob) => panic!("{blob:?}"),
         },
