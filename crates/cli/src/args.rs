@@ -171,7 +171,7 @@ pub enum Command {
 Examples:
   capataz analytics
   capataz analytics --since 7d
-  capataz analytics --json | jq '.modes[] | {mode, success_rate}'
+  capataz analytics --json | jq '.modes[] | {mode, successRate}'
 
 Executions that have ended and whose runs are kept. Waits for people are part of their times.")]
     Analytics {

@@ -75,9 +75,12 @@ fn words(name: &str) -> Vec<String> {
     words.map(str::to_lowercase).collect()
 }
 
-/// The failure with the names that may be meant, where the daemon does not know a name. What cannot be asked for is left out.
+/// The failure with the names that may be meant, where the daemon does not know a name. What cannot be asked for is left out,
+/// and what is in it already stays.
 pub async fn hinted(mut failure: Failure) -> Failure {
-    if let Failure::Answer { error, addr, about, near } = &mut failure {
+    if let Failure::Answer { error, addr, about, near } = &mut failure
+        && near.is_empty()
+    {
         *near = of_answer(error, addr, about).await.unwrap_or_default();
     }
     failure

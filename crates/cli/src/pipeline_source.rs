@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::plan_source::{format_of, name_of, read};
+use crate::plan_source::{Looked, format_of, name_of, read};
 use crate::sources::{LeftOut, Source};
 
 /// The folder in which pipelines are looked for by their names.
@@ -80,6 +80,14 @@ pub fn known() -> Vec<Known> {
 /// # Errors
 /// There is no such pipeline, it cannot be read, or it breaks rules, all of which are listed.
 pub fn load(given: &Path, format: Option<Format>) -> Result<v1::Pipeline, Failure> {
+    look(given, format)?.checked()
+}
+
+/// Reads a pipeline: a file, or a name.
+///
+/// # Errors
+/// There is no such pipeline, or it cannot be read. What is wrong with it stands in the answer.
+pub fn look(given: &Path, format: Option<Format>) -> Result<Looked<v1::Pipeline>, Failure> {
     let by_name = given.to_str().filter(|name| !name.contains(['/', '\\', '.']) && *name != "-");
     let file = match by_name {
         Some(name) if !given.is_file() => {
@@ -90,7 +98,7 @@ pub fn load(given: &Path, format: Option<Format>) -> Result<v1::Pipeline, Failur
                     let file = file.display().to_string();
                     Failure::invalid(fill(words().pipelines.not_found, &[name, &file]))
                 })?;
-                return checked(name.to_owned(), parse_built_in(built_in));
+                return looked(name.to_owned(), parse_built_in(built_in));
             }
             file
         }
@@ -101,11 +109,20 @@ pub fn load(given: &Path, format: Option<Format>) -> Result<v1::Pipeline, Failur
         Failure::invalid(message)
     })?;
     let format = format.unwrap_or_else(|| format_of(&file, &bytes));
-    checked(name_of(&file), parse(&bytes, format, file.parent()))
+    looked(name_of(&file), parse(&bytes, format, file.parent()))
 }
 
-fn checked(subject: String, parsed: Result<v1::Pipeline, Vec<Violation>>) -> Result<v1::Pipeline, Failure> {
-    parsed.and_then(whole).map_err(|violations| Failure::Violations { subject, violations })
+fn looked(
+    subject: String,
+    parsed: Result<v1::Pipeline, Vec<Violation>>,
+) -> Result<Looked<v1::Pipeline>, Failure> {
+    match parsed {
+        Ok(pipeline) => {
+            let violations = capataz_daemon::check_pipeline(&pipeline);
+            Ok(Looked::of(subject, pipeline, violations))
+        }
+        Err(violations) => Err(Failure::Violations { subject, violations }),
+    }
 }
 
 /// The pipeline, if it keeps every rule.

@@ -21,25 +21,30 @@ pub fn load(file: &Path, format: Option<Format>) -> Result<v1::Plan, Failure> {
     look(file, format)?.checked()
 }
 
-/// A plan as its file has it, with all that is wrong with it.
-pub struct Looked {
+/// A document as its file has it, with all that is wrong with it.
+pub struct Looked<T> {
     subject: String,
-    plan: v1::Plan,
+    document: T,
     /// The file names no wave, so that paths name none either.
     has_tasks_at_the_top: bool,
     violations: Vec<Violation>,
 }
 
-impl Looked {
-    pub fn plan(&self) -> &v1::Plan {
-        &self.plan
+impl<T> Looked<T> {
+    /// Paths are those of the document.
+    pub fn of(subject: String, document: T, violations: Vec<Violation>) -> Self {
+        Self { subject, document, has_tasks_at_the_top: false, violations }
+    }
+
+    pub fn document(&self) -> &T {
+        &self.document
     }
 
     pub fn is_valid(&self) -> bool {
         self.violations.is_empty()
     }
 
-    /// Adds what somebody else has found wrong with the plan.
+    /// Adds what somebody else has found wrong with it.
     pub fn add(&mut self, violations: impl IntoIterator<Item = Violation>) {
         for mut violation in violations {
             if self.has_tasks_at_the_top
@@ -53,9 +58,9 @@ impl Looked {
 
     /// # Errors
     /// All that is wrong with it.
-    pub fn checked(self) -> Result<v1::Plan, Failure> {
-        let Self { subject, plan, violations, .. } = self;
-        if violations.is_empty() { Ok(plan) } else { Err(Failure::Violations { subject, violations }) }
+    pub fn checked(self) -> Result<T, Failure> {
+        let Self { subject, document, violations, .. } = self;
+        if violations.is_empty() { Ok(document) } else { Err(Failure::Violations { subject, violations }) }
     }
 }
 
@@ -63,7 +68,7 @@ impl Looked {
 ///
 /// # Errors
 /// The file cannot be read, or is none of a plan. What is wrong with the plan that it is stands in the answer.
-pub fn look(file: &Path, format: Option<Format>) -> Result<Looked, Failure> {
+pub fn look(file: &Path, format: Option<Format>) -> Result<Looked<v1::Plan>, Failure> {
     let bytes = read(file).map_err(|error| {
         let message = fill(words().contract.cannot_read, &[&name_of(file), &error.to_string()]);
         Failure::invalid(message)
@@ -103,14 +108,14 @@ pub fn format_of(file: &Path, bytes: &[u8]) -> Format {
 
 /// Parses the plan in `bytes`, with all checks that the daemon makes of a plan alone.
 pub fn parse(bytes: &[u8], format: Format) -> Result<v1::Plan, Vec<Violation>> {
-    let Looked { plan, violations, .. } = of_bytes(bytes, format, String::new())?;
-    if violations.is_empty() { Ok(plan) } else { Err(violations) }
+    let Looked { document, violations, .. } = of_bytes(bytes, format, String::new())?;
+    if violations.is_empty() { Ok(document) } else { Err(violations) }
 }
 
-fn of_bytes(bytes: &[u8], format: Format, subject: String) -> Result<Looked, Vec<Violation>> {
+fn of_bytes(bytes: &[u8], format: Format, subject: String) -> Result<Looked<v1::Plan>, Vec<Violation>> {
     let plan = plan_file::parse_bytes(bytes, format)?;
     let violations = capataz_daemon::check_plan(&plan);
-    let mut looked = Looked { subject, plan, has_tasks_at_the_top: false, violations: Vec::new() };
+    let mut looked = Looked::of(subject, plan, Vec::new());
     if !violations.is_empty() {
         looked.has_tasks_at_the_top = has_tasks_at_the_top(bytes, format);
         looked.add(violations);

@@ -100,7 +100,11 @@ mod tests {
             compression_ratio: Some(0.25),
             retrieval_ms: Some(0.123),
         };
-        v1::GetAnalyticsResponse { modes: vec![simple, planner], memory: Some(memory) }
+        v1::GetAnalyticsResponse {
+            modes: vec![simple, planner],
+            memory: Some(memory),
+            ..v1::GetAnalyticsResponse::default()
+        }
     }
 
     // S004-AN-02

@@ -268,6 +268,7 @@ impl Run {
             | Body::PlanEdited(_)
             | Body::PlanApproved(_)
             | Body::PlanRejected(_)
+            | Body::ToolsMissed(_)
             | Body::ToolApproved(_)
             | Body::ToolObserved(_)
             | Body::EscalationAnswered(_)

@@ -26,6 +26,10 @@ const ENTRY: &str = "  ";
 const ROLLBACK: &str = "rollback";
 /// Columns of a failure's description in a table.
 const DETAIL_WIDTH: usize = 72;
+/// Cells of a task's row. The last one says why it waits, and what it does: it is never cut.
+const TASK_CELLS: usize = 6;
+/// Cells of a run's row up to its status.
+const STATUS_IN_LIST: usize = 3;
 
 /// The outcome's name, in English spelled as in the contract.
 pub fn outcome_name(outcome: v1::RunOutcome) -> &'static str {
@@ -105,7 +109,7 @@ fn duration_ms(run: &v1::Run, now_ms: i64) -> i64 {
 
 /// A table of runs.
 pub fn list(runs: &[v1::Run], now_ms: i64, paint: Paint) -> String {
-    let mut table = Table::new(words().runs.head);
+    let mut table = Table::new(words().runs.head).yielding(1).whole(STATUS_IN_LIST);
     for run in runs {
         table.row([
             (run.run_id.clone(), Tone::Plain),
@@ -132,7 +136,7 @@ pub fn show(run: &v1::Run, now_ms: i64, form: Form, paint: Paint) -> String {
         let number = (index + 1).to_string();
         let of = run.waves.len().to_string();
         let title = fill(texts.wave, &[&number, &of, &visible(&wave.name), wave::policy_name(wave.policy())]);
-        let mut table = Table::new(texts.task_head);
+        let mut table = Table::new(texts.task_head).whole(TASK_CELLS);
         for task in &wave.tasks {
             table.row(task_row(task, now_ms));
         }
@@ -197,7 +201,7 @@ fn heading_with(run: &v1::Run, own: (&'static str, &str), now_ms: i64, paint: Pa
     shown.join("\n")
 }
 
-fn task_row(task: &v1::TaskView, now_ms: i64) -> [(String, Tone); 6] {
+fn task_row(task: &v1::TaskView, now_ms: i64) -> [(String, Tone); TASK_CELLS] {
     let tone = match task.state() {
         v1::TaskState::Complete => Tone::Good,
         v1::TaskState::Failed => Tone::Bad,
@@ -237,7 +241,11 @@ fn waits_for(agent: &v1::WaitForAgent, now_ms: i64) -> String {
         (None, 0, None) => texts.nobody_serves.to_owned(),
         (None, workers, _) => {
             let numbers = [agent.running, workers, agent.queued].map(|number| number.to_string());
-            fill(texts.waits_for_slot, &numbers.each_ref().map(String::as_str))
+            let waits = fill(texts.waits_for_slot, &numbers.each_ref().map(String::as_str));
+            match agent.ahead {
+                Some(ahead) => fill(texts.ahead, &[&waits, &ahead.to_string()]),
+                None => waits,
+            }
         }
     }
 }
@@ -305,7 +313,7 @@ pub fn how_to_answer(run_id: &str, question: &v1::Question) -> String {
 
 /// The calls of an execution, in their order: each is a wave of one task.
 pub fn calls(run: &v1::Run, now_ms: i64, paint: Paint) -> String {
-    let mut table = Table::new(words().runs.task_head);
+    let mut table = Table::new(words().runs.task_head).whole(TASK_CELLS);
     for task in run.waves.iter().flat_map(|wave| &wave.tasks) {
         table.row(task_row(task, now_ms));
     }

@@ -573,6 +573,7 @@ texts! {
             / "El daemon ya no responde. La ejecución continúa cuando vuelva.",
         timeout: "The run is still running after {0}." / "La ejecución sigue en marcha después de {0}.",
         detached: "The run goes on without you." / "La ejecución continúa sin usted.",
+        serve_first: "first:      capataz serve" / "primero:     capataz serve",
         watch_with: "watch it:  capataz runs watch {0}" / "seguirla:    capataz runs watch {0}",
         cancel_with: "stop it:   capataz runs cancel {0}" / "pararla:     capataz runs cancel {0}",
         show_with: "look at it: capataz runs show {0}" / "examinarla:  capataz runs show {0}",
@@ -630,6 +631,7 @@ texts! {
         held_back: "waits: a rate limit holds its agent for {0}" / "espera: un límite retiene a su agente {0}",
         waits_for_slot: "waits for a slot: at work {0}, workers {1}, waiting {2}"
             / "espera un sitio: trabajando {0}, workers {1}, en espera {2}",
+        ahead: "{0}, before it {1}" / "{0}, antes que ella {1}",
         nothing_failed: "Nothing has failed." / "Nada ha fallado.",
         failed_task: "{0} (agent {1}, wave {2})" / "{0} (agente {1}, ola {2})",
         failed_attempt: "attempt {0}: {1} after {2}" / "intento {0}: {1} tras {2}",

@@ -106,7 +106,7 @@ Examples:
     },
     /// List the checkpoints of a run
     #[command(
-        after_help = "Example:\n  capataz mode checkpoints latest --json | jq '.state.checkpoints[].checkpoint_id'"
+        after_help = "Example:\n  capataz mode checkpoints latest --json | jq '.state.checkpoints[].id'"
     )]
     Checkpoints {
         /// Id of the run, the beginning or end of it, or `latest`
@@ -151,7 +151,7 @@ What is at work is ended, and its late results are refused. The log keeps what w
     #[command(after_help = "\
 Examples:
   capataz mode risk 'delete all old branches, then deploy'
-  capataz mode risk 'list the files' --json | jq -r .risk_level
+  capataz mode risk 'list the files' --json | jq -r .riskLevel
 
 Nothing follows from it: the mode is yours to choose. The formula is in docs/risk.md.")]
     Risk {

@@ -84,8 +84,8 @@ async fn perform(daemon: &Daemon, script: v1::Script, args: &ActArgs, out: &mut 
     let finished = end == End::Finished && model.is_finished();
     let exit = match (finished, out.json) {
         (true, true) => Exit::of_outcome(model.outcome),
-        (true, false) => ended(run_id, &model, out),
-        (false, _) => ending::unfinished(run_id, &model, end, options.timeout, out),
+        (true, false) => ended(daemon, run_id, &model, out),
+        (false, _) => ending::unfinished(daemon, run_id, &model, end, options.timeout, out),
     };
     if let (true, Some(path)) = (finished, &args.report) {
         report::write(daemon, run_id, path, out).await?;
@@ -100,7 +100,7 @@ async fn perform(daemon: &Daemon, script: v1::Script, args: &ActArgs, out: &mut 
 }
 
 /// Prints the result of a script that has ended: its error, its outputs, its outcome.
-pub fn ended(run_id: &str, model: &Run, out: &mut Output) -> Exit {
+pub fn ended(daemon: &Daemon, run_id: &str, model: &Run, out: &mut Output) -> Exit {
     let Some(script) = &model.script else { return Exit::of_outcome(model.outcome) };
     let run = v1::Run::default();
     let report = Report { run: &run, events: model, answer: None, verbose: false, form: out.form };
@@ -110,6 +110,6 @@ pub fn ended(run_id: &str, model: &Run, out: &mut Output) -> Exit {
     }
     out.line("");
     out.line(&display::outcome_line(script, now_ms(), out.paint));
-    out.line(&fill(words().watch.show_with, &[run_id]));
+    ending::show_with(daemon, run_id, out);
     Exit::of_outcome(model.outcome)
 }

@@ -13,7 +13,7 @@ use capataz_display::{format, run as display};
 /// Prints the result of a finished run for people.
 pub async fn finished(daemon: &Daemon, run_id: &str, model: &Run, out: &mut Output) -> Outcome {
     if model.script.is_some() {
-        return Ok(act::ended(run_id, model, out));
+        return Ok(act::ended(daemon, run_id, model, out));
     }
     let run = fetch::run(daemon, run_id, true).await?;
     let report = Report { run: &run, events: model, answer: None, verbose: false, form: out.form };
@@ -23,11 +23,19 @@ pub async fn finished(daemon: &Daemon, run_id: &str, model: &Run, out: &mut Outp
     }
     between(out);
     out.line(&display::outcome_line(&run, now_ms(), out.paint));
-    out.line(&fill(words().watch.show_with, &[run_id]));
+    show_with(daemon, run_id, out);
     if run.may_be_continued && Exit::of_outcome(run.outcome()) != Exit::Ok {
         out.line(&fill(words().watch.continue_with, &[run_id]));
     }
     Ok(Exit::of_outcome(run.outcome()))
+}
+
+/// Prints how to look at the run again.
+pub fn show_with(daemon: &Daemon, run_id: &str, out: &mut Output) {
+    if daemon.is_own {
+        out.line(words().watch.serve_first);
+    }
+    out.line(&fill(words().watch.show_with, &[run_id]));
 }
 
 /// Boxes stand apart from each other; lines do not.
@@ -39,6 +47,7 @@ fn between(out: &mut Output) {
 
 /// Prints why the waiting ended, and how to return to the run. With JSON, only the exit code says so.
 pub fn unfinished(
+    daemon: &Daemon,
     run_id: &str,
     model: &Run,
     end: End,
@@ -56,11 +65,16 @@ pub fn unfinished(
     let waited = timeout.and_then(|timeout| i64::try_from(timeout.as_millis()).ok()).unwrap_or_default();
     match end {
         End::TimedOut => out.note(&fill(texts.timeout, &[&format::exactly(waited)])),
+        // The daemon inside this command has its own last words.
+        End::Interrupted if daemon.is_own => {}
         End::Interrupted => out.note(texts.detached),
         End::Gone | End::Finished => out.note(texts.gone),
         End::Question | End::NoReader => {}
     }
     if !out.json && end != End::NoReader {
+        if daemon.is_own {
+            out.note(texts.serve_first);
+        }
         for question in &model.questions {
             out.note(&display::question(run_id, question, out.error_paint()));
         }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
+use capataz_contracts::v1;
 use capataz_daemon::{Config, DaemonError, Holder, LockError, Overrides};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -13,6 +14,7 @@ use super::{Daemon, Outcome};
 use crate::args::{Global, LocalArgs};
 use crate::exit::Exit;
 use crate::failure::{Failure, chain};
+use crate::near;
 use crate::output::Output;
 use capataz_display::words::{fill, words};
 
@@ -51,8 +53,7 @@ pub async fn connect(args: &LocalArgs, global: &Global, out: &Output) -> Result<
     if !args.local {
         return Ok((Daemon::connect(global).await?, Place { here: None, stop: None }));
     }
-    let overrides = Overrides { listen: Some(ANY_PORT.to_owned()), ..Overrides::default() };
-    let config = Config::load(args.config.as_deref(), overrides).map_err(Failure::of_config)?;
+    let config = config(args)?;
     let data_dir = config.data_dir.clone();
     // Heard from before there is something to drain.
     let mut stop: Pin<Box<dyn Future<Output = ()>>> = Box::pin(asked_to_stop()?);
@@ -63,7 +64,8 @@ pub async fn connect(args: &LocalArgs, global: &Global, out: &Output) -> Result<
             Ok(daemon) => {
                 let addr = format!("http://{}", daemon.address());
                 let here = Some(Here { daemon, data_dir });
-                return Ok((Daemon::connect_to(&addr).await?, Place { here, stop: Some(stop) }));
+                let daemon = Daemon { is_own: true, ..Daemon::connect_to(&addr).await? };
+                return Ok((daemon, Place { here, stop: Some(stop) }));
             }
             Err(error @ DaemonError::Lock(LockError::Taken { .. })) => Failure::failed(chain(&error)),
             Err(error) => return Err(Failure::of_start(&error, config.specs_dir.as_deref())),
@@ -93,6 +95,22 @@ pub async fn connect(args: &LocalArgs, global: &Global, out: &Output) -> Result<
             () = sleep(LOOK_AGAIN) => {}
         }
     }
+}
+
+fn config(args: &LocalArgs) -> Result<Config, Failure> {
+    let overrides = Overrides { listen: Some(ANY_PORT.to_owned()), ..Overrides::default() };
+    Config::load(args.config.as_deref(), overrides).map_err(Failure::of_config)
+}
+
+/// Which of the names that daemon knows, or would know. `None` where that cannot be told without waiting for anybody.
+pub async fn check_names(args: &LocalArgs, names: v1::CheckAgentsRequest) -> Option<v1::CheckAgentsResponse> {
+    let config = config(args).ok()?;
+    if let Some(holder) = Holder::of(&config.data_dir).ok()? {
+        let daemon = serving(&format!("http://{}", holder.listening()?.address)).await?;
+        return daemon.client.check_agents(names).await.ok();
+    }
+    let checking = tokio::task::spawn_blocking(move || capataz_daemon::check_names(&config, &names));
+    checking.await.ok()?.ok()
 }
 
 /// The command was asked to stop before it has begun its work.
@@ -137,9 +155,13 @@ impl Place {
                 }
             }
         };
-        if let Some(here) = self.here {
-            here.end(&outcome, is_stopping, out).await;
-        }
+        let Some(here) = self.here else { return outcome };
+        // Afterwards nobody can say which names there are.
+        let outcome = match outcome {
+            Err(failure) => Err(Box::pin(near::hinted(failure)).await),
+            done => done,
+        };
+        here.end(&outcome, is_stopping, out).await;
         outcome
     }
 }

@@ -94,7 +94,7 @@ pub async fn doctor(args: MachineArgs, global: &Global, out: &mut Output) -> Out
             )]
             let needs = config.needs(|name| std::env::var_os(name));
             findings.extend(needed(&config, &needs, texts));
-            findings.push(browser(&config, texts).await);
+            findings.push(browser(&config, &needs, texts).await);
         }
         Err(error) => {
             let invalid = Finding::new("configuration", texts.configuration, Verdict::Failure, said(&error));
@@ -175,6 +175,7 @@ fn needed(config: &Config, needs: &[Need], texts: &Doctor) -> [Finding; 4] {
 fn check_of(need: &Need) -> &'static str {
     match &need.lack {
         Lack::NoSecret(_) | Lack::UnreadSecret(..) => "secrets",
+        _ if need.key == "browser.program" => "browser",
         _ => match need.key.split(['.', '[']).next() {
             Some("secrets_dir") => "secrets",
             Some("specs_dir") => "specs",
@@ -221,7 +222,12 @@ fn clock(now: SystemTime, written: Option<SystemTime>, texts: &Doctor) -> Findin
     Finding::new("clock", texts.clock, verdict, found).next(texts.clock_next)
 }
 
-async fn browser(config: &Config, texts: &Doctor) -> Finding {
+async fn browser(config: &Config, needs: &[Need], texts: &Doctor) -> Finding {
+    if let Some(need) = needs.iter().find(|need| check_of(need) == "browser") {
+        let said = needs::said(&need.lack);
+        let found = format!("{}: {}", need.key, said.message);
+        return Finding::new("browser", texts.browser, Verdict::Failure, found).next(&said.remedy);
+    }
     if let Some(Ok(endpoint)) = config.browser.endpoint() {
         let address = endpoint.to_string();
         return match browsers::discover(endpoint).await {

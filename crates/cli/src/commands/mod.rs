@@ -57,6 +57,8 @@ fn own_span() -> String {
 pub struct Daemon {
     pub client: Client,
     addr: String,
+    /// It is inside this command, and ends with it.
+    is_own: bool,
 }
 
 impl Daemon {
@@ -70,7 +72,10 @@ impl Daemon {
     /// The same as for [`connect`](Self::connect).
     pub async fn connect_to(addr: &str) -> Result<Self, Failure> {
         match Client::connect(addr).await {
-            Ok(client) => Ok(Self { client: client.with_traceparent(&own_span()), addr: addr.to_owned() }),
+            Ok(client) => {
+                let client = client.with_traceparent(&own_span());
+                Ok(Self { client, addr: addr.to_owned(), is_own: false })
+            }
             Err(error) => Err(Failure::answer(error, addr)),
         }
     }

@@ -187,6 +187,10 @@ async fn start(daemon: &Daemon, args: ModeRunArgs, out: &mut Output) -> Outcome 
     for tool in &mut tools {
         tool.needs_approval = args.approve.contains(&tool.name);
     }
+    // Whoever names only what is to be approved has not said that there is to be nothing else.
+    if args.tools.is_empty() && !tools.is_empty() && tools.iter().all(|tool| tool.name != ALL_AGENTS) {
+        tools.push(v1::ModeTool { name: ALL_AGENTS.to_owned(), ..v1::ModeTool::default() });
+    }
     let (browser, browser_policy) = browser_of(&args, &mut tools)?;
     let workspace = match &args.workspace {
         Some(folder) => files_of(folder)?,
@@ -241,7 +245,7 @@ fn browser_of(
     let is_wanted = browser.is_some() || policy.is_some();
     if is_wanted && tools.iter().all(|tool| !tool.name.starts_with(TOOL_PREFIX)) {
         let stands = |name: &str| v1::ModeTool { name: name.to_owned(), ..v1::ModeTool::default() };
-        if tools.iter().all(|tool| args.approve.contains(&tool.name)) && args.tools.is_empty() {
+        if tools.is_empty() {
             tools.push(stands(ALL_AGENTS));
         }
         tools.push(stands(ALL_TOOLS));
@@ -306,10 +310,11 @@ fn state_of(run_id: &str, response: v1::GetExecutionResponse) -> Result<v1::Exec
     response.state.ok_or_else(|| Failure::failed(fill(words().modes.no_execution, &[run_id])))
 }
 
-/// The plan as an answer has it. That of `mode show --json` has the names of its fields, and is one as well; what is no plan is
-/// judged as it is.
+/// The plan as an answer has it. That of `mode show --json`, which has a revision, is one as well; anything else is judged as it
+/// is.
 fn as_answer(text: Vec<u8>) -> Vec<u8> {
     let value = serde_json::from_slice::<serde_json::Value>(&text).ok();
+    let value = value.filter(|value| value.get("revision").is_some());
     let parsed = value.and_then(|value| json::parse::<v1::ModePlan>("capataz.v1.ModePlan", &value).ok());
     let Some(plan) = parsed else { return text };
     let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap_or_default();

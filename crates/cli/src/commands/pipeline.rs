@@ -5,6 +5,7 @@ use std::path::Path;
 use capataz_contracts::json;
 use capataz_contracts::pipeline_file::Format;
 use capataz_contracts::v1::{self, payload::Data};
+use capataz_daemon::Places;
 use capataz_display::error;
 use capataz_display::paint::Tone;
 use capataz_display::pipeline as display;
@@ -101,7 +102,11 @@ fn done(text: &str, document: serde_json::Value, out: &mut Output) -> Outcome {
 }
 
 async fn start(args: PipelineRunArgs, global: &Global, out: &mut Output) -> Outcome {
-    let mut pipeline = source::load(&args.pipeline, args.format.map(Into::into))?;
+    let mut looked = source::look(&args.pipeline, args.format.map(Into::into))?;
+    if !looked.is_valid() {
+        looked.add(run::unknown_names(&Places::of_pipeline(looked.document(), ""), None, global).await);
+    }
+    let mut pipeline = looked.checked()?;
     pipeline.product_id = args.product.or(pipeline.product_id);
     let input = source::input(&args.inputs, args.input_file.as_deref(), out)?;
     let daemon = Daemon::connect(global).await?;

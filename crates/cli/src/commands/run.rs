@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use capataz_client::ClientError;
 use capataz_contracts::{Violation, json, v1};
-use capataz_daemon::{names_in_plan, unknown_in_plan};
+use capataz_daemon::Places;
 use serde_json::Value;
 
 use super::state_sync::{LOOKED_AT, StateSync};
 use super::{Daemon, Outcome, ending, fetch, local};
-use crate::args::{ContinueArgs, Following, ForkArgs, Global, Patience, RunArgs};
+use crate::args::{ContinueArgs, Following, ForkArgs, Global, LocalArgs, Patience, RunArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -22,8 +22,8 @@ use capataz_display::words::{fill, words};
 
 pub async fn run(args: RunArgs, global: &Global, out: &mut Output) -> Outcome {
     let mut looked = plan_source::look(&args.file, args.format.map(Into::into))?;
-    if !looked.is_valid() && !args.local.local {
-        looked.add(unknown_names(looked.plan(), global).await);
+    if !looked.is_valid() {
+        looked.add(unknown_names(&Places::of_plan(looked.document(), ""), Some(&args.local), global).await);
     }
     let mut plan = looked.checked()?;
     if args.session.is_some() {
@@ -46,18 +46,20 @@ pub async fn run(args: RunArgs, global: &Global, out: &mut Output) -> Outcome {
     place.during(work, out).await
 }
 
-/// How long a daemon may take to say which names of a plan it knows, where the plan is wrong anyway.
+/// How long a daemon may take to say which names it knows, where what names them is wrong anyway.
 const TELLS: Duration = Duration::from_secs(2);
 
-/// The names in a plan that the daemon does not know, so that they are told with all else that is wrong. None where no daemon
-/// answers at once.
-async fn unknown_names(plan: &v1::Plan, global: &Global) -> Vec<Violation> {
+/// The names that the daemon does not know, so that they are told with all else that is wrong. None where it does not answer
+/// at once. The one of `--local` is not started for it.
+pub async fn unknown_names(places: &Places, local: Option<&LocalArgs>, global: &Global) -> Vec<Violation> {
     let asked = async {
-        let daemon = Daemon::connect(global).await.ok()?;
-        daemon.client.check_agents(names_in_plan(plan)).await.ok()
+        match local.filter(|args| args.local) {
+            Some(args) => local::check_names(args, places.names()).await,
+            None => Daemon::connect(global).await.ok()?.client.check_agents(places.names()).await.ok(),
+        }
     };
     match tokio::time::timeout(TELLS, asked).await {
-        Ok(Some(checked)) => unknown_in_plan(plan, &checked, ""),
+        Ok(Some(checked)) => places.unknown(&checked),
         Ok(None) | Err(_) => Vec::new(),
     }
 }
@@ -141,7 +143,7 @@ pub async fn follow_started(
     let finished = end == End::Finished && model.is_finished();
     if watch || !out.json {
         return if !finished {
-            Ok(ending::unfinished(&run_id, &model, end, options.timeout, out))
+            Ok(ending::unfinished(daemon, &run_id, &model, end, options.timeout, out))
         } else if out.json {
             Ok(Exit::of_outcome(model.outcome))
         } else {
@@ -149,7 +151,7 @@ pub async fn follow_started(
         };
     }
     if !finished {
-        let exit = ending::unfinished(&run_id, &model, end, options.timeout, out);
+        let exit = ending::unfinished(daemon, &run_id, &model, end, options.timeout, out);
         answer(daemon, started, false, out).await?;
         return Ok(exit);
     }

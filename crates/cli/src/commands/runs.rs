@@ -184,7 +184,7 @@ async fn watch(daemon: &Daemon, args: WatchArgs, out: &mut Output) -> Outcome {
     if out.is_closed() {
         Ok(Exit::Ok)
     } else if end != End::Finished || !model.is_finished() {
-        Ok(ending::unfinished(&run_id, &model, end, options.timeout, out))
+        Ok(ending::unfinished(daemon, &run_id, &model, end, options.timeout, out))
     } else if out.json {
         Ok(Exit::of_outcome(model.outcome))
     } else {

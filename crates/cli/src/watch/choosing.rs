@@ -6,7 +6,7 @@ use std::pin::Pin;
 use capataz_client::{Client, ClientError};
 use capataz_contracts::v1;
 use capataz_display::error;
-use capataz_display::frame::{truncated, visible};
+use capataz_display::frame::{truncated, visible, width};
 use capataz_display::model::{Phase, Run};
 use capataz_display::paint::{Paint, Tone};
 use capataz_display::words::messages::refusal;
@@ -78,8 +78,9 @@ impl Choosing {
         told
     }
 
-    /// The line with the keys of the next question; `None` where none is open. No key counts that is not shown.
-    pub fn hint(&mut self, run: &Run, is_shown: bool) -> Option<String> {
+    /// The line with the keys of the next question, in at most so many columns; `None` where none is open, or all of its keys
+    /// have no room. No key counts that is not shown.
+    pub fn hint(&mut self, run: &Run, room: usize) -> Option<String> {
         let texts = &words().choosing;
         self.offered = None;
         if let Some(sent) = &self.sent {
@@ -92,8 +93,15 @@ impl Choosing {
             .map(|(key, option)| fill(texts.key, &[&key.to_string(), &visible(error::name_of(option))]));
         let keys: Vec<String> = keys.collect();
         let name = truncated(&task_of(question), MOST_NAME_WIDTH);
-        self.offered = is_shown.then(|| asked(question));
-        Some(fill(texts.offer, &[&keys.join(", "), &name]))
+        let line = |name: &str| fill(texts.offer, &[&keys.join(", "), name]);
+        // The name gives way, and no key.
+        let over = width(&line(&name)).saturating_sub(room);
+        let line = line(&truncated(&name, width(&name).saturating_sub(over).max(1)));
+        if width(&line) > room {
+            return None;
+        }
+        self.offered = Some(asked(question));
+        Some(line)
     }
 
     /// The first open question that a key can answer.
@@ -182,20 +190,28 @@ mod tests {
         let both = [asked_of(question("q1", "lint", &options)), asked_of(question("q2", "docs", &options))];
         let run = fold(begun.into_iter().chain(both));
         let mut choosing = Choosing::default();
-        assert_eq!(choosing.hint(&fold([accepted(&["lint"]), started()]), true), None);
-        assert_eq!(choosing.hint(&run, true).as_deref(), Some("? r: retry, s: skip, a: abort (lint)"));
-        assert_eq!(choosing.offered, Some(("q1".to_owned(), 0)));
-        // Where the terminal has no room for the line, no key counts.
-        choosing.hint(&run, false);
-        assert_eq!(choosing.offered, None);
+        assert_eq!(choosing.hint(&fold([accepted(&["lint"]), started()]), 77), None);
+        for (room, line) in [
+            (77, "? r: retry, s: skip, a: abort (lint)"),
+            (36, "? r: retry, s: skip, a: abort (lint)"),
+            (35, "? r: retry, s: skip, a: abort (li…)"),
+            (33, "? r: retry, s: skip, a: abort (…)"),
+        ] {
+            assert_eq!(choosing.hint(&run, room).as_deref(), Some(line), "{room}");
+            assert_eq!(choosing.offered, Some(("q1".to_owned(), 0)), "{room}");
+        }
+        // Where the terminal has no room for all keys, none counts.
+        for room in [32, 17, 0] {
+            assert_eq!((choosing.hint(&run, room), &choosing.offered), (None, &None), "{room}");
+        }
         choosing.answered = Some(("q1".to_owned(), 0));
-        assert_eq!(choosing.hint(&run, true).as_deref(), Some("? r: retry, s: skip, a: abort (docs)"));
+        assert_eq!(choosing.hint(&run, 77).as_deref(), Some("? r: retry, s: skip, a: abort (docs)"));
         let ended = fold(
             [accepted(&["lint"]), started(), asked_of(question("q1", "lint", &options))]
                 .into_iter()
                 .chain([Body::RunCancelRequested(v1::RunCancelRequested::default())]),
         );
-        assert_eq!(Choosing::default().hint(&ended, true), None);
+        assert_eq!(Choosing::default().hint(&ended, 77), None);
     }
 
     #[test]

@@ -156,12 +156,14 @@ pub async fn follow(
                 let mut hints = Vec::new();
                 let may_ask = watcher.caught_up && watcher.run.names_tasks;
                 if let Some(keys) = keys.as_mut().filter(|keys| may_ask && keys.listen()) {
+                    let room = view::room_for_hints(Live::size());
                     match keys.pressed() {
+                        Some(_) if room == 0 => {}
                         Some(more_time::KEY) => more_time.press(client, &watcher.run, run_id),
                         Some(key) => choosing.press(client, &watcher.run, run_id, key),
                         None => {}
                     }
-                    hints.extend(choosing.hint(&watcher.run, view::shows_hints(Live::size().0)));
+                    hints.extend(choosing.hint(&watcher.run, room));
                     hints.extend(more_time.hint(&watcher.run));
                 }
                 watcher.draw(hints, out);

@@ -135,6 +135,7 @@ fn line(run: &Run, run_id: &str, event: &v1::Event, detail: Detail) -> Option<Li
         | Body::PlanEdited(_)
         | Body::PlanApproved(_)
         | Body::PlanRejected(_)
+        | Body::ToolsMissed(_)
         | Body::ToolApproved(_)
         | Body::ToolCalled(_)
         | Body::ToolObserved(_)

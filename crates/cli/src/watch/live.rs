@@ -116,7 +116,7 @@ fn drawing(lines: &[Line], drawings: usize, rows: usize, columns: usize) -> Stri
         let shown = format!("{mark} {}", line.text);
         let width = measure_text_width(&shown);
         // A line that is too long goes on in the next row, so that what it says can be copied.
-        let takes = width.div_ceil(columns);
+        let takes = line.height(columns);
         if height > 0 && height + takes > rows.saturating_sub(1) {
             break;
         }

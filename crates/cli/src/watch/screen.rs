@@ -13,6 +13,7 @@ use capataz_display::script::describe;
 use capataz_display::script::fold::ScriptRun;
 use capataz_display::wave::policy_name;
 use capataz_display::words::{fill, words};
+use console::measure_text_width;
 
 /// One line of the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,11 +23,19 @@ pub struct Line {
     pub text: String,
 }
 
-/// The running tasks of `run`, in at most `rows` lines of at most `columns` columns.
+impl Line {
+    /// Its rows, where so many columns are all that a row has: it goes on in the next one.
+    pub fn height(&self, columns: usize) -> usize {
+        (MARK + measure_text_width(&self.text)).div_ceil(columns.max(1))
+    }
+}
+
+/// The running tasks of `run`, in at most `rows` rows of `columns` columns. Commands alone have more than one row.
 pub fn screen(run: &Run, run_id: &str, now_ms: i64, rows: usize, columns: usize, paint: Paint) -> Vec<Line> {
     if run.is_finished() {
         return Vec::new();
     }
+    let all_columns = columns;
     let room_for_tails = columns.saturating_sub(BESIDE + TAIL_INDENT.len());
     let columns = columns.saturating_sub(BESIDE).max(LEAST_COLUMNS);
     let phases = (!run.phases.is_empty()).then(|| still(pipeline::standing(&run.phases, columns)));
@@ -34,13 +43,11 @@ pub fn screen(run: &Run, run_id: &str, now_ms: i64, rows: usize, columns: usize,
         // A phase is blocked before it begins where its input cannot be made.
         let notes = phases.iter().flat_map(|_| notes(run, run_id, columns, paint)).map(still);
         let notes: Vec<Line> = notes.collect();
-        return phases.into_iter().chain(notes).take(rows.max(1)).collect();
+        return fitting(phases.into_iter().chain(notes), rows, all_columns);
     };
     if let Some(script) = &run.script {
         let notes = notes(run, run_id, columns, paint).into_iter().map(still);
-        let mut lines: Vec<Line> = notes.chain([activity_line(script, now_ms, columns)]).collect();
-        lines.truncate(rows.max(1));
-        return lines;
+        return fitting(notes.chain([activity_line(script, now_ms, columns)]), rows, all_columns);
     }
     let mut head = match &run.execution {
         Some(execution) => vec![still(paint.text(Tone::Strong, &truncated(&execution.heading(), columns)))],
@@ -48,9 +55,10 @@ pub fn screen(run: &Run, run_id: &str, now_ms: i64, rows: usize, columns: usize,
     };
     head.extend(phases);
     head.extend(notes(run, run_id, columns, paint).into_iter().map(still));
+    let height = |lines: &[Line]| lines.iter().map(|line| line.height(all_columns)).sum::<usize>();
     if let Some(execution) = &run.execution {
         // One call is at work at a time.
-        let room = rows.saturating_sub(head.len() + 2).min(MOST_STEPS);
+        let room = rows.saturating_sub(height(&head) + 2).min(MOST_STEPS);
         head.extend(execution.steps_around(room, columns, paint).into_iter().map(still));
     }
     let mut at_work = Vec::new();
@@ -79,7 +87,7 @@ pub fn screen(run: &Run, run_id: &str, now_ms: i64, rows: usize, columns: usize,
         })
         .collect();
     let waiting = (queued > 0).then(|| still(queue_line(queued, &absent, columns, paint)));
-    let room = rows.saturating_sub(head.len() + usize::from(waiting.is_some())).clamp(1, MOST_TASKS);
+    let room = rows.saturating_sub(height(&head) + usize::from(waiting.is_some())).clamp(1, MOST_TASKS);
     if at_work.len() <= room {
         lines = with_tails(lines, tails, room);
     } else {
@@ -87,10 +95,19 @@ pub fn screen(run: &Run, run_id: &str, now_ms: i64, rows: usize, columns: usize,
         lines.truncate(room - 1);
         lines.push(still(paint.text(Tone::Faint, &fill(words().watch.more_running, &[&hidden.to_string()]))));
     }
-    head.extend(lines);
-    head.extend(waiting);
-    head.truncate(rows.max(1));
-    head
+    fitting(head.into_iter().chain(lines).chain(waiting), rows, all_columns)
+}
+
+/// The lines that there is room for: the first one, and each for which those before it leave its rows.
+fn fitting(lines: impl Iterator<Item = Line>, rows: usize, columns: usize) -> Vec<Line> {
+    let mut taken = 0;
+    let fits = |line: &Line| {
+        let with = taken + line.height(columns);
+        let fits = taken == 0 || with <= rows;
+        taken = if fits { with } else { taken };
+        fits
+    };
+    lines.filter(fits).collect()
 }
 
 /// The lines of tasks, each with the end of its output below it: of each as many lines as there is room for of all.
@@ -106,8 +123,10 @@ fn with_tails(lines: Vec<Line>, mut tails: Vec<Vec<Line>>, room: usize) -> Vec<L
 /// Rows of tasks at work, and of what they put out.
 const MOST_TASKS: usize = 10;
 
-/// Columns of the spinner, and one that stays free.
-pub const BESIDE: usize = 3;
+/// Columns of the spinner.
+const MARK: usize = 2;
+/// The same with one that stays free.
+pub const BESIDE: usize = MARK + 1;
 /// Fewer columns are no reason to shorten anything further.
 const LEAST_COLUMNS: usize = 4;
 /// In fewer columns, a task's agent and attempt give way to its time.
@@ -208,12 +227,15 @@ fn needed(wave: &Wave) -> Option<u64> {
 
 fn notes(run: &Run, run_id: &str, columns: usize, paint: Paint) -> Vec<String> {
     let texts = &words().watch;
-    let mut notes: Vec<String> = run
-        .questions
-        .iter()
-        .map(|question| how_to_answer(run_id, question))
-        .map(|command| fill(texts.waiting_answer, &[&command]))
-        .collect();
+    let mut notes = Vec::new();
+    // One after the other: the commands for all of them would leave no room for the work.
+    if let [first, others @ ..] = run.questions.as_slice() {
+        let mut note = fill(texts.waiting_answer, &[&how_to_answer(run_id, first)]);
+        if !others.is_empty() {
+            note.push_str(&format!("  {}", fill(texts.more_running, &[&others.len().to_string()])));
+        }
+        notes.push(note);
+    }
     match run.phase {
         Phase::Paused => notes.push(texts.run_paused.to_owned()),
         Phase::Cancelling => notes.push(texts.run_cancelling.to_owned()),
@@ -531,6 +553,34 @@ mod tests {
                 "1 queued",
             ],
         );
+    }
+
+    #[test]
+    fn many_open_questions_and_long_commands_leave_room_for_the_work() {
+        let asked = |number: usize| {
+            let question = v1::Question {
+                question_id: format!("q{number}"),
+                options: vec!["retry".to_owned()],
+                ..v1::Question::default()
+            };
+            let asked = v1::QuestionAsked { question: Some(question), ..v1::QuestionAsked::default() };
+            Body::QuestionAsked(Box::new(asked))
+        };
+        let begun = [accepted(&["a", "b", "c"]), started(), leased(0, 1), leased(1, 1)];
+        let run = fold(begun.into_iter().chain((0..12).map(asked)));
+        let head = "checks (quorum): 0 of 3 settled, 0 succeeded, needs 2/3 (67%)";
+        let note = "waits for an answer: answer with `capataz runs resolve 0199 q0 retry`  … and 11 more";
+        let tasks = ["* a  agent-a  attempt 1/3  7.5s", "* b  agent-b  attempt 1/3  6.5s", "1 queued"];
+        // The note has two rows of these 80 columns.
+        check(&run, 6, &[head, note, tasks[0], tasks[1], tasks[2]]);
+        check(&run, 5, &[head, note, "… and 2 more", tasks[2]]);
+        // Where a command has no room, the work does not go with it.
+        check(&run, 2, &[head, "… and 2 more"]);
+        for (rows, columns) in (3..24).flat_map(|rows| (20..140).map(move |columns| (rows, columns))) {
+            let lines = screen(&run, "0199", 10_500, rows, columns, Paint::ON);
+            let height: usize = lines.iter().map(|line| line.height(columns)).sum();
+            assert!(height <= rows, "{rows} of {columns}: {lines:?}");
+        }
     }
 
     #[test]

@@ -18,9 +18,9 @@ pub fn rows_of(terminal: usize) -> usize {
     terminal.saturating_sub(1)
 }
 
-/// Whether a terminal of so many rows has room for what the keys do.
-pub fn shows_hints(terminal: usize) -> bool {
-    rows_of(terminal) >= LEAST_ROWS
+/// The columns that a terminal of this size has for a line of what the keys do: none where it is too low for one.
+pub fn room_for_hints((rows, columns): (usize, usize)) -> usize {
+    if rows_of(rows) >= LEAST_ROWS { columns.saturating_sub(BESIDE) } else { 0 }
 }
 
 /// The view of `run` in at most `rows` lines of at most `columns` columns. `hints` say what the keys do.
@@ -143,6 +143,31 @@ mod tests {
         let heading = "nightly: 2 of 4 done, 1 failed  0.9s";
         let run = half();
         assert_eq!(shown(&run, run.accepted_at_ms + 900, None, 20, 80)[0], heading, "nor less than a second");
+    }
+
+    /// Who presses a key has seen what it does.
+    #[test]
+    fn what_the_keys_do_is_there_however_many_questions_are_open() {
+        let asked = |number: usize| {
+            let options = ["retry", "skip", "abort"].map(str::to_owned).into();
+            let question =
+                v1::Question { question_id: format!("q{number}"), options, ..v1::Question::default() };
+            let asked = v1::QuestionAsked { question: Some(question), ..v1::QuestionAsked::default() };
+            v1::event::Body::QuestionAsked(Box::new(asked))
+        };
+        let begun = [accepted(&["a", "b"]), started(), leased(0, 1)];
+        let run = fold(begun.into_iter().chain((0..40).map(asked)));
+        let hint = "? r: retry, s: skip, a: abort (q0)";
+        for (rows, columns) in (LEAST_ROWS..40).flat_map(|rows| (40..120).map(move |columns| (rows, columns)))
+        {
+            let lines = view(&run, "0199", 9_000, vec![hint.to_owned()], (rows, columns), Paint::OFF);
+            let height: usize = lines.iter().map(|line| line.height(columns)).sum();
+            assert!(height <= rows, "{rows} of {columns}: {lines:?}");
+            assert_eq!(lines.last().map(|line| line.text.as_str()), Some(hint), "{rows} of {columns}");
+        }
+        let lines = shown(&run, 9_000, Some(hint), 23, 80);
+        assert!(lines[2].ends_with("  … and 39 more") && lines[3].starts_with("a  agent-a"), "{lines:?}");
+        assert_eq!((room_for_hints((24, 80)), room_for_hints((LEAST_ROWS, 80))), (77, 0));
     }
 
     #[test]

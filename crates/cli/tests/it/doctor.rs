@@ -100,7 +100,7 @@ fn what_the_configuration_names_and_is_not_there_is_a_failure_with_its_remedy() 
     let config = "specs_dir = \"specs\"\n\
         [[agents]]\nname = \"a\"\ncommand = [\"no-such-program\"]\nenv = { KEY = \"${secret:NO_SUCH}\" }\n\
         [[agents]]\nname = \"b\"\ncommand = [\"sh\"]\ncwd = \"/no/such/folder\"\nenv = { KEY = \"${secret:NO_SUCH}\" }\n\
-        [browser]\nupload_folders = [\"/no/such/folder\"]\n";
+        [browser]\nprogram = \"/no/such/browser\"\nupload_folders = [\"/no/such/folder\"]\n";
     fs::write(folder.path().join("capataz.toml"), config).unwrap();
     let said = doctor(folder.path(), ":", JSON);
     let document: Value = serde_json::from_slice(&said.stdout).unwrap();
@@ -123,6 +123,7 @@ fn what_the_configuration_names_and_is_not_there_is_a_failure_with_its_remedy() 
     assert_eq!(next.len(), 2, "{next:?}");
     starts(&told("specs").0, &["specs_dir: "]);
     starts(&told("uploads").0, &["browser.upload_folders[0]: "]);
+    starts(&told("browser").0, &["browser.program: "]);
 }
 
 #[tokio::test]

@@ -242,6 +242,8 @@ async fn a_plan_its_revision_and_escalations_are_asked_and_answered_once_whereve
             (QuestionPurpose::Plan, "approve"),
             (QuestionPurpose::Escalation, "continue"),
             (QuestionPurpose::Escalation, "yes"),
+            // The last step's result is another than expected, too.
+            (QuestionPurpose::Escalation, "continue"),
         ];
         assert_eq!(said(&ended), expected.map(|(purpose, answer)| (purpose, answer.to_owned())));
         assert_eq!(ended.count(|body| matches!(body, Body::PlanEdited(_))), 1);
@@ -250,7 +252,7 @@ async fn a_plan_its_revision_and_escalations_are_asked_and_answered_once_whereve
             _ => None,
         });
         assert_eq!(approved.collect::<Vec<_>>(), [2], "only what the person has changed");
-        assert_eq!(ended.count(|body| matches!(body, Body::EscalationAnswered(_))), 2);
+        assert_eq!(ended.count(|body| matches!(body, Body::EscalationAnswered(_))), 3);
         assert_eq!(ended.count(|body| matches!(body, Body::ToolCalled(_))), 2);
         each_once(folder, round);
     }

@@ -165,12 +165,45 @@ fn a_mode_that_is_set_is_the_one_of_the_next_query_of_that_session() {
     daemon.signal("KILL");
     drop(daemon);
     let daemon = example.serve();
-    says(&daemon, &["mode", "run", QUERY, "--session", "shop", "--exit-on-question"], 5, "");
-    assert_eq!(document(&daemon, &["mode", "show", "latest"], 0)["state"]["mode"], "planner");
-    says(&daemon, &["runs", "cancel", "latest"], 0, "");
+    let runs_in_its_mode = |daemon: &Served| {
+        says(daemon, &["mode", "run", QUERY, "--session", "shop", "--exit-on-question"], 5, "");
+        assert_eq!(document(daemon, &["mode", "show", "latest"], 0)["state"]["mode"], "planner");
+        says(daemon, &["runs", "cancel", "latest"], 0, "");
+    };
+    runs_in_its_mode(&daemon);
+    daemon.signal("KILL");
+    drop(daemon);
+    let daemon = example.serve();
+    runs_in_its_mode(&daemon);
     says(&daemon, &["mode", "set", "wild", "--session", "shop"], 2, "possible values");
     let chosen = document(&daemon, &["mode", "set", "simple", "--session", "shop"], 0);
     assert_eq!(chosen["before"], "planner");
+}
+
+#[test]
+fn what_is_to_be_approved_takes_no_tool_away_and_files_are_what_prompts_tell() {
+    let example = Example::new();
+    let daemon = example.serve();
+    let folder = example.folder.path().join("examples");
+    fs::write(folder.join("plans/one.toml"), "").unwrap();
+    let folder = folder.to_str().unwrap();
+    let run =
+        ["mode", "run", QUERY, "--approve", "text.count", "--workspace", folder, "--file", "plans/one.toml"];
+    // The step before it is done by a tool that nobody has named.
+    says(&daemon, &[&run[..], &["--exit-on-question"]].concat(), 5, "text.count");
+    let state = &document(&daemon, &["mode", "show", "latest"], 0)["state"];
+    assert_eq!((&state["step"], &state["errorCount"]), (&json!(1), &json!(0)));
+    let logged = says(&daemon, &["runs", "logs", "latest", "--json"], 0, "");
+    let accepted: Value =
+        serde_json::from_slice(logged.stdout.split(|byte| *byte == b'\n').next().unwrap()).unwrap();
+    let of_run = &accepted["event"]["run_accepted"]["mode"];
+    assert_eq!(of_run["current_file"], "plans/one.toml", "{accepted}");
+    assert_eq!(of_run["workspace"], json!(["plans/one.toml"]));
+    let mut tools: Vec<&str> =
+        of_run["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    tools.sort_unstable();
+    assert_eq!(tools, ["files.list", "notes.append", "text.count"]);
+    says(&daemon, &["runs", "cancel", "latest"], 0, "");
 }
 
 /// The lines of what is told, each with its words parted by one space.
@@ -254,6 +287,9 @@ fn the_risk_of_a_query_is_told_in_both_forms_and_languages_and_begins_nothing() 
     assert_eq!((&told["riskLevel"], named(&told)), (&json!("low"), 0));
     says(&daemon, &["mode", "risk", query, "--tool", "files.list"], 0, "low");
     assert_eq!(document(&daemon, &["runs", "list"], 0)["runs"], json!([]));
+    // One unknown word is next to nothing: 0.9 - 0.5 - 0.2 - 0.3. What is 0 is told.
+    assert_eq!(document(&daemon, &["mode", "risk", "foobar"], 0)["confidence"], json!(0.0));
+    says(&daemon, &["mode", "risk", query, "--tool", "nobody"], 2, "nobody");
     says(&daemon, &["mode", "risk", " "], 2, "query");
 }
 

@@ -72,6 +72,25 @@ fn an_agent_is_found_by_a_word_of_its_name() {
     check(&served, &["run", &two, "--lang", "es"], "\nreview: ¿quizá code-reviewer?\n");
 }
 
+/// With its end nobody can say which names there are.
+#[test]
+fn a_daemon_inside_the_command_is_asked_before_it_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("capataz.toml");
+    std::fs::write(&config, format!("data_dir = \"data\"\n{CREW}")).unwrap();
+    let one = plan(folder.path(), &[("a", "reviewr")]);
+    let run = |more: &[&str]| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_capataz"));
+        program.env("LC_ALL", "C").env_remove("CAPATAZ_ADDR").env_remove("CAPATAZ_BOXES");
+        program.env_remove("CAPATAZ_DATA_DIR").args(["run", &one, "--local", "--config"]).arg(&config);
+        program.args(more).current_dir(folder.path()).output().unwrap()
+    };
+    let told = String::from_utf8(run(&[]).stderr).unwrap();
+    assert!(told.contains("\n  similar: code-reviewer\n"), "{told}");
+    let answer: Value = serde_json::from_slice(&run(&["--json"]).stdout).unwrap();
+    assert_eq!(answer["error"]["near"], json!([{ "name": "reviewr", "names": ["code-reviewer"] }]));
+}
+
 #[test]
 fn tasks_sessions_and_specs_are_found_by_a_word_of_their_names() {
     let folder = tempfile::tempdir().unwrap();

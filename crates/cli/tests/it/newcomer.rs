@@ -8,6 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use crate::served::Served;
+use capataz_client::worker::{Task, TaskOutput, Worker};
 use capataz_contracts::v1;
 use serde_json::{Value, json};
 
@@ -227,6 +228,21 @@ fn serve_check_names_all_that_the_configuration_needs_and_what_to_do_in_both_lan
     }
 }
 
+/// What it says to do next asks a daemon, and there is none any more.
+#[test]
+fn a_run_with_its_own_daemon_says_that_somebody_has_to_serve_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    check(folder, &["init"], 0);
+    for (language, next) in [
+        ("en", "\nfirst:      capataz serve\nlook at it: capataz runs show "),
+        ("es", "\nprimero:     capataz serve\nexaminarla:  capataz runs show "),
+    ] {
+        let ran = said(&check(folder, &["run", "plan.toml", "--local", "--lang", language], 0).stdout);
+        assert!(ran.contains(next), "{next:?} in\n{ran}");
+    }
+}
+
 #[test]
 fn a_daemon_that_has_the_data_folder_does_the_work_and_says_so() {
     let folder = tempfile::tempdir().unwrap();
@@ -238,6 +254,7 @@ fn a_daemon_that_has_the_data_folder_does_the_work_and_says_so() {
     let ran = check(folder, &["run", "plan.toml", "--local"], 0);
     let expected = format!("the daemon at {} has the data folder data, and does this\n", served.url());
     assert_eq!(said(&ran.stderr), expected);
+    assert!(!said(&ran.stdout).contains("capataz serve"), "it serves");
     let runs = document(&check(folder, &["runs", "list", "--addr", &served.url(), "--json"], 0));
     assert_eq!(runs["runs"].as_array().unwrap().len(), 1);
 }
@@ -262,6 +279,43 @@ fn what_a_daemon_inside_the_command_cannot_do_is_refused_with_the_reason() {
     fs::write(folder.join("wrong.toml"), "name = \"\"").unwrap();
     check(folder, &["run", "wrong.toml", "--local"], 2);
     assert!(!folder.join("data").exists());
+}
+
+/// What its configuration names is known, what a daemon of its folder knows, and what such a one has known.
+#[test]
+fn all_that_is_wrong_with_a_plan_is_told_at_once_and_no_daemon_is_started_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let config = "data_dir = \"data\"\n[[agents]]\nname = \"reporter\"\ncommand = [\"true\"]\n";
+    fs::write(folder.join("capataz.toml"), config).unwrap();
+    let task = |name: &str, agent: &str| format!("[[tasks]]\nname = \"{name}\"\nagent = \"{agent}\"\n");
+    let tasks = [("no spaces", "reporter"), ("b", "reportr"), ("c", "distant")];
+    let tasks = tasks.map(|(name, agent)| task(name, agent)).concat();
+    fs::write(folder.join("wrong.toml"), format!("name = \"p\"\n{tasks}")).unwrap();
+    let told = || {
+        let answer = document(&check(folder, &["run", "wrong.toml", "--local", "--json"], 2));
+        let violations = answer["error"]["violations"].as_array().unwrap().clone();
+        let mut paths: Vec<String> =
+            violations.iter().map(|one| one["path"].as_str().unwrap().to_owned()).collect();
+        paths.sort();
+        paths
+    };
+    assert_eq!(told(), ["tasks[0].name", "tasks[1].agent", "tasks[2].agent"]);
+    let text = said(&check(folder, &["run", "wrong.toml", "--local"], 2).stderr);
+    assert!(text.contains("there is no agent \"reportr\"; similar: reporter"), "{text}");
+    assert!(!folder.join("data").exists(), "nothing was made for it");
+
+    let mut served = Served::start(folder, config);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let distant = |_: Task| async { TaskOutput::json(json!(1)) };
+    let worker = Worker::new(served.url()).id("w1").agent("distant", distant);
+    let worker = runtime.spawn(worker.run_until(std::future::pending::<()>()));
+    let known = ["tasks[0].name", "tasks[1].agent"];
+    eventually("the worker has said what it serves", || told() == known);
+    worker.abort();
+    served.signal("TERM");
+    assert!(served.ended().success());
+    assert_eq!(told(), known, "it is remembered");
 }
 
 #[test]
@@ -289,6 +343,13 @@ fn the_next_one_goes_on_after(name: &str) {
     let told = said(&ended.stderr);
     assert!(told.contains("stopping; press Ctrl-C again to force\n"), "{told}");
     assert!(told.ends_with("the next one on data goes on: capataz serve\n"), "{told}");
+    assert!(!told.contains("without you"), "{told}");
+    // Of these, a command that follows its run hears Ctrl-C alone, and has the time for its own last words.
+    assert_eq!(
+        told.contains("first:      capataz serve\nwatch it:  capataz runs watch "),
+        name == "INT",
+        "{told}"
+    );
     fs::write(folder.join("go"), "").unwrap();
     let served = Served::start(folder, &config);
     let runtime = tokio::runtime::Runtime::new().unwrap();

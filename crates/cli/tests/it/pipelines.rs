@@ -143,6 +143,24 @@ fn a_pipeline_is_checked_with_its_schemas_and_without_a_daemon() {
 }
 
 #[test]
+fn a_pipeline_that_breaks_rules_is_told_the_agents_that_the_daemon_does_not_know_as_well() {
+    let folder = folder();
+    let daemon = Served::start(folder.path(), AGENTS);
+    let bad = REVIEW.replace("\"tell\"", "\"read\"").replace("\"teller\"", "\"tellr\"");
+    std::fs::write(folder.path().join("pipelines/bad.toml"), bad).unwrap();
+    let told = |addr: &str| {
+        let run = pipeline(folder.path(), &["run", "bad", "--json", "--addr", addr]);
+        let answer = document(&check(run, 2, "", ""));
+        let violations = answer["error"]["violations"].as_array().unwrap().clone();
+        violations.iter().map(|one| format!("{} {}", one["path"], one["rule"])).collect::<Vec<_>>()
+    };
+    let both = [r#""phases[1].name" "duplicate""#, r#""phases[1].agent" "AGENT_NOT_FOUND""#];
+    assert_eq!(told(daemon.address()), both);
+    // Without a daemon there is what needs none.
+    assert_eq!(told("http://127.0.0.1:1"), both[..1]);
+}
+
+#[test]
 fn pipelines_with_a_name_are_listed_with_those_that_are_not_valid() {
     let folder = folder();
     std::fs::write(folder.path().join("pipelines/broken.toml"), "name = ").unwrap();

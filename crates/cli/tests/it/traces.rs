@@ -313,6 +313,92 @@ async fn a_collector_that_is_away_costs_no_run_anything_and_gets_everything_when
     assert!(daemon.said().contains("the collector can be reached again"));
 }
 
+#[tokio::test]
+async fn a_collector_that_never_answers_holds_up_no_run_and_no_end_of_the_daemon() {
+    let (folder, collector) = (tempfile::tempdir().unwrap(), Collector::start().await);
+    fs::write(folder.path().join("go"), "").unwrap();
+    collector.hangs(true);
+    let daemon = Served::start(folder.path(), &config(folder.path(), &collector, ""));
+    let client = daemon.client().await;
+    let first = client.execute_run(start(plan("first")), None).await.unwrap();
+    collector.until(|_, calls| calls > 0).await;
+    // It is in the middle of a call now.
+    let second = client.execute_run(start(plan("second")), None).await.unwrap();
+    assert_eq!(second.result.unwrap().outcome(), v1::RunOutcome::Succeeded);
+    daemon.signal("TERM");
+    let daemon = daemon.start_again();
+    collector.hangs(false);
+    let client = daemon.client().await;
+    for run in [&first.run_id, &second.run_id] {
+        is_a_tree(&client, &collector, run).await;
+    }
+}
+
+#[tokio::test]
+async fn a_collector_that_breaks_off_in_the_middle_of_a_call_gets_its_spans_once_more() {
+    let (folder, collector) = (tempfile::tempdir().unwrap(), Collector::start_behind_a_wire().await);
+    fs::write(folder.path().join("go"), "").unwrap();
+    collector.hangs(true);
+    let daemon = Served::start(folder.path(), &config(folder.path(), &collector, ""));
+    let client = daemon.client().await;
+    let run = client.execute_run(start(plan("broken")), None).await.unwrap().run_id;
+    collector.until(|_, calls| calls > 0).await;
+    collector.hangs(false);
+    collector.breaks_off();
+    is_a_tree(&client, &collector, &run).await;
+}
+
+#[tokio::test]
+async fn a_collector_that_takes_few_spans_at_once_gets_all_of_them() {
+    let (folder, collector) = (tempfile::tempdir().unwrap(), Collector::start().await);
+    fs::write(folder.path().join("go"), "").unwrap();
+    collector.leaves();
+    let daemon = Served::start(folder.path(), &config(folder.path(), &collector, ""));
+    let client = daemon.client().await;
+    let mut runs = Vec::new();
+    for name in ["one", "two", "three"] {
+        runs.push(client.execute_run(start(plan(name)), None).await.unwrap().run_id);
+    }
+    // All of that is sent at once, and refused, and then in halves.
+    collector.takes_at_most(3);
+    let collector = collector.comes_back().await;
+    for run in &runs {
+        is_a_tree(&client, &collector, run).await;
+    }
+}
+
+#[tokio::test]
+async fn spans_that_a_collector_says_it_has_rejected_are_counted() {
+    let (folder, collector) = (tempfile::tempdir().unwrap(), Collector::start().await);
+    fs::write(folder.path().join("go"), "").unwrap();
+    collector.rejects(1);
+    let daemon = Served::start(folder.path(), &config(folder.path(), &collector, ""));
+    let client = daemon.client().await;
+    let run = client.execute_run(start(plan("partly")), None).await.unwrap().run_id;
+    is_a_tree(&client, &collector, &run).await;
+    let rejected = |text: &str| {
+        let line = text.lines().find(|line| line.contains("capataz_trace_spans_total{result=\"rejected\"}"));
+        line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).unwrap_or_default()
+    };
+    let wait = async {
+        while rejected(&scraped(&daemon).await) < 1.0 {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(crate::served::kills::PATIENCE, wait).await.unwrap();
+}
+
+/// What `/metrics` says.
+async fn scraped(daemon: &Served) -> String {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let mut connection = tokio::net::TcpStream::connect(daemon.address()).await.unwrap();
+    let request = format!("GET /metrics HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", daemon.address());
+    connection.write_all(request.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    connection.read_to_string(&mut text).await.unwrap();
+    text
+}
+
 /// The bytes of a page of the database.
 const PAGE: usize = 4_096;
 

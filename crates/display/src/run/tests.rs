@@ -162,6 +162,55 @@ fn lines_of_results_are_as_wide_as_the_terminal_and_keep_what_is_copied() {
     assert!(whole.lines().any(|row| row.starts_with("  t3: ") && width(row) > 200), "{whole}");
 }
 
+/// What a task waits for and what it says is the answer to `runs show`.
+#[test]
+fn what_a_task_does_is_whole_on_every_terminal() {
+    let health = v1::HealthChecks {
+        count: 7,
+        last_at_ms: Some(8_000),
+        message: Some("compiling 214 files".to_owned()),
+        ..Default::default()
+    };
+    let active = v1::TaskState::Active as i32;
+    let at_work =
+        v1::TaskView { state: active, health_checks: Some(health), error: None, ..failed("build", "") };
+    let absent = v1::WaitForAgent { last_seen_ms: Some(8_000), ..v1::WaitForAgent::default() };
+    let waits = v1::TaskView { waits_for: Some(absent), error: None, state: active, ..failed("lint", "") };
+    let run = run(vec![at_work, waits]);
+    for columns in [80, 40] {
+        let shown = within(columns, || show(&run, 10_000, Form::Boxes, Paint::OFF));
+        assert!(shown.lines().all(|line| width(line) <= columns), "{shown}");
+        let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        for expected in [
+            "ACTIVE 1/3 1s 0 % of its time; health checks 7, heard 2s ago; last said: compiling 214 files lint",
+            "ACTIVE 1/3 1s waits: nobody serves its agent, last seen 2s ago",
+        ] {
+            assert!(words.contains(expected), "{columns}: {expected} in\n{shown}");
+        }
+    }
+    let shown = within(80, || show(&run, 10_000, Form::Boxes, Paint::OFF));
+    assert!(shown.contains("  1s\n    0 % of its time; "), "below its row:\n{shown}");
+}
+
+#[test]
+fn one_long_name_leaves_the_status_of_every_run_in_sight() {
+    let mut named = run(vec![failed("a", "X")]);
+    named.run_id = "0199c0de-0000-7000-8000-000000000001".to_owned();
+    let short = named.clone();
+    named.name = "n".repeat(128);
+    let shown = |columns| within(columns, || list(&[named.clone(), short.clone()], 65_000, Paint::OFF));
+    let (id, cut) = (&named.run_id, format!("{}…", "n".repeat(23)));
+    let wide = shown(80);
+    assert!(wide.contains(&format!("\n{id}  {cut}  failed  1/1")), "{wide}");
+    assert!(wide.contains(&format!("\n{id}  {:24}  failed  1/1", "nightly")), "{wide}");
+    let narrow = shown(40);
+    assert!(narrow.contains(&format!("\n{id}\n    {cut}  failed")), "{narrow}");
+    assert!(narrow.contains(&format!("\n{id}\n    nightly  failed  1/1")), "{narrow}");
+    for (columns, shown) in [(80, wide), (40, narrow)] {
+        assert!(shown.lines().all(|line| width(line) <= columns), "{shown}");
+    }
+}
+
 #[test]
 fn a_task_that_waits_says_for_what() {
     let waits_for = |agent: v1::WaitForAgent| {
@@ -173,14 +222,24 @@ fn a_task_that_waits_says_for_what() {
         };
         show(&run(vec![task]), 10_000, Form::Boxes, Paint::OFF)
     };
-    let agent =
-        v1::WaitForAgent { workers: 2, running: 4, queued: 7, last_seen_ms: Some(8_000), held_for_ms: None };
+    let agent = v1::WaitForAgent {
+        workers: 2,
+        running: 4,
+        queued: 7,
+        last_seen_ms: Some(8_000),
+        held_for_ms: None,
+        ahead: None,
+    };
     for (agent, expected) in [
         (agent, "waits for a slot: at work 4, workers 2, waiting 7"),
         (v1::WaitForAgent { workers: 0, ..agent }, "waits: nobody serves its agent, last seen 2s ago"),
         (
             v1::WaitForAgent { workers: 0, last_seen_ms: None, ..agent },
             "waits: nobody has served its agent yet",
+        ),
+        (
+            v1::WaitForAgent { ahead: Some(3), ..agent },
+            "waits for a slot: at work 4, workers 2, waiting 7, before it 3",
         ),
         (
             v1::WaitForAgent { held_for_ms: Some(90_000), ..agent },

@@ -127,6 +127,8 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
         "no agent of kind tool is known; declare one, or name a tool that is built in: {0}",
         "no se conoce ningún agente de clase tool; declara uno, o nombra una herramienta incluida: {0}",
     ),
+    ("there is no tool \"{0}\"", "no hay ninguna herramienta \"{0}\""),
+    ("no place of a step", "no es el lugar de ningún paso"),
     ("`{0}` is no tool: it is of kind {1}", "`{0}` no es una herramienta: es de clase {1}"),
     ("\"{0}\" cannot be called so", "\"{0}\" no se puede llamar así"),
     ("one of simple, planner and supervised is chosen", "se elige uno de simple, planner y supervised"),

@@ -344,6 +344,7 @@ impl Story {
                 | Body::PlanEdited(_)
                 | Body::PlanApproved(_)
                 | Body::PlanRejected(_)
+                | Body::ToolsMissed(_)
                 | Body::ToolApproved(_)
                 | Body::ToolObserved(_)
                 | Body::EscalationAnswered(_)

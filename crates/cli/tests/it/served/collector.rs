@@ -2,19 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
     TraceService, TraceServiceServer,
 };
 use opentelemetry_proto::tonic::collector::trace::v1::{
-    ExportTraceServiceRequest, ExportTraceServiceResponse,
+    ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
 };
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Code, Request, Response, Status};
@@ -29,8 +30,13 @@ struct Shelf {
     doubles: Mutex<Vec<Span>>,
     /// What the senders have said of themselves, and the headers of the last call.
     said: Mutex<(BTreeMap<String, String>, BTreeMap<String, String>)>,
-    /// What each call is answered with.
+    /// What each call is answered with; not at all while it hangs.
     answer: AtomicI32,
+    hangs: AtomicBool,
+    /// Spans that a call may have; 0: any number of them.
+    most: AtomicU64,
+    /// Spans of each call that are said to have been rejected.
+    rejects: AtomicI64,
     calls: AtomicU64,
     changed: Notify,
 }
@@ -40,6 +46,8 @@ pub struct Collector {
     shelf: Arc<Shelf>,
     address: SocketAddr,
     server: Arc<tokio::task::AbortHandle>,
+    /// The connections through its wire.
+    wires: Arc<Mutex<JoinSet<()>>>,
 }
 
 struct Service(Arc<Shelf>);
@@ -52,6 +60,15 @@ impl TraceService for Service {
     ) -> Result<Response<ExportTraceServiceResponse>, Status> {
         self.0.calls.fetch_add(1, Ordering::SeqCst);
         self.0.changed.notify_waiters();
+        if self.0.hangs.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+        let spans = request.get_ref().resource_spans.iter().flat_map(|of_resource| &of_resource.scope_spans);
+        let count = spans.map(|scope| scope.spans.len() as u64).sum::<u64>();
+        let most = self.0.most.load(Ordering::SeqCst);
+        if most > 0 && count > most {
+            return Err(Status::new(Code::ResourceExhausted, "too many at once"));
+        }
         let code = Code::from_i32(self.0.answer.load(Ordering::SeqCst));
         if code != Code::Ok {
             return Err(Status::new(code, "as it was told to"));
@@ -78,7 +95,11 @@ impl TraceService for Service {
             }
         }
         self.0.changed.notify_waiters();
-        Ok(Response::new(ExportTraceServiceResponse::default()))
+        let rejected_spans = self.0.rejects.load(Ordering::SeqCst);
+        let partial = ExportTracePartialSuccess { rejected_spans, error_message: String::new() };
+        Ok(Response::new(ExportTraceServiceResponse {
+            partial_success: (rejected_spans > 0).then_some(partial),
+        }))
     }
 }
 
@@ -93,7 +114,29 @@ impl Collector {
         let service = TraceServiceServer::new(Service(Arc::clone(&shelf)));
         let serving = Server::builder().add_service(service).serve_with_incoming(TcpIncoming::from(listener));
         let server = tokio::spawn(async move { serving.await.unwrap() }).abort_handle();
-        Self { shelf, address, server: Arc::new(server) }
+        Self { shelf, address, server: Arc::new(server), wires: Arc::default() }
+    }
+
+    /// It is reached through a wire that can be cut.
+    pub async fn start_behind_a_wire() -> Self {
+        let there = Self::start().await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, wires, far) = (listener.local_addr().unwrap(), Arc::clone(&there.wires), there.address);
+        tokio::spawn(async move {
+            loop {
+                let (mut near, _) = listener.accept().await.unwrap();
+                wires.lock().unwrap().spawn(async move {
+                    let mut far = TcpStream::connect(far).await.unwrap();
+                    let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+                });
+            }
+        });
+        Self { address, ..there }
+    }
+
+    /// Its connections end, in the middle of whatever is said on them.
+    pub fn breaks_off(&self) {
+        self.wires.lock().unwrap().abort_all();
     }
 
     /// Nobody listens at its address any more.
@@ -113,6 +156,21 @@ impl Collector {
     /// Every call is answered so from now on.
     pub fn answers(&self, code: Code) {
         self.shelf.answer.store(code as i32, Ordering::SeqCst);
+    }
+
+    /// Whether calls from now on are not answered at all.
+    pub fn hangs(&self, hangs: bool) {
+        self.shelf.hangs.store(hangs, Ordering::SeqCst);
+    }
+
+    /// A call with more spans than these is refused from now on.
+    pub fn takes_at_most(&self, spans: u64) {
+        self.shelf.most.store(spans, Ordering::SeqCst);
+    }
+
+    /// Each call is said to have had so many spans that were rejected.
+    pub fn rejects(&self, spans: i64) {
+        self.shelf.rejects.store(spans, Ordering::SeqCst);
     }
 
     pub fn calls(&self) -> u64 {

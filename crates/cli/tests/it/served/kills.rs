@@ -253,6 +253,7 @@ impl Story {
             | Body::PlanEdited(_)
             | Body::PlanApproved(_)
             | Body::PlanRejected(_)
+            | Body::ToolsMissed(_)
             | Body::ToolApproved(_)
             | Body::EscalationAnswered(_)
             | Body::ModeCheckpointed(_)
