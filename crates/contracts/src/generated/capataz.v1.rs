@@ -9574,7 +9574,8 @@ pub struct AssessRiskRequest {
     /// Not blank; at most 16 KiB.
     #[prost(string, tag = "1")]
     pub query: ::prost::alloc::string::String,
-    /// Names of the tools that would be used; empty: every agent of kind tool that is known.
+    /// Names of the tools that would be used, `*` and `browser.*` among them; empty: every agent of kind tool that is known. A name
+    /// of no tool is refused.
     #[prost(string, repeated, tag = "2")]
     pub tools: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// A language tag of English or Spanish, such as `en` or `es-MX`; English where it is empty. Other languages are refused.

@@ -88,29 +88,34 @@ pub(super) async fn prepare(runtime: &Runtime, run: &mut v1::ModeRun) -> Result<
     Err(status::busy(Busy::Overloaded))
 }
 
+/// Characters of the name of a tool that nobody knows.
+const NAME_SHOWN: usize = 128;
+
 /// What an assessment takes into account of the named tools, or of all that are agents: their names, whether what they do can be
 /// undone, and whether each call is approved.
 ///
 /// # Errors
 /// All names of which there is no tool.
-async fn facts_of(runtime: &Runtime, named: Vec<String>) -> Result<Vec<(String, bool, bool)>, Status> {
+async fn facts_of(runtime: &Runtime, named: Vec<String>) -> Result<BTreeMap<String, (bool, bool)>, Status> {
     let agents = agents_of(runtime, &[v1::AgentKind::Tool], &[]).await?;
-    let of_agent = |agent: &v1::Agent| (agent.name.clone(), agent.undoable, agent.needs_approval);
+    let of_agent = |agent: &v1::Agent| (agent.name.clone(), (agent.undoable, agent.needs_approval));
     let all = || agents.values().filter(|agent| is_tool(agent)).take(RISK_TOOLS_MAX).map(of_agent);
+    let of_built_in = |name: String| built_in_tool(&name).map(|tool| (name, (tool.undoable, false)));
+    let mut facts: BTreeMap<String, (bool, bool)> = BTreeMap::new();
     if named.is_empty() {
-        return Ok(all().collect());
+        facts.extend(all());
     }
-    let of_built_in = |name: String| built_in_tool(&name).map(|tool| (name, tool.undoable, false));
-    let (mut facts, mut unknown) = (Vec::new(), Vec::new());
+    let mut unknown = Vec::new();
     for (place, name) in named.into_iter().enumerate() {
         match agents.get(&name).filter(|agent| is_tool(agent)) {
-            Some(agent) => facts.push(of_agent(agent)),
+            Some(agent) => facts.extend([of_agent(agent)]),
             None if name == validate::ALL_AGENTS => facts.extend(all()),
             None if name == ALL_TOOLS => facts.extend(browser::names().filter_map(of_built_in)),
             None => match of_built_in(name.clone()) {
-                Some(tool) => facts.push(tool),
+                Some(tool) => facts.extend([tool]),
                 None => {
-                    let message = format!("there is no tool {name:?}");
+                    let shown: String = name.chars().take(NAME_SHOWN).collect();
+                    let message = format!("there is no tool {shown:?}");
                     unknown.push(Violation::new(format!("tools[{place}]"), "tool", message));
                 }
             },
@@ -373,7 +378,7 @@ impl ModeService for Modes {
         let facts = facts_of(self.runs.runtime(), tools).await?;
         let facts: Vec<ToolFacts<'_>> = facts
             .iter()
-            .map(|(name, undoable, needs_approval)| ToolFacts {
+            .map(|(name, (undoable, needs_approval))| ToolFacts {
                 name,
                 undoable: *undoable,
                 needs_approval: *needs_approval,

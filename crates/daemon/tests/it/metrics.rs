@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use capataz_contracts::v1;
@@ -11,7 +11,6 @@ use capataz_daemon::{Clock, DeclaredAgent};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::support::time::Time;
 use super::support::{Harness, PATIENCE, json, one_wave};
 
 /// One answer over a connection of its own: its head, and its body.
@@ -248,38 +247,4 @@ async fn a_daemon_that_drains_lives_and_is_not_ready() {
     assert_eq!(waits_for().await, None, "whatever its agent does, nothing begins any more");
     worker.complete(&assigned.lease, json(serde_json::json!(1))).await;
     stopping.await.unwrap();
-}
-
-/// A core that stands still is told by both probes: whoever watches has to start the daemon again.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_core_that_hangs_neither_lives_nor_is_ready_until_it_goes_on() {
-    let gate = Arc::new((Mutex::new(false), Condvar::new()));
-    let shut = Arc::clone(&gate);
-    let harness = Harness::start_with(|config| {
-        let time = Time::default();
-        time.of(config);
-        // Only the core itself stands still where it looks at the clock; whoever else looks goes on.
-        config.clock = Clock::of_both(move || {
-            let (shut, opened) = &*shut;
-            let is_core = std::thread::current().name() == Some("capataz-shard");
-            let guard = shut.lock().unwrap();
-            if is_core {
-                drop(opened.wait_while(guard, |shut| *shut).unwrap());
-            }
-            (time.now_ms(), 0)
-        });
-    })
-    .await;
-    let address = harness.daemon.address();
-    let both = async || {
-        let (live, ready) = tokio::join!(fetch(address, "/livez", ""), fetch(address, "/readyz", ""));
-        [live, ready]
-            .map(|(head, body)| format!("{} {}", head.split(' ').nth(1).unwrap_or_default(), body.trim()))
-    };
-    assert_eq!(both().await, ["200 live", "200 ready"]);
-    *gate.0.lock().unwrap() = true;
-    assert_eq!(both().await, ["503 hangs", "503 hangs"]);
-    *gate.0.lock().unwrap() = false;
-    gate.1.notify_all();
-    assert_eq!(both().await, ["200 live", "200 ready"]);
 }

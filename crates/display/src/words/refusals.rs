@@ -128,6 +128,10 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
         "no se conoce ningún agente de clase tool; declara uno, o nombra una herramienta incluida: {0}",
     ),
     ("there is no tool \"{0}\"", "no hay ninguna herramienta \"{0}\""),
+    (
+        "the rule's steps are done, their results are others than expected, and it has no other plan",
+        "los pasos de la regla están hechos, sus resultados son otros que los esperados, y no tiene otro plan",
+    ),
     ("no place of a step", "no es el lugar de ningún paso"),
     ("`{0}` is no tool: it is of kind {1}", "`{0}` no es una herramienta: es de clase {1}"),
     ("\"{0}\" cannot be called so", "\"{0}\" no se puede llamar así"),

@@ -288,6 +288,9 @@ impl RunState {
             }
             Body::RunResumed(event) => {
                 self.paused = false;
+                let before = self.machine.changing_bytes();
+                self.machine.resumed();
+                self.bytes.replace(before, self.machine.changing_bytes());
                 self.remember_request(event.request_id, digest::RESUME.to_owned());
                 self.update_hold(at.clock);
             }

@@ -432,6 +432,13 @@ impl Machine {
         }
     }
 
+    /// A person has let the run go on.
+    pub(crate) fn resumed(&mut self) {
+        if let Self::Mode(mode) = self {
+            mode.resumed();
+        }
+    }
+
     /// The run is a fork of another one, and belongs to no session.
     pub(crate) fn forked(&mut self, of: &str, own: &str, input: Option<v1::Payload>, at: Moment) {
         match self {

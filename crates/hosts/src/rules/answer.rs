@@ -10,6 +10,10 @@ use super::{LAST, Rule, RuleStep, Rules};
 /// What the rules say has no doubt in it.
 const CONFIDENCE: u32 = 1;
 
+/// What a rule says that has done its steps, and whose results are others than expected.
+const NO_OTHER_PLAN: &str =
+    "the rule's steps are done, their results are others than expected, and it has no other plan";
+
 /// Patterns in the message that none of them fits.
 const PATTERNS_SHOWN: usize = 5;
 
@@ -40,7 +44,7 @@ impl Rules {
         if prompt.get("validatedPlan").is_some() {
             Ok(asked.supervised())
         } else if prompt.get("progress").is_some() {
-            Ok(asked.planner())
+            asked.planner().ok_or_else(|| refuse(NO_OTHER_PLAN.to_owned()))
         } else {
             asked.simple().ok_or_else(|| refuse("the rule has no steps".to_owned()))
         }
@@ -73,8 +77,9 @@ impl Asked<'_> {
         }))
     }
 
-    /// A plan where one is wanted, and the first step of it that has not succeeded.
-    fn planner(&self) -> Value {
+    /// A plan where one is wanted, and the first step of it that has not succeeded. `None`: all of them have, and the results are
+    /// others than expected; to do the same again would be to do twice what may not be undone.
+    fn planner(&self) -> Option<Value> {
         let deviates = self.prompt.get("deviationAnalysis").is_some();
         let known = self.prompt.pointer("/currentPlan/steps").and_then(Value::as_array);
         let mut answer = json!({ "replanRequired": false, "confidence": CONFIDENCE });
@@ -84,12 +89,14 @@ impl Asked<'_> {
                 let another = deviates && !self.rule.otherwise.is_empty();
                 let steps = self.plan(if another { &self.rule.otherwise } else { &self.rule.steps });
                 let checkpoints = if another { &[][..] } else { self.rule.checkpoints.as_slice() };
-                // The same steps again: what has succeeded is not done twice, unless nothing else is left to do.
+                // The same steps again: what has succeeded is not done twice.
                 let does = |step: &Value| ["id", "tool", "parameters"].map(|key| step.get(key).cloned());
                 let is_same = known.is_some_and(|known| known.iter().map(does).eq(steps.iter().map(does)));
                 let done = self.done_of(steps.len());
-                let (kind, place) =
-                    if is_same && done < steps.len() { ("modify", done) } else { ("create", 0) };
+                if is_same && done == steps.len() {
+                    return None;
+                }
+                let (kind, place) = if is_same { ("modify", done) } else { ("create", 0) };
                 set(
                     &mut answer,
                     "planUpdate",
@@ -112,7 +119,7 @@ impl Asked<'_> {
             }),
         );
         set(&mut answer, "reasoning", step.get("description").cloned().unwrap_or_else(|| "".into()));
-        answer
+        Some(answer)
     }
 
     /// How many steps of the plan have succeeded: they are done in their order.

@@ -31,8 +31,10 @@ pub fn salvaged(bytes: &[u8]) -> Option<Map<String, Value>> {
 
 /// The text from its object on: a byte order mark, a remark or the mark of a conflict before it are damage like any other.
 fn without_beginning(text: &str) -> &str {
-    let is_other = text.trim_start().starts_with(['[', '"']);
-    text.find('{').filter(|_| !is_other).and_then(|begin| text.get(begin..)).unwrap_or(text)
+    // What is in a list is no state, wherever the list begins.
+    let begin =
+        text.find(['{', '[']).filter(|begin| text.get(*begin..).is_some_and(|rest| rest.starts_with('{')));
+    begin.and_then(|begin| text.get(begin..)).unwrap_or(text)
 }
 
 /// The place in the text of a line and a column, both from 1, as serde_json counts them: columns are bytes.

@@ -340,6 +340,8 @@ fn damage_in_the_middle_leaves_what_is_before_it() {
         ("\u{feff}{\"a\": 1}", Some(json!({"a": 1}))),
         ("<<<<<<< HEAD\n{\"a\": 1, \"b\": tru", Some(json!({"a": 1}))),
         (" [{\"a\": 1}", None),
+        ("\u{feff}[{\"a\": 1}]", None),
+        ("<<<<<<< HEAD\n[{\"a\": 1}]", None),
     ] {
         assert_eq!(salvaged(text.as_bytes()).map(Value::Object), expected, "{text}");
     }

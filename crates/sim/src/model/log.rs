@@ -359,6 +359,7 @@ impl RunModel {
             }
             Body::RunResumed(event) => {
                 self.paused = false;
+                self.mode_resumed();
                 self.request(event.request_id)
             }
             Body::RunCancelRequested(event) => {

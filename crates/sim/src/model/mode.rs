@@ -170,6 +170,8 @@ struct Counted {
     missed: u32,
     approved: bool,
     replans: u32,
+    /// Of them, those that a person knows of.
+    allowed: u32,
     last_failed: bool,
     /// The last result is an error that was not to be one.
     erred: bool,
@@ -360,6 +362,13 @@ impl RunModel {
         match &mut self.kind {
             Kind::Mode(mode) => Ok(mode),
             _ => Invariant::ModesKeepTheirRules.broken(text),
+        }
+    }
+
+    /// A person has let the run go on: who is there is looked at anew.
+    pub(super) fn mode_resumed(&mut self) {
+        if let Kind::Mode(mode) = &mut self.kind {
+            mode.absent.clear();
         }
     }
 
@@ -616,6 +625,10 @@ impl RunModel {
                     mode.kept.values_mut().for_each(|(.., may)| *may = false);
                 }
                 rule(!mode.absent.contains(&call.tool), "nobody serves the tool")?;
+                rule(
+                    mode.now.replans.saturating_sub(mode.now.allowed) <= 10,
+                    "a person is asked after ten new plans",
+                )?;
                 mode.stage = Stage::Called(event.wave, call, goes_on);
                 self.open_wave(wave);
             }
@@ -644,6 +657,10 @@ impl RunModel {
                     "it failed, or it did not",
                 )?;
                 rule(event.step == mode.now.step + 1, "actions are counted")?;
+                rule(
+                    mode.now.replans.saturating_sub(mode.now.allowed) <= 10,
+                    "a person is asked after ten new plans",
+                )?;
                 let planned = call.step_index.and_then(|place| {
                     Some((
                         place as usize,
@@ -690,6 +707,8 @@ impl RunModel {
                 let mode = self.mode()?;
                 rule((event.deviation - mode.now.deviation()).abs() < 1e-9, "another deviation")?;
                 mode.now.known = mode.now.missed;
+                mode.now.allowed = mode.now.replans;
+                mode.absent.clear();
                 mode.stage = match std::mem::take(&mut mode.stage) {
                     Stage::Escalated(Some((call, goes_on))) => Stage::Wanted(call, false, goes_on),
                     Stage::Wanted(call, approved, goes_on) => Stage::Wanted(call, approved, goes_on),

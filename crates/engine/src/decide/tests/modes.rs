@@ -609,6 +609,36 @@ fn the_eleventh_new_plan_waits_for_a_person_before_anything_is_done() {
     assert_eq!(bench.execution().escalations, 1);
 }
 
+#[test]
+fn the_eleventh_new_plan_waits_for_a_person_where_nobody_serves_its_tool_too_and_then_looks_again() {
+    let steps = [step("a", "send", &[])];
+    let missing = |bench: Bench| {
+        let bench = bench.asks_without(&["send"]);
+        let task = bench.newest();
+        bench.lease(&task, "w").says(&plans(&steps, 0, "send"))
+    };
+    let mut bench = missing(begin(Planner).asks_without(&["send"]));
+    for replans in 1..=10 {
+        bench = missing(bench);
+        assert_eq!((bench.execution().replans, bench.open().len()), (replans, 0));
+    }
+    let bench = missing(bench);
+    assert_eq!((bench.execution().replans, bench.open().len()), (11, 1));
+    // The person has started its worker: the call is made, and waits where it has not.
+    let bench = bench.answer("continue");
+    assert!(bench.newest().starts_with("send."), "{}", bench.newest());
+}
+
+#[test]
+fn whoever_resumes_a_run_may_have_brought_the_tool() {
+    let steps = [step("a", "send", &[])];
+    let bench = begin(Planner).asks_without(&["send"]).asks_without(&["send"]);
+    let bench = bench.lease("planner.0", "w").pause().says(&plans(&steps, 0, "send"));
+    assert_eq!(bench.count("tool_observed"), 0, "nothing is called or missed while it is held");
+    let bench = bench.resume();
+    assert!(bench.newest().starts_with("send."), "{}", bench.newest());
+}
+
 // CONTRACTS §5, "Analytics".
 #[test]
 fn an_escalation_counts_once_whatever_a_person_makes_of_it() {

@@ -193,9 +193,6 @@ impl ModeState {
 
     /// A tool is to be called: what comes before that.
     fn wanted(&self, call: &Call) -> Next {
-        if let Some(missed) = self.missed(call).filter(|_| !planted::is(Fault::AbsentToolCalled)) {
-            return Next::Note(Box::new(missed));
-        }
         if self.replans_too_often() {
             let asked = v1::Escalation {
                 reason: format!("the plan was made anew {} times", self.execution.replans),
@@ -203,6 +200,9 @@ impl ModeState {
                 options: Vec::new(),
             };
             return Next::Ask(Box::new(asking::escalation(self, &asked, false)));
+        }
+        if let Some(missed) = self.missed(call).filter(|_| !planted::is(Fault::AbsentToolCalled)) {
+            return Next::Note(Box::new(missed));
         }
         if let Some(reason) = self.execution.checkpoint_due.clone() {
             return Next::Checkpoint { reason, step_index: None };

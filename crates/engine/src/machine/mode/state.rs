@@ -337,6 +337,11 @@ impl ModeState {
         Some(())
     }
 
+    /// A person has had their time: who was not there may be there now.
+    pub(crate) fn resumed(&mut self) {
+        self.absent.clear();
+    }
+
     pub(crate) fn apply(&mut self, body: Body, at: Moment, seq: u64) -> Option<Applied> {
         let mut applied = Applied::default();
         let body = match self.apply_of_browser(body) {
@@ -418,6 +423,7 @@ impl ModeState {
                 self.execution.asked.drain(..surplus);
                 self.execution.known_misses = self.execution.missed.len();
                 self.execution.replans_allowed = self.execution.replans;
+                self.resumed();
             }
             Body::ModeCheckpointed(event) => {
                 self.made = self.made.checked_add(1)?;
