@@ -96,18 +96,22 @@ fn bytes_of(agent: &v1::Agent) -> usize {
 }
 
 impl Agents {
-    /// Makes an agent known. Whether that is news.
-    pub(crate) fn learn(&mut self, mut known: KnownAgent) -> bool {
-        let name: Arc<str> = Arc::from(known.agent.name.as_str());
-        // What the store remembers of a worker is older than what the worker has said since.
+    /// What the store remembers of an agent: of a worker's, it is older than what the worker has said since.
+    pub(crate) fn recall(&mut self, known: KnownAgent) {
         let is_older = |before: &KnownAgent| {
             known.source == v1::AgentSource::Worker
                 && before.source == v1::AgentSource::Worker
                 && known.last_seen < before.last_seen
         };
-        if self.entry(&name).known.as_ref().is_some_and(is_older) {
-            return false;
+        let before = self.entries.get(known.agent.name.as_str()).and_then(|entry| entry.known.as_ref());
+        if !before.is_some_and(is_older) {
+            self.learn(known);
         }
+    }
+
+    /// Makes an agent known as somebody says now, whatever the clock says. Whether that is news.
+    pub(crate) fn learn(&mut self, mut known: KnownAgent) -> bool {
+        let name: Arc<str> = Arc::from(known.agent.name.as_str());
         self.registry.agents.insert(known.agent.name.clone(), known.agent.category.clone());
         let entry = self.entry(&name);
         let news = entry.known.as_ref().is_none_or(|before| before.agent != known.agent);
@@ -363,6 +367,37 @@ mod tests {
 
     fn agent(name: String) -> v1::Agent {
         v1::Agent { name, ..v1::Agent::default() }
+    }
+
+    #[test]
+    fn what_a_worker_says_counts_though_the_clock_was_set_back_and_what_the_store_has_does_not() {
+        let said = |category: &str, at: i64| KnownAgent {
+            agent: v1::Agent { category: category.to_owned(), ..agent("a".to_owned()) },
+            source: v1::AgentSource::Worker,
+            last_seen: Some(Millis(at)),
+        };
+        let category = |agents: &Agents| agents.known("a").map(|agent| agent.category.clone());
+        let mut agents = Agents::default();
+        assert!(agents.learn(said("first", 1_000)));
+        assert!(agents.learn(said("second", 10)), "its worker says so now");
+        assert_eq!(category(&agents).as_deref(), Some("second"));
+        agents.recall(said("older", 9));
+        assert_eq!(category(&agents).as_deref(), Some("second"));
+        // A name that the configuration took away is known again by whoever serves it.
+        let (own, nobody) = (BTreeMap::from([("a", v1::AgentSource::Declared)]), BTreeSet::new());
+        for declared in [own, BTreeMap::new()] {
+            let declared = declared.into_iter().map(|(name, source)| KnownAgent {
+                agent: agent(name.to_owned()),
+                source,
+                last_seen: None,
+            });
+            let none = || (BTreeSet::new(), BTreeSet::new());
+            let (commands, resources) = none();
+            agents.configure(declared.collect(), commands, resources, &nobody, Millis(1_000));
+        }
+        assert_eq!(category(&agents), None);
+        agents.learn(said("again", 10));
+        assert_eq!(category(&agents).as_deref(), Some("again"));
     }
 
     fn remembered(count: i64) -> Agents {

@@ -398,7 +398,7 @@ impl Crew {
 
     fn remembered(&mut self, agents: Vec<KnownAgent>) {
         for agent in agents {
-            self.agents.learn(agent);
+            self.agents.recall(agent);
         }
         // What was stored before there was a limit.
         self.make_room(&[]);

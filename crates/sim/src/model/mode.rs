@@ -762,7 +762,8 @@ impl RunModel {
                     _ => mode.now.is_complete() && mode.keeps_to_plan(),
                 };
                 let by_person = said_so && matches!(mode.stage, Stage::Escalated(_));
-                rule(!held && (by_rule && mode.stage == Stage::Plans || by_person), "it is not done")?;
+                // A person may say so while the run is held.
+                rule(!held && by_rule && mode.stage == Stage::Plans || by_person, "it is not done")?;
                 mode.completed = true;
             }
             other => return Invariant::GaplessSeq.broken(self.at(format!("{other:?} in a run"))),
