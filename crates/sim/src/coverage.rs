@@ -132,7 +132,7 @@ pub fn likelihood<'a>(often: u32, appends: impl IntoIterator<Item = &'a Bytes>) 
         kind.is_some_and(|(field, _)| rare(*field))
     };
     let any = appends.into_iter().any(|events| feed::split(events).any(is_rare));
-    if any { often.saturating_mul(5) } else { often }
+    if any { often.saturating_mul(10) } else { often }
 }
 
 /// Counts by crash point and event kind.

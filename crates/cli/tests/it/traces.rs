@@ -41,6 +41,15 @@ command = ["echo", "1"]
     )
 }
 
+/// A daemon whose spans the collector gets, in a folder of its own. What waits for a file finds it.
+async fn served(collector: &Collector) -> (tempfile::TempDir, Served, Client) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("go"), "").unwrap();
+    let daemon = Served::start(folder.path(), &config(folder.path(), collector, ""));
+    let client = daemon.client().await;
+    (folder, daemon, client)
+}
+
 /// A plan with a retry, a task that is a run, and a task that waits.
 fn plan(name: &str) -> v1::Plan {
     let text = format!(
@@ -287,11 +296,9 @@ async fn however_often_the_daemon_is_killed_no_span_is_missing_and_none_is_known
 
 #[tokio::test]
 async fn a_collector_that_is_away_costs_no_run_anything_and_gets_everything_when_it_is_back() {
-    let (folder, collector) = (tempfile::tempdir().unwrap(), Collector::start().await);
-    fs::write(folder.path().join("go"), "").unwrap();
+    let collector = Collector::start().await;
     collector.leaves();
-    let daemon = Served::start(folder.path(), &config(folder.path(), &collector, ""));
-    let client = daemon.client().await;
+    let (_folder, daemon, client) = served(&collector).await;
     let mut runs = Vec::new();
     for round in 0..3 {
         let done = client.execute_run(start(plan(&format!("away-{round}"))), None).await.unwrap();
@@ -315,11 +322,9 @@ async fn a_collector_that_is_away_costs_no_run_anything_and_gets_everything_when
 
 #[tokio::test]
 async fn a_collector_that_never_answers_holds_up_no_run_and_no_end_of_the_daemon() {
-    let (folder, collector) = (tempfile::tempdir().unwrap(), Collector::start().await);
-    fs::write(folder.path().join("go"), "").unwrap();
+    let collector = Collector::start().await;
     collector.hangs(true);
-    let daemon = Served::start(folder.path(), &config(folder.path(), &collector, ""));
-    let client = daemon.client().await;
+    let (_folder, daemon, client) = served(&collector).await;
     let first = client.execute_run(start(plan("first")), None).await.unwrap();
     collector.until(|_, calls| calls > 0).await;
     // It is in the middle of a call now.
@@ -336,11 +341,9 @@ async fn a_collector_that_never_answers_holds_up_no_run_and_no_end_of_the_daemon
 
 #[tokio::test]
 async fn a_collector_that_breaks_off_in_the_middle_of_a_call_gets_its_spans_once_more() {
-    let (folder, collector) = (tempfile::tempdir().unwrap(), Collector::start_behind_a_wire().await);
-    fs::write(folder.path().join("go"), "").unwrap();
+    let collector = Collector::start_behind_a_wire().await;
     collector.hangs(true);
-    let daemon = Served::start(folder.path(), &config(folder.path(), &collector, ""));
-    let client = daemon.client().await;
+    let (_folder, daemon, client) = served(&collector).await;
     let run = client.execute_run(start(plan("broken")), None).await.unwrap().run_id;
     collector.until(|_, calls| calls > 0).await;
     collector.hangs(false);
@@ -350,11 +353,9 @@ async fn a_collector_that_breaks_off_in_the_middle_of_a_call_gets_its_spans_once
 
 #[tokio::test]
 async fn a_collector_that_takes_few_spans_at_once_gets_all_of_them() {
-    let (folder, collector) = (tempfile::tempdir().unwrap(), Collector::start().await);
-    fs::write(folder.path().join("go"), "").unwrap();
+    let collector = Collector::start().await;
     collector.leaves();
-    let daemon = Served::start(folder.path(), &config(folder.path(), &collector, ""));
-    let client = daemon.client().await;
+    let (_folder, daemon, client) = served(&collector).await;
     let mut runs = Vec::new();
     for name in ["one", "two", "three"] {
         runs.push(client.execute_run(start(plan(name)), None).await.unwrap().run_id);
@@ -369,11 +370,9 @@ async fn a_collector_that_takes_few_spans_at_once_gets_all_of_them() {
 
 #[tokio::test]
 async fn spans_that_a_collector_says_it_has_rejected_are_counted() {
-    let (folder, collector) = (tempfile::tempdir().unwrap(), Collector::start().await);
-    fs::write(folder.path().join("go"), "").unwrap();
+    let collector = Collector::start().await;
     collector.rejects(1);
-    let daemon = Served::start(folder.path(), &config(folder.path(), &collector, ""));
-    let client = daemon.client().await;
+    let (_folder, daemon, client) = served(&collector).await;
     let run = client.execute_run(start(plan("partly")), None).await.unwrap().run_id;
     is_a_tree(&client, &collector, &run).await;
     let rejected = |text: &str| {
@@ -458,11 +457,9 @@ async fn a_damaged_page_of_the_log_costs_the_spans_that_are_on_it_and_no_others(
 
 #[tokio::test]
 async fn spans_that_a_collector_refuses_are_given_up_and_later_ones_are_sent() {
-    let (folder, collector) = (tempfile::tempdir().unwrap(), Collector::start().await);
-    fs::write(folder.path().join("go"), "").unwrap();
+    let collector = Collector::start().await;
     collector.answers(Code::InvalidArgument);
-    let daemon = Served::start(folder.path(), &config(folder.path(), &collector, ""));
-    let client = daemon.client().await;
+    let (_folder, daemon, client) = served(&collector).await;
     let lost = client.execute_run(start(plan("lost")), None).await.unwrap().run_id;
     let wait = async {
         while !daemon.said().contains("the collector refuses spans") {
@@ -481,11 +478,9 @@ async fn spans_that_a_collector_refuses_are_given_up_and_later_ones_are_sent() {
 
 #[tokio::test]
 async fn what_was_removed_before_it_was_sent_is_counted_and_the_rest_is_sent() {
-    let (folder, collector) = (tempfile::tempdir().unwrap(), Collector::start().await);
-    fs::write(folder.path().join("go"), "").unwrap();
+    let collector = Collector::start().await;
     collector.leaves();
-    let daemon = Served::start(folder.path(), &config(folder.path(), &collector, ""));
-    let client = daemon.client().await;
+    let (_folder, daemon, client) = served(&collector).await;
     let mut runs = Vec::new();
     for name in ["kept", "removed", "also-kept"] {
         runs.push(client.execute_run(start(plan(name)), None).await.unwrap().run_id);

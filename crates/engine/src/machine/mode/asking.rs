@@ -211,15 +211,8 @@ fn tool_answered(state: &ModeState, call: &Call, answer: &str) -> Body {
     let message = format!("a person has rejected the call of {}", call.call.tool);
     let mut error = codes::error(codes::TOOL_REJECTED, message.clone());
     error.severity = Severity::Medium.to_proto().into();
-    Body::ToolObserved(v1::ToolObserved {
-        step: state.execution.step.saturating_add(1),
-        tool: call.call.tool.clone(),
-        step_index: call.call.step_index,
-        error: Some(error),
-        as_expected: false,
-        remembered: Some(memory::feedback(state, &message, Some(false), &[&call.call.tool, "rejected"])),
-        ..v1::ToolObserved::default()
-    })
+    let remembered = memory::feedback(state, &message, Some(false), &[&call.call.tool, "rejected"]);
+    state.not_made(call, error, remembered)
 }
 
 fn escalation_answered(

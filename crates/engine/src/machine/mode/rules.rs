@@ -102,14 +102,20 @@ impl ModeState {
     pub(super) fn missed(&self, call: &Call) -> Option<Body> {
         let tool = Some(&call.call.tool).filter(|tool| self.absent.contains(*tool))?;
         let message = format!("nobody serves the tool {tool:?}");
-        Some(Body::ToolObserved(v1::ToolObserved {
-            step: self.execution.step.checked_add(1)?,
-            tool: tool.clone(),
+        let remembered = memory::absence(self, tool, &message);
+        Some(self.not_made(call, codes::error(codes::AGENT_ABSENT, message), remembered))
+    }
+
+    /// What comes of a call that is not made.
+    pub(super) fn not_made(&self, call: &Call, error: v1::Error, remembered: v1::Remembered) -> Body {
+        Body::ToolObserved(v1::ToolObserved {
+            step: self.execution.step.saturating_add(1),
+            tool: call.call.tool.clone(),
             step_index: call.call.step_index,
-            remembered: Some(memory::absence(self, tool, &message)),
-            error: Some(codes::error(codes::AGENT_ABSENT, message)),
+            error: Some(error),
+            remembered: Some(remembered),
             ..v1::ToolObserved::default()
-        }))
+        })
     }
 
     pub(super) fn tool(&self, name: &str) -> Option<&v1::ModeTool> {
