@@ -343,7 +343,7 @@ async fn a_collector_that_never_answers_holds_up_no_run_and_no_end_of_the_daemon
 async fn a_collector_that_breaks_off_in_the_middle_of_a_call_gets_its_spans_once_more() {
     let collector = Collector::start_behind_a_wire().await;
     collector.hangs(true);
-    let (_folder, daemon, client) = served(&collector).await;
+    let (_folder, _daemon, client) = served(&collector).await;
     let run = client.execute_run(start(plan("broken")), None).await.unwrap().run_id;
     collector.until(|_, calls| calls > 0).await;
     collector.hangs(false);
@@ -355,7 +355,7 @@ async fn a_collector_that_breaks_off_in_the_middle_of_a_call_gets_its_spans_once
 async fn a_collector_that_takes_few_spans_at_once_gets_all_of_them() {
     let collector = Collector::start().await;
     collector.leaves();
-    let (_folder, daemon, client) = served(&collector).await;
+    let (_folder, _daemon, client) = served(&collector).await;
     let mut runs = Vec::new();
     for name in ["one", "two", "three"] {
         runs.push(client.execute_run(start(plan(name)), None).await.unwrap().run_id);
