@@ -21,6 +21,8 @@ pub enum Benchmark {
     Modes,
     /// Runs that are sent as traces and counted, beside runs that are not
     Telemetry,
+    /// An hour of mixed load: memory, open files, threads and the database have to stay level
+    Steady,
     /// Finding, acting and evidence in a real Chromium, compared with the bare protocol
     Executor,
 }
@@ -34,6 +36,7 @@ impl Benchmark {
             Self::Pipelines => "pipelines",
             Self::Modes => "modes",
             Self::Telemetry => "telemetry",
+            Self::Steady => "steady",
             Self::Executor => "executor",
         }
     }
@@ -46,7 +49,8 @@ impl Benchmark {
             | Self::Router
             | Self::Pipelines
             | Self::Modes
-            | Self::Telemetry => &["capataz-cli", "capataz-bench"],
+            | Self::Telemetry
+            | Self::Steady => &["capataz-cli", "capataz-bench"],
             Self::Executor => &["capataz-bench"],
         }
     }

@@ -148,6 +148,24 @@ pub struct AbuseOptions {
     kind: Vec<abuse::Abuse>,
 }
 
+/// How the benchmark of a long time is run.
+#[derive(Clone, Debug, clap::Args)]
+pub struct SteadyOptions {
+    #[command(flatten)]
+    options: Options,
+    /// How long
+    #[arg(long, default_value_t = 60)]
+    minutes: u32,
+}
+
+/// Measures what a daemon holds under mixed load for a long time, and prints.
+///
+/// # Errors
+/// As for [`orchestration`].
+pub async fn steady(SteadyOptions { options, minutes }: &SteadyOptions) -> Outcome<()> {
+    alone(options, sections::steady(options, *minutes)).await
+}
+
 /// Measures honest callers beside clients that mean harm, and prints.
 ///
 /// # Errors

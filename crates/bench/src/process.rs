@@ -57,6 +57,16 @@ pub(crate) fn memory(pid: u32) -> Outcome<(u64, u64)> {
     Ok((kilobytes("VmRSS:")? * 1024, kilobytes("VmHWM:")? * 1024))
 }
 
+/// Files, sockets and the like that the process holds open.
+pub(crate) fn open_files(pid: u32) -> Outcome<usize> {
+    Ok(fs::read_dir(format!("/proc/{pid}/fd"))?.count())
+}
+
+/// Living threads.
+pub(crate) fn threads(pid: u32) -> Outcome<usize> {
+    Ok(fs::read_dir(format!("/proc/{pid}/task"))?.count())
+}
+
 fn value_of(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()

@@ -21,9 +21,14 @@ pub(crate) struct Work {
 impl Work {
     /// `waves` waves one after the other, each of `tasks` parallel tasks.
     pub(crate) fn plan(waves: usize, tasks: usize) -> Self {
+        Self::of(AGENT, waves, tasks)
+    }
+
+    /// A [plan](Self::plan) whose tasks are this agent's.
+    pub(crate) fn of(agent: &str, waves: usize, tasks: usize) -> Self {
         let task = |number: usize| v1::Task {
             name: format!("task-{number}"),
-            agent: AGENT.to_owned(),
+            agent: agent.to_owned(),
             input: Some(v1::Payload {
                 media_type: "application/json".to_owned(),
                 data: Some(v1::payload::Data::Inline(Bytes::from_static(INPUT))),

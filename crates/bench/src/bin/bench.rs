@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use capataz_bench::abuse::{Abuse, abuse};
-use capataz_bench::{AbuseOptions, ExecutorOptions, Options, RouterOptions, roles};
+use capataz_bench::{AbuseOptions, ExecutorOptions, Options, RouterOptions, SteadyOptions, roles};
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
@@ -26,6 +26,8 @@ enum Benchmark {
     Modes(Options),
     /// Runs that are sent as traces and counted, beside runs that are not
     Telemetry(Options),
+    /// An hour of mixed load: memory, open files, threads and the database have to stay level
+    Steady(SteadyOptions),
     /// Finding, acting and evidence in a real Chromium
     Executor(ExecutorOptions),
     /// Honest callers beside idle streams, slow and huge senders, floods and garbage
@@ -71,6 +73,7 @@ async fn main() -> ExitCode {
         Benchmark::Pipelines(options) => capataz_bench::pipelines(&options).await,
         Benchmark::Modes(options) => capataz_bench::modes(&options).await,
         Benchmark::Telemetry(options) => capataz_bench::telemetry(&options).await,
+        Benchmark::Steady(options) => capataz_bench::steady(&options).await,
         Benchmark::Executor(options) => Box::pin(capataz_bench::executor(&options)).await,
         Benchmark::Abuse(options) => capataz_bench::abused(&options).await,
         Benchmark::Abuser { daemon, kind } => abuse(kind, daemon).await,

@@ -44,7 +44,7 @@ const MEBIBYTE: f64 = 1_048_576.0;
 
 /// Asks, each under a key of its own.
 #[derive(Debug)]
-struct Asks {
+pub(super) struct Asks {
     next: AtomicU64,
     salt: u64,
     with_sessions: bool,
@@ -53,7 +53,7 @@ struct Asks {
 }
 
 impl Asks {
-    fn new(with_sessions: bool) -> Self {
+    pub(super) fn new(with_sessions: bool) -> Self {
         let (salt, _) = uuid::Uuid::now_v7().as_u64_pair();
         Self { next: AtomicU64::new(0), salt, with_sessions, calls: AtomicU64::new(0) }
     }
@@ -74,7 +74,7 @@ impl Asks {
     }
 
     /// One operation of the benchmark: an ask, from its request to its answer.
-    async fn execute(&self, client: &Client, caller: usize) -> Outcome<()> {
+    pub(super) async fn execute(&self, client: &Client, caller: usize) -> Outcome<()> {
         let response = client.execute_run(self.request(caller), None).await?;
         let result = response.result.ok_or("the ask has not ended")?;
         let has_succeeded = result.outcome() == v1::RunOutcome::Succeeded;
@@ -89,7 +89,7 @@ impl Asks {
 }
 
 /// A daemon that finds the specs where it looks for them by default: in the folder that it works in.
-async fn start(options: &Options, folder: &Folder) -> Outcome<Daemon> {
+pub(super) async fn start(options: &Options, folder: &Folder) -> Outcome<Daemon> {
     let specs = folder.path().join("specs");
     fs::create_dir_all(&specs)?;
     for (name, content) in SPECS {

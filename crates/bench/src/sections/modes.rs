@@ -33,14 +33,19 @@ const ROLLBACKS: usize = 9;
 const GONE_BACK_ON: u32 = 1_000;
 
 #[derive(Debug)]
-struct Queries {
+pub(super) struct Queries {
     mode: v1::ExecutionMode,
     next: AtomicU64,
     salt: u64,
 }
 
 impl Queries {
-    async fn execute(&self, client: &Client) -> Outcome<()> {
+    pub(super) fn of(mode: v1::ExecutionMode) -> Self {
+        let (salt, _) = uuid::Uuid::now_v7().as_u64_pair();
+        Self { mode, next: AtomicU64::new(1), salt }
+    }
+
+    pub(super) async fn execute(&self, client: &Client) -> Outcome<()> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let request = v1::StartRunRequest {
             idempotency_key: Some(unordered_key(self.salt, number)),
@@ -315,8 +320,7 @@ async fn execute(daemon: &Daemon, load: Load, mode: v1::ExecutionMode) -> Outcom
     let clients: Arc<[Client]> = daemon.clients(load.connections()).await?.into();
     let gauge = Gauge::alone(daemon);
     let sample = move || gauge.read();
-    let (salt, _) = uuid::Uuid::now_v7().as_u64_pair();
-    let queries = Arc::new(Queries { mode, next: AtomicU64::new(1), salt });
+    let queries = Arc::new(Queries::of(mode));
     closed_loop(load, sample, move |caller| {
         let (clients, queries) = (Arc::clone(&clients), Arc::clone(&queries));
         async move { queries.execute(clients.get(caller % clients.len()).ok_or("no client")?).await }

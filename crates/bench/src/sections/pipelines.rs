@@ -30,14 +30,14 @@ const VERDICTS: u32 = 2_000;
 const READS: usize = 15;
 
 #[derive(Debug)]
-struct Pipelines {
+pub(super) struct Pipelines {
     pipeline: v1::Pipeline,
     next: AtomicU64,
     salt: u64,
 }
 
 impl Pipelines {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let json = |text: &'static [u8]| v1::Payload {
             media_type: "application/json".to_owned(),
             data: Some(v1::payload::Data::Inline(Bytes::from_static(text))),
@@ -60,7 +60,7 @@ impl Pipelines {
         Self { pipeline, next: AtomicU64::new(1), salt }
     }
 
-    async fn execute(&self, client: &Client) -> Outcome<()> {
+    pub(super) async fn execute(&self, client: &Client) -> Outcome<()> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let request = v1::StartRunRequest {
             idempotency_key: Some(unordered_key(self.salt, number)),

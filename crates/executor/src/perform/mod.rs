@@ -10,6 +10,7 @@ mod changes;
 mod conditions;
 mod execution;
 mod finish;
+mod near;
 mod outputs;
 mod policy;
 mod precondition;

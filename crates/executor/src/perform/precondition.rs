@@ -1,6 +1,7 @@
 //! Stage `precondition`: the target is found, the conditions before hold, and the element can be acted on.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use capataz_contracts::placeholder::{Placeholder, Segment, placeholders};
 use capataz_contracts::v1::ActionKind;
@@ -8,6 +9,7 @@ use capataz_contracts::{json as contract, v1};
 use capataz_policy::executor::code;
 use serde_json::{Value, json};
 
+use super::near;
 use super::step::{Deadline, Step, read_failed};
 use crate::dsl::{Action, RESOLUTION_ORDER};
 use crate::error::{FailedCondition, Failure, Phase};
@@ -17,6 +19,10 @@ use crate::page::{
     Settled,
 };
 use crate::text::normalised;
+
+/// The part of a page that is looked through for what is nearly a target that was not found, and the longest time for it.
+const NEAR_CHARACTERS: usize = 20_000;
+const NEAR_LIMIT: Duration = Duration::from_secs(1);
 
 /// What the execution needs.
 #[derive(Debug, Default)]
@@ -174,8 +180,25 @@ impl<P: Page> Step<'_, P> {
             // An element that has a reference was there; where it is gone it does not come back.
             let is_gone = matches!(target.locators.as_slice(), [Locator::Ref { .. }]);
             if is_gone || !self.wait(deadline).await.map_err(|error| read_failed(&error, Phase::Pre))? {
-                return Err(not_found(action, &look));
+                let mut failure = not_found(action, &look);
+                failure.details.insert("near".to_owned(), self.nearest(target, &look).await.into());
+                return Err(failure);
             }
+        }
+    }
+
+    /// What of the page is nearly what was not found, as lines of its outline.
+    async fn nearest(&mut self, target: &Query, look: &Look) -> Vec<String> {
+        let query = match look.part_missing.as_deref() {
+            None if look.frame_missing.is_none() => target,
+            Some("within") => target.within.as_deref().unwrap_or(target),
+            _ => return Vec::new(),
+        };
+        self.page.limit_reads(Some(NEAR_LIMIT));
+        match self.page.outline(NEAR_CHARACTERS).await {
+            Ok(outline) => near::nearest(query, &outline.text),
+            // It is help, and no more than that.
+            Err(_) => Vec::new(),
         }
     }
 

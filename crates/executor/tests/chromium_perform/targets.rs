@@ -39,6 +39,33 @@ async fn a_target_is_found_beside_a_text_in_a_container_and_by_the_attribute_of_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_of_the_page_is_nearly_the_target_is_told_with_its_reference_and_never_used() {
+    const CART: &str = "<button onclick='document.querySelector(`p`).textContent = `paid`'>Pay now</button>
+        <button>Pay later</button><p data-testid=state>not yet</p><iframe srcdoc='<button>Pay there</button>'></iframe>";
+    let state = |value: &str| json!([{"kind": "text_equals", "target": {"testid": "state"}, "value": value}]);
+    let server = Server::with(&[("/", CART)]).await;
+    let mut script = Script::start(&server, json!({})).await;
+    script.passes(json!({"kind": "navigate", "url": server.url("/")})).await;
+    let click = |target: Value| json!({"kind": "click", "target": target, "timeout_ms": 500});
+    let details =
+        script.fails(click(json!({"role": {"role": "button", "name": "Pay Now"}})), "TARGET_NOT_FOUND").await;
+    let near: Vec<&str> =
+        details["near"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    let [first, second, third] = near[..] else { panic!("{near:?}") };
+    assert!(
+        first.starts_with("button \"Pay now\"") && second.starts_with("button \"Pay later\""),
+        "{near:?}"
+    );
+    assert!(third.starts_with("button \"Pay there\""), "{near:?}");
+    script.passes(json!({"kind": "assert", "conditions": state("not yet")})).await;
+    let reference = first.split_once("[ref=").and_then(|(_, rest)| rest.split_once(']')).unwrap().0;
+    script.passes(json!({"kind": "click", "target": {"ref": reference}, "post": state("paid")})).await;
+    let details = script.fails(click(json!({"text": "Unsubscribe"})), "TARGET_NOT_FOUND").await;
+    assert_eq!(details["near"], json!([]));
+    script.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_error_names_the_part_of_the_target_that_is_not_there_exactly_once() {
     let server = Server::with(&[("/", PEOPLE)]).await;
     let mut script = Script::start(&server, json!({"testid_attribute": "data-cy"})).await;

@@ -51,6 +51,17 @@ fn a_target_that_does_not_come_is_not_found() {
 }
 
 #[test]
+fn a_target_that_is_not_there_is_told_what_is_nearly_it() {
+    let mut page = page();
+    page.text = "button \"Send it\" [ref=d1e1]\nlink \"Home\" [ref=d1e2]\n".to_owned();
+    let missing = |target: serde_json::Value| with(click("x"), "target", target);
+    let done = case(page, missing(json!({"text": "SEND IT"}))).run();
+    done.error("TARGET_NOT_FOUND", PRE);
+    assert_eq!(done.details()["near"], json!(["button \"Send it\" [ref=d1e1]"]));
+    assert_eq!(done.acts(), [""; 0]);
+}
+
+#[test]
 fn a_place_beyond_what_matches_is_not_found() {
     let action = with(click("send"), "rationale", json!("the second"));
     let action = with(action, "target", json!({"testid": "send", "nth": 1}));
