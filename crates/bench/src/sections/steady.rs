@@ -35,7 +35,7 @@ const AIM_HANDLES: f64 = 1.1;
 /// What a caller does again and again.
 #[derive(Debug)]
 enum Caller {
-    Plans(Work),
+    Plans(Box<Work>),
     Asks(Asks),
     Pipelines(Pipelines),
     Executions(Queries),
@@ -49,9 +49,9 @@ impl Caller {
     fn all() -> Vec<(&'static str, Self)> {
         let executions = |mode| Self::Executions(Queries::of(mode));
         vec![
-            ("plans of one task", Self::Plans(Work::single())),
-            ("plans of 4 waves of 8 tasks", Self::Plans(Work::plan(4, 8))),
-            ("plans of two commands", Self::Plans(Work::of(COMMAND, 1, 2))),
+            ("plans of one task", Self::Plans(Box::new(Work::single()))),
+            ("plans of 4 waves of 8 tasks", Self::Plans(Box::new(Work::plan(4, 8)))),
+            ("plans of two commands", Self::Plans(Box::new(Work::of(COMMAND, 1, 2)))),
             ("asks without a session", Self::Asks(Asks::new(false))),
             ("asks with sessions", Self::Asks(Asks::new(true))),
             ("pipelines", Self::Pipelines(Pipelines::new())),
