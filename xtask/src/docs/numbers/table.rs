@@ -51,7 +51,7 @@ pub(super) const NUMBERS: &[Number] = &[
     ),
     number(
         "docs/reports.md",
-        "failed tasks told in full | {30} ",
+        "failed tasks shown in full | {30} ",
         "crates/cli/src/html_report/failures.rs",
         "MOST_TOLD",
     ),
@@ -202,7 +202,7 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/limits.md", "resolved inputs of one wave | {8 MiB}", "crates", "MAX_RESOLVED"),
     number(
         "docs/limits.md",
-        "what is in it count each | {250,000}",
+        "each of its elements once more | {250,000}",
         "crates/engine/src/decide/references.rs",
         "MAX_VALUES",
     ),
@@ -407,7 +407,7 @@ pub(super) const NUMBERS: &[Number] = &[
         "crates/shard/src/phases/mode.rs",
         "RESULT_MAX",
     ),
-    number("docs/limits.md", "that are made anew | {10} ", "crates/policy/src/mode/mod.rs", "MAX_REPLANS"),
+    number("docs/limits.md", "new plans of one execution | {10} ", "crates/policy/src/mode/mod.rs", "MAX_REPLANS"),
     number("docs/limits.md", "checkpoints of a run | {50},", MODE_STATE, "CHECKPOINTS"),
     number("docs/limits.md", "checkpoints of a run | 50, and {64 MiB} ", MODE_STATE, "CHECKPOINT_BYTES"),
     number(
@@ -645,7 +645,7 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/limits.md", "| the newest {10,000} ", "crates/crew/src/connections.rs", "MAX_BROWSERS"),
     number(
         "docs/limits.md",
-        "what it has shown is good for {5 s}",
+        "its result is reused for {5 s}",
         "crates/hosts/src/browsers/source.rs",
         "LOOK_IS_GOOD",
     ),
