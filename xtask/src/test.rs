@@ -11,8 +11,8 @@ use crate::browser_tests::{self, WORD};
 use crate::chromium::Wanted;
 use crate::{Outcome, chromium, codegen, docs, layers};
 
-/// The number of concurrent browser tests without nextest; with nextest, `.config/nextest.toml` sets it.
-const BROWSERS: &str = "--test-threads=2";
+/// Browser tests that run at once, for each processor: half of their time they wait for a page, or for what must not come.
+const BROWSERS: usize = 2;
 
 /// Everything is built as tests are, so that nothing is built twice.
 const AS_TESTED: &str = "--profile=test";
@@ -100,12 +100,21 @@ fn about_skipped(tests: &[String], why: &str) -> String {
 /// Runs the tests with nextest where it is installed: it is faster, runs each test in a process of its own, and ends a
 /// test that hangs.
 fn tests(scope: &[&str], packages: &[String], with_browser: bool, skipped: &Path) -> Outcome {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let browsers = format!("--test-threads={}", processors * BROWSERS);
     let nextest = Command::new(env!("CARGO")).args(["nextest", "--version"]).output();
     if nextest.is_ok_and(|output| output.status.success()) {
-        let without = format!("not binary(~{WORD})");
-        let filter: &[&str] = if with_browser { &[] } else { &["--filterset", &without] };
-        let arguments = [&["nextest", "run", "--locked", "--no-fail-fast"], scope, filter].concat();
-        return cargo_with(&arguments, skipped);
+        let run = |filter: &str, after: &[&str]| {
+            let always =
+                ["nextest", "run", "--locked", "--no-fail-fast", "--no-tests=pass", "--filterset", filter];
+            cargo_with(&[&always[..], scope, after].concat(), skipped)
+        };
+        let without_browser = run(&format!("not binary(~{WORD})"), &[]);
+        if !with_browser {
+            return without_browser;
+        }
+        // One that has failed keeps no other test from being run.
+        return without_browser.and(run(&format!("binary(~{WORD})"), &[&browsers]));
     }
     println!("cargo-nextest is not installed; running cargo test");
     let targets = Targets::read(packages)?;
@@ -115,8 +124,9 @@ fn tests(scope: &[&str], packages: &[String], with_browser: bool, skipped: &Path
         }
         cargo_with(&[&["test", "--locked", "--no-fail-fast"], scope, &targets, after].concat(), skipped)
     };
-    run(targets.without_browser(), &[])?;
-    if with_browser { run(targets.with_browser(), &["--", BROWSERS]) } else { Ok(()) }
+    let without_browser = run(targets.without_browser(), &[]);
+    let of_browsers = if with_browser { run(targets.with_browser(), &["--", &browsers]) } else { Ok(()) };
+    without_browser.and(of_browsers)
 }
 
 /// The targets for cargo's test command, which takes a list of inclusions and no exclusions.

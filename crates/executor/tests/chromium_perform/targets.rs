@@ -47,8 +47,7 @@ async fn what_of_the_page_is_nearly_the_target_is_told_with_its_reference_and_ne
     let mut script = Script::start(&server, json!({})).await;
     script.passes(json!({"kind": "navigate", "url": server.url("/")})).await;
     let click = |target: Value| json!({"kind": "click", "target": target, "timeout_ms": 500});
-    let details =
-        script.fails(click(json!({"role": {"role": "button", "name": "Pay Now"}})), "TARGET_NOT_FOUND").await;
+    let details = script.fails(click(json!({"role": "button", "name": "Pay Now"})), "TARGET_NOT_FOUND").await;
     let near: Vec<&str> =
         details["near"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
     let [first, second, third] = near[..] else { panic!("{near:?}") };

@@ -407,7 +407,12 @@ pub(super) const NUMBERS: &[Number] = &[
         "crates/shard/src/phases/mode.rs",
         "RESULT_MAX",
     ),
-    number("docs/limits.md", "new plans of one execution | {10} ", "crates/policy/src/mode/mod.rs", "MAX_REPLANS"),
+    number(
+        "docs/limits.md",
+        "new plans of one execution | {10} ",
+        "crates/policy/src/mode/mod.rs",
+        "MAX_REPLANS",
+    ),
     number("docs/limits.md", "checkpoints of a run | {50},", MODE_STATE, "CHECKPOINTS"),
     number("docs/limits.md", "checkpoints of a run | 50, and {64 MiB} ", MODE_STATE, "CHECKPOINT_BYTES"),
     number(
