@@ -388,10 +388,9 @@ const AWAY: [&str; 2] = ["UNAVAILABLE", "DRAINING"];
 
 /// That nobody answers at this address, and why.
 fn unreachable(error: &ClientError, addr: &str) -> String {
-    let cause = std::error::Error::source(error).map_or_else(
-        || error.message().to_owned(),
-        |source| format!("{}: {}", error.message(), innermost(source)),
-    );
+    // What the client says before that is said already, in the reader's language.
+    let cause = std::error::Error::source(error)
+        .map_or_else(|| error.message().to_owned(), |source| innermost(source).to_string());
     format!("{} ({cause})", fill(words().errors.unreachable, &[addr]))
 }
 
