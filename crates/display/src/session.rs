@@ -26,7 +26,6 @@ pub fn list(sessions: &[v1::Session], now_ms: i64, paint: Paint) -> String {
             (session.session.clone(), Tone::Strong),
             (fill(words().agents.ago, &[&format::age(now_ms - session.created_at_ms)]), Tone::Plain),
             (fill(words().agents.ago, &[&format::age(now_ms - session.updated_at_ms)]), Tone::Plain),
-            (session.suggestions.len().to_string(), Tone::Plain),
             (session.stream_id.clone(), Tone::Faint),
         ]);
     }
@@ -173,7 +172,7 @@ mod tests {
     fn sessions_are_listed_and_shown_in_both_languages() {
         assert_eq!(
             list(&[session()], 120_000, Paint::OFF),
-            "SESSION  BEGUN   CHANGED  SUGGESTIONS  STREAM\ncareer   2m ago  1m ago   1            0190"
+            "SESSION  BEGUN   CHANGED  STREAM\ncareer   2m ago  1m ago   0190"
         );
         assert_eq!(
             show(&session(), 120_000, Paint::OFF),

@@ -29,8 +29,8 @@ texts! {
     /// `sessions list` and `sessions show`.
     SessionViews {
         none: "No sessions." / "No hay sesiones.",
-        head: "SESSION\tBEGUN\tCHANGED\tSUGGESTIONS\tSTREAM"
-            / "SESIÓN\tEMPEZÓ\tCAMBIÓ\tSUGERENCIAS\tFLUJO",
+        head: "SESSION\tBEGUN\tCHANGED\tSTREAM"
+            / "SESIÓN\tEMPEZÓ\tCAMBIÓ\tFLUJO",
         more: "More: --page-token {0}" / "Más: --page-token {0}",
         name: "Session" / "Sesión",
         spec: "Spec" / "Spec",
