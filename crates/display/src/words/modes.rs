@@ -66,7 +66,7 @@ texts! {
         deviates: "deviation" / "desviación",
         replans: "plans made anew" / "replanificaciones",
         escalations: "escalations" / "escalaciones",
-        memory: "memory in the last prompt" / "memoria en la última consulta",
+        memory: "memory in the last prompt" / "memoria consultada",
         not_begun: "not decided yet" / "sin decidir",
         planning: "planning" / "planificando",
         executing: "executing" / "ejecutando",
