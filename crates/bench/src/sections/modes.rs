@@ -142,7 +142,9 @@ pub(crate) async fn modes(options: &Options, disk: &Disk) -> Outcome<Section> {
                 None => Cell::from("-"),
             },
             Cell::new(measured.quantile(0.99) / f64::from(ACTIONS), Unit::Milliseconds),
-            Cell::new(usage.commits / actions, Unit::Exact).at_most(3.0 + of_run(mode) / f64::from(ACTIONS)),
+            // As it is written, with two decimals: now and then, a commit is none of an action, such as one of a sweep.
+            Cell::new((usage.commits / actions * 100.0).round() / 100.0, Unit::Exact)
+                .at_most(3.0 + of_run(mode) / f64::from(ACTIONS)),
             Cell::new(micros_each(usage.cpu, actions), Unit::Microseconds),
             Cell::new(usage.elsewhere * 100.0, Unit::Percent),
         ]);
