@@ -44,7 +44,7 @@ impl Work {
             waves: (0..waves).map(wave).collect(),
             ..v1::Plan::default()
         };
-        let (salt, _) = uuid::Uuid::now_v7().as_u64_pair();
+        let (_, salt) = uuid::Uuid::now_v7().as_u64_pair();
         Self { plan, next: AtomicU64::new(1), salt }
     }
 

@@ -54,7 +54,7 @@ pub(super) struct Asks {
 
 impl Asks {
     pub(super) fn new(with_sessions: bool) -> Self {
-        let (salt, _) = uuid::Uuid::now_v7().as_u64_pair();
+        let (_, salt) = uuid::Uuid::now_v7().as_u64_pair();
         Self { next: AtomicU64::new(0), salt, with_sessions, calls: AtomicU64::new(0) }
     }
 

@@ -41,7 +41,7 @@ pub(super) struct Queries {
 
 impl Queries {
     pub(super) fn of(mode: v1::ExecutionMode) -> Self {
-        let (salt, _) = uuid::Uuid::now_v7().as_u64_pair();
+        let (_, salt) = uuid::Uuid::now_v7().as_u64_pair();
         Self { mode, next: AtomicU64::new(1), salt }
     }
 

@@ -56,7 +56,7 @@ impl Pipelines {
             input: Some(json(INPUT)),
             ..v1::Pipeline::default()
         };
-        let (salt, _) = uuid::Uuid::now_v7().as_u64_pair();
+        let (_, salt) = uuid::Uuid::now_v7().as_u64_pair();
         Self { pipeline, next: AtomicU64::new(1), salt }
     }
 
