@@ -59,8 +59,7 @@ impl Benchmark {
 /// Runs the benchmark with these arguments.
 pub fn run(benchmark: Benchmark, arguments: &[String]) -> Outcome {
     let root = project_root()?;
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(&cargo);
+    let mut build = crate::cargo::command();
     build.current_dir(&root).args(["build", "--release", "--bins"]);
     for package in benchmark.packages() {
         build.args(["--package", package]);
@@ -71,7 +70,7 @@ pub fn run(benchmark: Benchmark, arguments: &[String]) -> Outcome {
     if !build.status()?.success() {
         return Err("the programs could not be built".into());
     }
-    let target = target_folder(&cargo, &root)?;
+    let target = target_folder(&root)?;
     if benchmark.packages().contains(&"capataz-cli") {
         size::check(&target)?;
     }
@@ -88,11 +87,8 @@ pub fn run(benchmark: Benchmark, arguments: &[String]) -> Outcome {
 }
 
 /// The folder of cargo's build results.
-pub fn target_folder(
-    cargo: &std::ffi::OsStr,
-    root: &std::path::Path,
-) -> Result<PathBuf, Box<dyn std::error::Error>> {
-    let mut metadata = Command::new(cargo);
+pub fn target_folder(root: &std::path::Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
+    let mut metadata = crate::cargo::command();
     metadata.current_dir(root).args(["metadata", "--format-version", "1", "--no-deps"]);
     let metadata: serde_json::Value = serde_json::from_slice(&metadata.output()?.stdout)?;
     let folder = metadata.get("target_directory").and_then(serde_json::Value::as_str);

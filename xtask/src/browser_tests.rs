@@ -22,7 +22,7 @@ pub struct TestBinary {
 
 /// Builds all tests within the scope and lists those that need a Chromium, as `package::binary test`.
 pub fn list(scope: &[&str]) -> Result<Vec<String>> {
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = crate::cargo::command();
     command.args(["test", "--no-run", "--tests", "--locked", "--message-format", "json-render-diagnostics"]);
     let built = command.args(scope).stderr(Stdio::inherit()).output()?;
     if !built.status.success() {

@@ -4,7 +4,6 @@
 //! have to be, and where they come from; one that is not there fails.
 
 use std::path::PathBuf;
-use std::process::Command;
 
 use clap::Args;
 
@@ -20,7 +19,7 @@ pub struct Options {
 pub fn run(options: &Options) -> Outcome {
     let folder = options.folder.canonicalize();
     let folder = folder.map_err(|error| format!("{}: {error}", options.folder.display()))?;
-    let mut cargo = Command::new(env!("CARGO"));
+    let mut cargo = crate::cargo::command();
     cargo
         .current_dir(project_root()?)
         .args(["test", "--package", "capataz-router", "--test", "calibration"])

@@ -10,14 +10,13 @@ use crate::{Outcome, size};
 /// Runs the program with these arguments.
 pub fn run(arguments: &[String]) -> Outcome {
     let root = project_root()?;
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(&cargo);
+    let mut build = crate::cargo::command();
     build.current_dir(&root).args(["build", "--release", "--package", "capataz-cli", "--bin", "capataz"]);
     build.args(["--package", "capataz-chaos", "--bin", "chaos"]).args(size::features()?);
     if !build.status()?.success() {
         return Err("the programs could not be built".into());
     }
-    let target = target_folder(&cargo, &root)?;
+    let target = target_folder(&root)?;
     size::check(&target)?;
     let program = target.join("release").join(format!("chaos{}", std::env::consts::EXE_SUFFIX));
     let mut chaos = Command::new(program);

@@ -95,7 +95,7 @@ fn targets(root: &Path) -> Result<Vec<String>, std::io::Error> {
 /// Builds the search, and returns its program.
 fn build(root: &Path) -> Result<std::path::PathBuf, Box<dyn std::error::Error>> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
-    let mut cargo = Command::new(env!("CARGO"));
+    let mut cargo = crate::cargo::command();
     // The dependencies are those of the tests; the project's own crates are optimised as they are.
     cargo.current_dir(root).env("RUSTC_WORKSPACE_WRAPPER", root.join(COMPILER)).args([
         "build",

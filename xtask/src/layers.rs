@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::process::Command;
 
 use serde_json::Value;
 
@@ -70,7 +69,7 @@ pub fn run() -> Outcome {
 /// first.
 fn tree(package: &str) -> Result<String, Box<dyn std::error::Error>> {
     let arguments = ["tree", "--package", package, "--edges", "normal,build", "--prefix", "none", "--locked"];
-    let output = Command::new(env!("CARGO")).args(arguments).output()?;
+    let output = crate::cargo::command().args(arguments).output()?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
     }
@@ -98,7 +97,7 @@ impl Graph {
     fn read() -> Result<Self, Box<dyn std::error::Error>> {
         // Only default features count, because the stubs of `contracts` are optional.
         let output =
-            Command::new(env!("CARGO")).args(["metadata", "--format-version", "1", "--locked"]).output()?;
+            crate::cargo::command().args(["metadata", "--format-version", "1", "--locked"]).output()?;
         if !output.status.success() {
             return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
         }

@@ -11,6 +11,7 @@
 mod bench;
 mod browser_tests;
 mod calibration;
+mod cargo;
 mod chaos;
 mod chromium;
 mod codegen;

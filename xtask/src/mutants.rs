@@ -270,7 +270,7 @@ impl Search<'_> {
 }
 
 fn require(tool: &str) -> Outcome {
-    let version = Command::new(env!("CARGO")).args([tool, "--version"]).output();
+    let version = crate::cargo::command().args([tool, "--version"]).output();
     if version.is_ok_and(|output| output.status.success()) {
         return Ok(());
     }
@@ -302,7 +302,7 @@ fn list(tree: &Path, packages: &[String]) -> Result<Vec<Mutant>, Box<dyn std::er
     let mut mutants = Vec::new();
     for package in packages {
         let name = format!("capataz-{package}");
-        let output = Command::new(env!("CARGO"))
+        let output = crate::cargo::command()
             .current_dir(tree)
             .args(["mutants", "--list", "--json", "--package", &name])
             .output()?;
@@ -400,7 +400,7 @@ fn are_green(tree: &Path, package: &str) -> Outcome {
 
 /// Cargo in a copy. What a search builds needs no lines to look at.
 fn cargo_in(tree: &Path) -> Command {
-    let mut cargo = Command::new(env!("CARGO"));
+    let mut cargo = crate::cargo::command();
     cargo.current_dir(tree).env_remove("CARGO_TARGET_DIR").env("CARGO_PROFILE_TEST_DEBUG", "0");
     cargo
 }

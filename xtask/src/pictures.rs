@@ -2,13 +2,11 @@
 //!
 //! The suite holds them to what the program shows (`crates/cli/tests/it/pictures.rs`).
 
-use std::process::Command;
-
 use crate::Outcome;
 use crate::codegen::project_root;
 
 pub fn run() -> Outcome {
-    let mut cargo = Command::new(env!("CARGO"));
+    let mut cargo = crate::cargo::command();
     cargo
         .current_dir(project_root()?)
         .args(["test", "--package", "capataz-cli", "--test", "it", "pictures::"])

@@ -18,8 +18,7 @@ const NO_RECORD: &[&str] = &["--planted", "--fault", "--seed", "--replay", "--re
 /// Runs the simulator with these arguments.
 pub fn run(arguments: &[String]) -> Outcome {
     let root = project_root()?;
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut simulator = Command::new(&cargo);
+    let mut simulator = crate::cargo::command();
     simulator.current_dir(&root).args(["run", "--release", "--package", "capataz-sim"]);
     let has = |names: &[&str]| {
         let name_of = |argument: &String| argument.split('=').next().unwrap_or_default().to_owned();
@@ -32,7 +31,7 @@ pub fn run(arguments: &[String]) -> Outcome {
     if !has(NO_RECORD)
         && let Some(state) = state_of_the_source(&root)
     {
-        simulator.arg("--record").arg(record(&target_folder(&cargo, &root)?, &state));
+        simulator.arg("--record").arg(record(&target_folder(&root)?, &state));
     }
     if !simulator.status()?.success() {
         return Err("the simulation failed".into());

@@ -3,7 +3,6 @@
 //! What is large was compiled first, so this limit holds the time of the first build down, too.
 
 use std::path::Path;
-use std::process::Command;
 
 use crate::Outcome;
 use crate::bench::target_folder;
@@ -35,8 +34,7 @@ pub fn features() -> Result<[&'static str; 2], String> {
 
 pub fn run() -> Outcome {
     let root = project_root()?;
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(&cargo);
+    let mut build = crate::cargo::command();
     build.current_dir(&root).args([
         "build",
         "--release",
@@ -50,7 +48,7 @@ pub fn run() -> Outcome {
     if !build.status()?.success() {
         return Err("the program could not be built".into());
     }
-    check(&target_folder(&cargo, &root)?)
+    check(&target_folder(&root)?)
 }
 
 /// Looks at the program that was just built into the folder `target`.

@@ -102,7 +102,7 @@ fn about_skipped(tests: &[String], why: &str) -> String {
 fn tests(scope: &[&str], packages: &[String], with_browser: bool, skipped: &Path) -> Outcome {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let browsers = format!("--test-threads={}", processors * BROWSERS);
-    let nextest = Command::new(env!("CARGO")).args(["nextest", "--version"]).output();
+    let nextest = crate::cargo::command().args(["nextest", "--version"]).output();
     if nextest.is_ok_and(|output| output.status.success()) {
         let run = |filter: &str, after: &[&str]| {
             let always =
@@ -140,7 +140,7 @@ struct Targets {
 impl Targets {
     fn read(packages: &[String]) -> Result<Self, Box<dyn std::error::Error>> {
         let arguments = ["metadata", "--no-deps", "--locked", "--format-version", "1"];
-        let output = Command::new(env!("CARGO")).args(arguments).output()?;
+        let output = crate::cargo::command().args(arguments).output()?;
         if !output.status.success() {
             return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
         }
@@ -184,12 +184,12 @@ impl Targets {
 
 /// Runs cargo, with its output on the terminal.
 pub fn cargo(arguments: &[&str]) -> Outcome {
-    checked(Command::new(env!("CARGO")).args(arguments), arguments)
+    checked(crate::cargo::command().args(arguments), arguments)
 }
 
 /// The same for tests, which list themselves in this file where they skip themselves.
 fn cargo_with(arguments: &[&str], skipped: &Path) -> Outcome {
-    checked(Command::new(env!("CARGO")).args(arguments).env(SKIPPED, skipped), arguments)
+    checked(crate::cargo::command().args(arguments).env(SKIPPED, skipped), arguments)
 }
 
 fn checked(command: &mut Command, arguments: &[&str]) -> Outcome {
