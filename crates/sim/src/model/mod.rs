@@ -77,6 +77,8 @@ pub struct Model {
     pasts: BTreeMap<RunId, Vec<Bytes>>,
     /// Events that were seen.
     tick: u64,
+    /// How many of them memory was first read after for a prompt that has not come yet.
+    read_after: BTreeMap<RunId, u64>,
     shards: BTreeMap<ShardId, Rows>,
     pub keys: KeyModel,
 }
@@ -241,6 +243,7 @@ impl Model {
         }
         if let Some(Body::PlannerAsked(asked)) = &event.body {
             self.check_recalled(run, asked, event.at_ms)?;
+            self.read_after.remove(&run);
         }
         let Some(model) = self.runs.get_mut(&run) else { return Ok(()) };
         let stream = model.session().map(session_stream);
@@ -283,6 +286,11 @@ impl Model {
         Ok(())
     }
 
+    /// Memory is read for the run's next prompt.
+    pub fn memory_is_read(&mut self, run: RunId) {
+        self.read_after.entry(run).or_insert(self.tick);
+    }
+
     /// What a prompt was given of memory is what all runs of the session, or the run alone, have left there in its mode, and
     /// nobody has had forgotten.
     fn check_recalled(&self, run: RunId, asked: &v1::PlannerAsked, at: i64) -> Result<(), Violation> {
@@ -299,8 +307,9 @@ impl Model {
             }
             other.add_to(&mut pool);
         }
-        // What has become forgotten since the run's last event was perhaps still there.
-        if forgotten.is_some_and(|all| all.values().any(|tick| *tick > model.tick)) {
+        // What has become forgotten since it was read was still there then.
+        let read_after = self.read_after.get(&run).copied().unwrap_or(model.tick);
+        if forgotten.is_some_and(|all| all.values().any(|tick| *tick > read_after)) {
             return Ok(());
         }
         pool.forget(|id| forgotten.is_some_and(|all| all.contains_key(id)));
