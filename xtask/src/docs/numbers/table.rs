@@ -562,7 +562,12 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/limits.md", "each time, at most {60 s}", "crates/shard/src/returns.rs", "LONGEST_MS"),
     number("docs/limits.md", "a task is handed back | {16} ", "crates/shard/src", "MAX_RETURNS"),
     number("docs/errors/WORKER_LOST.md", "returned the task {16} times", "crates/shard/src", "MAX_RETURNS"),
-    number("docs/limits.md", "what they did not do | {4,096} ", "crates/crew/src/standing.rs", "REMEMBERED"),
+    number(
+        "docs/limits.md",
+        "assignments are remembered | {4,096} ",
+        "crates/crew/src/standing.rs",
+        "REMEMBERED",
+    ),
     number("docs/limits.md", "time to acknowledge | {10 s}", "crates/shard/src", "ack_timeout_ms"),
     number("docs/limits.md", "({three} heartbeats of 5 s)", "crates/shard/src", "missed_heartbeats"),
     number("docs/limits.md", "(three heartbeats of {5 s})", "crates/shard/src", "heartbeat_ms"),
