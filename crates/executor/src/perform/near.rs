@@ -94,11 +94,21 @@ fn compare(wanted: &str, found: &str) -> Option<Nearness> {
     if shorter >= TELLING && (wanted.contains(found) || found.contains(wanted)) {
         return Some(Nearness::Part);
     }
-    let words: Vec<&str> = found.split_whitespace().collect();
-    let (there, all) = wanted.split_whitespace().fold((0, 0), |(there, all), word| {
+    let words: Vec<&str> = words_of(found).collect();
+    let (there, all) = words_of(wanted).fold((0, 0), |(there, all), word| {
         (there + usize::from(word.chars().count() >= TELLING && words.contains(&word)), all + 1)
     });
     (there > 0 && there * 2 >= all).then_some(Nearness::Words)
+}
+
+fn words_of(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty())
+}
+
+/// The line without the reference of its element, for those who cannot use one.
+pub(super) fn without_reference(line: &str) -> String {
+    let parts = line.rsplit_once(" [ref=").and_then(|(before, rest)| Some((before, rest.split_once(']')?.1)));
+    parts.map_or_else(|| line.to_owned(), |(before, after)| format!("{before}{after}"))
 }
 
 fn shortened(line: &str) -> String {
@@ -166,6 +176,15 @@ listitem [ref=d1e5]: \"Pay by invoice\"
         let nothing_named =
             Query { locators: vec![Locator::Css { value: "#pay".to_owned() }], ..Query::default() };
         assert_eq!(nearest(&nothing_named, PAGE), [] as [String; 0]);
+    }
+
+    #[test]
+    fn a_line_is_told_without_its_reference_where_none_can_be_used() {
+        assert_eq!(
+            without_reference("listitem [ref=d1e5]: \"Pay by invoice\""),
+            "listitem: \"Pay by invoice\""
+        );
+        assert_eq!(without_reference("text \"Two things\""), "text \"Two things\"");
     }
 
     #[test]

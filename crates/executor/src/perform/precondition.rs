@@ -196,7 +196,14 @@ impl<P: Page> Step<'_, P> {
         };
         self.page.limit_reads(Some(NEAR_LIMIT));
         match self.page.outline(NEAR_CHARACTERS).await {
-            Ok(outline) => near::nearest(query, &outline.text),
+            Ok(outline) => {
+                let mut lines = near::nearest(query, &outline.text);
+                // Scripts have no references.
+                if !self.task.interactive {
+                    lines.iter_mut().for_each(|line| *line = near::without_reference(line));
+                }
+                lines
+            }
             // It is help, and no more than that.
             Err(_) => Vec::new(),
         }

@@ -57,7 +57,7 @@ fn a_target_that_is_not_there_is_told_what_is_nearly_it() {
     let missing = |target: serde_json::Value| with(click("x"), "target", target);
     let done = case(page, missing(json!({"text": "SEND IT"}))).run();
     done.error("TARGET_NOT_FOUND", PRE);
-    assert_eq!(done.details()["near"], json!(["button \"Send it\" [ref=d1e1]"]));
+    assert_eq!(done.details()["near"], json!(["button \"Send it\""]));
     assert_eq!(done.acts(), [""; 0]);
 }
 
