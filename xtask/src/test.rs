@@ -13,6 +13,8 @@ use crate::{Outcome, chromium, codegen, docs, layers};
 
 /// Browser tests that run at once, for each processor: half of their time they wait for a page, or for what must not come.
 const BROWSERS: usize = 2;
+/// So many at most: each browser is half a dozen processes.
+const MOST_BROWSERS: usize = 16;
 
 /// Everything is built as tests are, so that nothing is built twice.
 const AS_TESTED: &str = "--profile=test";
@@ -101,7 +103,7 @@ fn about_skipped(tests: &[String], why: &str) -> String {
 /// test that hangs.
 fn tests(scope: &[&str], packages: &[String], with_browser: bool, skipped: &Path) -> Outcome {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let browsers = format!("--test-threads={}", processors * BROWSERS);
+    let browsers = format!("--test-threads={}", (processors * BROWSERS).min(MOST_BROWSERS));
     let nextest = crate::cargo::command().args(["nextest", "--version"]).output();
     if nextest.is_ok_and(|output| output.status.success()) {
         let run = |filter: &str, after: &[&str]| {

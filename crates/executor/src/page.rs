@@ -595,5 +595,10 @@ pub trait Page: Send {
     fn look_ahead(&mut self, secrets_in: Arc<SecretsIn<'static>>);
 
     /// The page for a model to read; elements that can be named have references for [`Locator::Ref`].
-    fn outline(&mut self, max_characters: usize) -> impl Future<Output = Result<Outline, PageError>> + Send;
+    /// What comes after `longest` is left out of a document; without one, after the adapter's own time.
+    fn outline(
+        &mut self,
+        max_characters: usize,
+        longest: Option<Duration>,
+    ) -> impl Future<Output = Result<Outline, PageError>> + Send;
 }

@@ -23,6 +23,7 @@ impl World {
     /// The process is gone with all that it had in memory; another one starts.
     pub(crate) fn crash(&mut self) {
         self.lose_memory();
+        self.model.crashed();
         self.generation += 1;
         self.daemon = Daemon::new(&self.scenario);
         self.cut_all_links();

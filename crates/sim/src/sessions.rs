@@ -160,10 +160,10 @@ impl World {
 
     /// Somebody beside the shards' thread computes what a phase wants to know: mostly at once, now and then late or twice.
     fn compute(&mut self, run: RunId, query: QueryId, asked: &Query) {
+        let Ok(Some(mut computed)) = phases::compute(asked, &self.stored()) else { return };
         if matches!(asked, Query::Prompt(_)) {
             self.model.memory_is_read(run);
         }
-        let Ok(Some(mut computed)) = phases::compute(asked, &self.stored()) else { return };
         // Now and then it cannot be made: a blob is gone, or a summary is too large.
         if !self.is_calm() && self.strikes(30) {
             computed = phases::not_computed();

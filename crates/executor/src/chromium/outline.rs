@@ -1,5 +1,7 @@
 //! The page for a model to read, and the references in it.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde_json::json;
 
@@ -55,7 +57,11 @@ struct Outlined {
 
 impl ChromiumPage {
     /// The outline of the document, followed by that of each frame.
-    pub(super) async fn outlined(&mut self, max_characters: usize) -> Result<Outline, PageError> {
+    pub(super) async fn outlined(
+        &mut self,
+        max_characters: usize,
+        longest: Option<Duration>,
+    ) -> Result<Outline, PageError> {
         let mut outline = Outline { text: String::new(), truncated: false };
         let main = self.main_document().await?;
         let mut documents = self.documents();
@@ -72,6 +78,7 @@ impl ChromiumPage {
             let clickable = listeners.remove(&document).unwrap_or_default();
             let arguments = json!([{
                 "max": room, "prefix": prefix, "redaction": self.redaction, "clickable": clickable,
+                "longest": longest.map(|longest| longest.as_secs_f64() * 1e3),
             }]);
             let outlined: Result<Outlined, Failure> =
                 self.script(&document, function::OUTLINE, arguments, READ_LIMIT).await;

@@ -310,7 +310,11 @@ impl Page for ChromiumPage {
         self.take_ahead(secrets_in);
     }
 
-    async fn outline(&mut self, max_characters: usize) -> Result<Outline, PageError> {
-        self.outlined(max_characters).await
+    async fn outline(
+        &mut self,
+        max_characters: usize,
+        longest: Option<Duration>,
+    ) -> Result<Outline, PageError> {
+        self.outlined(max_characters, longest).await
     }
 }

@@ -144,7 +144,7 @@ impl Performer {
         max_characters: usize,
     ) -> Result<v1::ObserveResponse, PageError> {
         let skeleton = page.skeleton().await?;
-        let outline = page.outline(max_characters).await?;
+        let outline = page.outline(max_characters, None).await?;
         let mut redacted = MASKED_BY_ELEMENT.iter().any(|mask| outline.text.contains(mask));
         for text in [&skeleton.url, &skeleton.title, &outline.text] {
             redacted |= !self.redactor.found(text).is_empty();

@@ -3,11 +3,12 @@
 use serde_json::Value;
 
 use crate::page::{Locator, Query};
-use crate::text::normalised;
+use crate::redact::Redactor;
+use crate::text::{normalised, shortened};
 
-/// Lines that are told at most, and the characters of each.
+/// Elements that are told at most, and the characters of a name and of a text there.
 const TOLD: usize = 3;
-const LINE: usize = 120;
+const SHOWN: usize = 80;
 /// Characters of a text that are compared.
 const COMPARED: usize = 80;
 /// What is contained in another text says something from this many characters on.
@@ -26,25 +27,113 @@ enum Nearness {
     Words,
 }
 
-/// The lines of an outline whose names or texts are nearest to those that the query wants, those of its role first; none where
-/// it names no text.
-pub(super) fn nearest(query: &Query, outline: &str) -> Vec<String> {
+/// A line of an outline, without the states of its element: what people have typed is nobody's hint.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Line {
+    role: String,
+    name: String,
+    /// As a locator takes it.
+    reference: String,
+    /// What is read in the element.
+    text: String,
+}
+
+/// True if a locator of the query names a text, so that something can be nearly that.
+pub(super) fn names_a_text(query: &Query) -> bool {
+    query.locators.iter().any(|locator| named(locator).is_some())
+}
+
+/// The elements of an outline whose names or texts are nearest to those that the query wants, those of its role first. Secrets
+/// are masked before anything is compared or cut: a part of one would not be known for one.
+pub(super) fn nearest(
+    query: &Query,
+    outline: &str,
+    redactor: &Redactor,
+    with_references: bool,
+) -> Vec<String> {
     let wanted: Vec<(Option<&str>, String)> = query.locators.iter().filter_map(named).collect();
     let mut found = Vec::new();
-    for line in outline.lines().map(str::trim) {
-        let role = line.split_whitespace().next().unwrap_or_default();
-        let texts = texts_of(line);
-        let nearness = wanted.iter().flat_map(|(of_role, wanted)| {
-            let other_role = of_role.is_some_and(|of_role| of_role != role);
-            texts.iter().filter_map(move |text| Some((compare(wanted, text)?, other_role)))
+    for mut line in outline.lines().map(Line::read) {
+        for text in [&mut line.name, &mut line.text] {
+            redactor.string(text);
+        }
+        let nearness = wanted.iter().flat_map(|(role, wanted)| {
+            let other_role = role.is_some_and(|role| role != line.role);
+            let texts = [&line.name, &line.text].into_iter().filter(|text| !text.is_empty());
+            texts.filter_map(move |text| Some((compare(wanted, &comparable(text))?, other_role)))
         });
         if let Some(nearness) = nearness.min() {
-            found.push((nearness, shortened(line)));
+            found.push((nearness, line.shown(with_references)));
         }
     }
-    // Lines that are equally near stay in the order of the page.
+    // What is equally near stays in the order of the page.
     found.sort_by_key(|(nearness, _)| *nearness);
     found.into_iter().take(TOLD).map(|(_, line)| line).collect()
+}
+
+impl Line {
+    /// Reads `role "name" [state]… [ref=d1e2]: "text"`, of which all but the role may be absent.
+    fn read(line: &str) -> Self {
+        let line = line.trim();
+        let end = line.find([' ', ':']).unwrap_or(line.len());
+        let (role, mut rest) = line.split_at_checked(end).unwrap_or((line, ""));
+        let mut read = Self { role: role.to_owned(), ..Self::default() };
+        loop {
+            rest = rest.trim_start();
+            if let Some((text, after)) = quoted(rest) {
+                read.name = text;
+                rest = after;
+            } else if let Some((state, after)) = bracketed(rest) {
+                if let Some(reference) = state.strip_prefix("ref=") {
+                    reference.clone_into(&mut read.reference);
+                }
+                rest = after;
+            } else {
+                let text = rest.strip_prefix(':').and_then(|text| quoted(text.trim_start()));
+                read.text = text.map_or_else(String::new, |(text, _)| text);
+                return read;
+            }
+        }
+    }
+
+    fn shown(&self, with_reference: bool) -> String {
+        let mut shown = self.role.clone();
+        if !self.name.is_empty() {
+            shown.push_str(&format!(" {}", Value::from(shortened(&self.name, SHOWN))));
+        }
+        if with_reference && !self.reference.is_empty() {
+            shown.push_str(&format!(" [ref={}]", self.reference));
+        }
+        if !self.text.is_empty() {
+            shown.push_str(&format!(": {}", Value::from(shortened(&self.text, SHOWN))));
+        }
+        shown
+    }
+}
+
+/// The JSON string that a text begins with, and what comes after it.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let mut values = serde_json::Deserializer::from_str(text.starts_with('"').then_some(text)?).into_iter();
+    match values.next()? {
+        Ok(Value::String(string)) => Some((string, text.get(values.byte_offset()..)?)),
+        _ => None,
+    }
+}
+
+/// What stands in the brackets that a text begins with, and what comes after them. A bracket in a JSON string is none.
+fn bracketed(text: &str) -> Option<(&str, &str)> {
+    let inside = text.strip_prefix('[')?;
+    let (mut in_string, mut escaped) = (false, false);
+    for (place, character) in inside.char_indices() {
+        match character {
+            _ if escaped => escaped = false,
+            '\\' if in_string => escaped = true,
+            '"' => in_string = !in_string,
+            ']' if !in_string => return Some((inside.get(..place)?, inside.get(place + 1..)?)),
+            _ => {}
+        }
+    }
+    None
 }
 
 /// The text that a locator names, and the role that goes with it.
@@ -63,22 +152,6 @@ fn named(locator: &Locator) -> Option<(Option<&str>, String)> {
 
 fn comparable(text: &str) -> String {
     normalised(text).to_lowercase().chars().take(COMPARED).collect()
-}
-
-/// The name of the line and the text that follows it. What stands in brackets, such as a value, names nothing.
-fn texts_of(line: &str) -> Vec<String> {
-    let name = line.split_once(' ').map(|(_, rest)| rest);
-    let text = line.split_once("]: ").or_else(|| line.split_once(": ")).map(|(_, text)| text);
-    name.into_iter().chain(text).filter_map(quoted).map(|text| comparable(&text)).collect()
-}
-
-/// The JSON string that a text begins with.
-fn quoted(text: &str) -> Option<String> {
-    let mut values = serde_json::Deserializer::from_str(text.starts_with('"').then_some(text)?).into_iter();
-    match values.next()? {
-        Ok(Value::String(text)) if !text.is_empty() => Some(text),
-        _ => None,
-    }
 }
 
 fn compare(wanted: &str, found: &str) -> Option<Nearness> {
@@ -105,19 +178,6 @@ fn words_of(text: &str) -> impl Iterator<Item = &str> {
     text.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty())
 }
 
-/// The line without the reference of its element, for those who cannot use one.
-pub(super) fn without_reference(line: &str) -> String {
-    let parts = line.rsplit_once(" [ref=").and_then(|(before, rest)| Some((before, rest.split_once(']')?.1)));
-    parts.map_or_else(|| line.to_owned(), |(before, after)| format!("{before}{after}"))
-}
-
-fn shortened(line: &str) -> String {
-    match line.char_indices().nth(LINE) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,8 +188,9 @@ heading \"Your cart\"
 button \"Pay now\" [ref=d1e1]
 link \"Pay later\" [ref=d1e2]
 button \"Save: \\\"draft\\\"\" [disabled] [ref=d1e3]
-textbox \"Coupon code\" [value=\"Pay\"] [ref=d1e4]
-listitem [ref=d1e5]: \"Pay by invoice\"
+textbox \"Coupon code\" [value=\"Pay] [ref=d1e9\"] [ref=d1e4]
+listitem [ref=d1e5]: \"Pay by [ref=12] invoice\"
+paragraph: \"Nothing\"
 ";
 
     fn role(role: &str, name: &str) -> Query {
@@ -141,56 +202,58 @@ listitem [ref=d1e5]: \"Pay by invoice\"
         Query { locators: vec![Locator::Text { value: value.to_owned() }], ..Query::default() }
     }
 
+    fn told(query: &Query) -> Vec<String> {
+        nearest(query, PAGE, &Redactor::new(&[]), true)
+    }
+
     #[test]
     fn what_differs_in_case_or_by_few_characters_comes_first() {
+        assert_eq!(told(&text("pay NOW")).first().map(String::as_str), Some("button \"Pay now\" [ref=d1e1]"));
+        assert_eq!(told(&text("nothin")), ["paragraph: \"Nothing\""]);
+    }
+
+    #[test]
+    fn of_what_is_equally_near_the_role_that_is_wanted_comes_first_and_three_are_told() {
+        let three = [
+            "link \"Pay later\" [ref=d1e2]",
+            "button \"Pay now\" [ref=d1e1]",
+            "listitem [ref=d1e5]: \"Pay by [ref=12] invoice\"",
+        ];
+        assert_eq!(told(&role("link", "Pay")), three);
+        let without = nearest(&role("link", "Pay"), PAGE, &Redactor::new(&[]), false);
         assert_eq!(
-            nearest(&text("pay NOW"), PAGE).first().map(String::as_str),
-            Some("button \"Pay now\" [ref=d1e1]")
-        );
-        assert_eq!(
-            nearest(&text("Cupon code"), PAGE),
-            ["textbox \"Coupon code\" [value=\"Pay\"] [ref=d1e4]"]
+            without,
+            ["link \"Pay later\"", "button \"Pay now\"", "listitem: \"Pay by [ref=12] invoice\""]
         );
     }
 
     #[test]
-    fn of_what_is_equally_near_the_role_that_is_wanted_comes_first_and_three_lines_are_told() {
-        let told = nearest(&role("link", "Pay"), PAGE);
-        assert_eq!(
-            told,
-            [
-                "link \"Pay later\" [ref=d1e2]",
-                "button \"Pay now\" [ref=d1e1]",
-                "listitem [ref=d1e5]: \"Pay by invoice\""
-            ]
-        );
+    fn what_was_typed_is_neither_compared_nor_told() {
+        assert_eq!(told(&text("Cupon code")), ["textbox \"Coupon code\" [ref=d1e4]"]);
     }
 
     #[test]
-    fn a_value_names_nothing_and_what_has_nothing_in_common_is_not_told() {
-        assert_eq!(nearest(&text("Checkout"), PAGE), [] as [String; 0]);
-        assert_eq!(
-            nearest(&role("button", "Save draft"), PAGE),
-            ["button \"Save: \\\"draft\\\"\" [disabled] [ref=d1e3]"]
-        );
-        let nothing_named =
-            Query { locators: vec![Locator::Css { value: "#pay".to_owned() }], ..Query::default() };
-        assert_eq!(nearest(&nothing_named, PAGE), [] as [String; 0]);
+    fn what_has_nothing_in_common_is_not_told_and_half_of_the_words_are_enough() {
+        assert_eq!(told(&text("Checkout")), [] as [String; 0]);
+        assert_eq!(told(&role("button", "Save draft")), ["button \"Save: \\\"draft\\\"\" [ref=d1e3]"]);
+        let by_css = Query { locators: vec![Locator::Css { value: "#pay".to_owned() }], ..Query::default() };
+        assert!(!names_a_text(&by_css) && names_a_text(&text("Pay")));
     }
 
     #[test]
-    fn a_line_is_told_without_its_reference_where_none_can_be_used() {
-        assert_eq!(
-            without_reference("listitem [ref=d1e5]: \"Pay by invoice\""),
-            "listitem: \"Pay by invoice\""
-        );
-        assert_eq!(without_reference("text \"Two things\""), "text \"Two things\"");
-    }
-
-    #[test]
-    fn long_lines_are_cut_between_characters() {
+    fn long_names_are_cut_and_keep_their_references() {
         let line = format!("button \"Pay {}\" [ref=d1e1]", "ñ".repeat(200));
-        let told = nearest(&text("pay"), &line);
-        assert_eq!(told.iter().map(|line| line.chars().count()).collect::<Vec<_>>(), [LINE + 1]);
+        let told = nearest(&text("pay"), &line, &Redactor::new(&[]), true);
+        assert_eq!(told, [format!("button \"Pay {}…\" [ref=d1e1]", "ñ".repeat(76))]);
+    }
+
+    #[test]
+    fn a_secret_that_goes_beyond_the_cut_is_masked_as_a_whole() {
+        let mut redactor = Redactor::new(&[]);
+        redactor.learn("correct-horse-battery-staple");
+        let before = "Your recovery phrase, to be written down now and kept in a safe place, is";
+        let line = format!("text \"{before} correct-horse-battery-staple\"");
+        let told = nearest(&text("Your recovery phrase"), &line, &redactor, true);
+        assert!(told.len() == 1 && !told.concat().contains("correct"), "{told:?}");
     }
 }

@@ -194,16 +194,13 @@ impl<P: Page> Step<'_, P> {
             Some("within") => target.within.as_deref().unwrap_or(target),
             _ => return Vec::new(),
         };
+        if !near::names_a_text(query) {
+            return Vec::new();
+        }
         self.page.limit_reads(Some(NEAR_LIMIT));
-        match self.page.outline(NEAR_CHARACTERS).await {
-            Ok(outline) => {
-                let mut lines = near::nearest(query, &outline.text);
-                // Scripts have no references.
-                if !self.task.interactive {
-                    lines.iter_mut().for_each(|line| *line = near::without_reference(line));
-                }
-                lines
-            }
+        match self.page.outline(NEAR_CHARACTERS, Some(NEAR_LIMIT)).await {
+            // Scripts have no references.
+            Ok(outline) => near::nearest(query, &outline.text, self.redactor, self.task.interactive),
             // It is help, and no more than that.
             Err(_) => Vec::new(),
         }

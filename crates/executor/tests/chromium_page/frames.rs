@@ -65,7 +65,7 @@ async fn used(host: &str) {
 
     let picture = page.page.screenshot(false, &|_| Vec::new()).await.unwrap();
     assert!(picture.masked);
-    let outline = page.page.outline(20_000).await.unwrap();
+    let outline = page.page.outline(20_000, None).await.unwrap();
     assert!(outline.text.contains("Go"), "{}", outline.text);
 }
 

@@ -28,7 +28,7 @@ async fn a_page_is_read_without_its_secrets() {
     assert_eq!(page.page.skeleton().await.unwrap(), skeleton);
     let snapshot = page.page.snapshot(&[node]).await.unwrap().to_string();
     let html = page.page.html().await.unwrap();
-    let outline = page.page.outline(20_000).await.unwrap();
+    let outline = page.page.outline(20_000, None).await.unwrap();
     let all = format!("{skeleton:?} {snapshot} {html} {}", outline.text);
     assert!(all.contains("ann") && all.contains("Go"));
     assert!(!all.contains("hunter2") && !all.contains("4711"), "{all}");
@@ -88,14 +88,14 @@ async fn a_reference_is_of_one_element_of_one_document() {
     let server = Server::with(&[("/", PAGE), ("/next", PAGE)]).await;
     let mut page = open(&[&server]).await;
     page.go(&server.url("/")).await.unwrap();
-    let outline = page.page.outline(20_000).await.unwrap().text;
+    let outline = page.page.outline(20_000, None).await.unwrap().text;
     let line = outline.lines().find(|line| line.contains("\"Go\"")).unwrap_or_else(|| panic!("{outline}"));
     let value = line.split("[ref=").nth(1).unwrap().split(']').next().unwrap().to_owned();
     let (node, _) = page.found(&reference(&value)).await;
     assert_eq!(node, page.node("#go").await);
-    assert_eq!(page.page.outline(20_000).await.unwrap().text, outline);
+    assert_eq!(page.page.outline(20_000, None).await.unwrap().text, outline);
     page.go(&server.url("/next")).await.unwrap();
-    page.page.outline(20_000).await.unwrap();
+    page.page.outline(20_000, None).await.unwrap();
     assert_eq!(page.page.look(&reference(&value)).await.unwrap().count, 0);
     assert_eq!(page.page.look(&reference("d9e1")).await.unwrap().count, 0);
 }
@@ -119,7 +119,7 @@ async fn what_listens_for_clicks_is_in_the_outline_with_a_reference() {
         let mut page = open(&hosts).await;
         page.go(&main.url("/")).await.unwrap();
         page.found(&within(&["iframe"], ".heard")).await;
-        let outline = page.page.outline(20_000).await.unwrap().text;
+        let outline = page.page.outline(20_000, None).await.unwrap().text;
         let of = |line: &str| {
             let (word, reference) = line.split_once(" [ref=")?;
             let (value, text) = reference.split_once("]: ")?;

@@ -286,6 +286,11 @@ impl Model {
         Ok(())
     }
 
+    /// The process that has read is gone, and what it has read.
+    pub fn crashed(&mut self) {
+        self.read_after.clear();
+    }
+
     /// Memory is read for the run's next prompt.
     pub fn memory_is_read(&mut self, run: RunId) {
         self.read_after.entry(run).or_insert(self.tick);

@@ -69,11 +69,11 @@ const usedThroughLabel = (element) => {
  * At most `max` characters, whole lines. `prefix` goes in front of each reference, so that it can name the document.
  * `clickable`: handles of elements that are known to listen for clicks.
  */
-const outline = ({ max = OUTLINE_DEFAULT, prefix = "", redaction = null, clickable = [] } = {}) => {
+const outline = ({ max = OUTLINE_DEFAULT, prefix = "", redaction = null, clickable = [], longest = null } = {}) => {
   const mask = maskOf(redaction);
   const listeners = new Set(clickable.map(elementOf));
   const budget = hintBudget();
-  const deadline = performance.now() + OUTLINE_LONGEST;
+  const deadline = performance.now() + (longest ?? OUTLINE_LONGEST);
   const lines = [];
   /** The name on each line. */
   const names = [];

@@ -351,7 +351,7 @@ impl Page for FakePage {
         self.note("look ahead");
     }
 
-    async fn outline(&mut self, _: usize) -> Result<Outline, PageError> {
+    async fn outline(&mut self, _: usize, _: Option<Duration>) -> Result<Outline, PageError> {
         Ok(Outline { text: self.text.clone(), truncated: false })
     }
 }
