@@ -408,6 +408,12 @@ pub(super) const NUMBERS: &[Number] = &[
         "RESULT_MAX",
     ),
     number(
+        "docs/actions.md",
+        "a target that was not found | {3}, ",
+        "crates/executor/src/perform/near.rs",
+        "TOLD",
+    ),
+    number(
         "docs/limits.md",
         "new plans of one execution | {10} ",
         "crates/policy/src/mode/mod.rs",
