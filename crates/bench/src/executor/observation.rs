@@ -68,7 +68,7 @@ pub(super) async fn observation(options: &ExecutorOptions, browsers: &mut Browse
             together.of(both(page, &node, &redactor)).await?,
             whole.of(html(page, &redactor)).await?,
             text.of(page.text()).await?.len(),
-            outline.of(page.outline(20_000)).await?.text.len(),
+            outline.of(page.outline(20_000, None)).await?.text.len(),
             plain.of(picture(page, &redactor, false)).await?,
             covered.of(picture(masked, &redactor, true)).await?,
             raw_html.of(raw.evaluate("document.documentElement.outerHTML")).await?.to_string().len(),

@@ -187,7 +187,11 @@ impl Page for Watched<'_> {
         }
     }
 
-    async fn outline(&mut self, max_characters: usize) -> Result<Outline, PageError> {
-        self.page.outline(max_characters).await
+    async fn outline(
+        &mut self,
+        max_characters: usize,
+        longest: Option<Duration>,
+    ) -> Result<Outline, PageError> {
+        self.page.outline(max_characters, longest).await
     }
 }
