@@ -65,6 +65,23 @@ async fn what_of_the_page_is_nearly_the_target_is_told_and_never_used() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_of_fifty_thousand_elements_that_changes_all_the_time_fails_with_all_its_evidence() {
+    const CROWD: &str = "<p data-testid=count></p><div id=crowd></div><script>
+        document.getElementById('crowd').innerHTML = '<i></i>'.repeat(50000) + '<button>Pay now</button>';
+        setInterval(() => { document.querySelector('p').textContent = performance.now(); }, 5);</script>";
+    let server = Server::with(&[("/", CROWD)]).await;
+    let mut script = Script::start(&server, json!({})).await;
+    script.passes(json!({"kind": "navigate", "url": server.url("/")})).await;
+    let missing =
+        json!({"kind": "click", "target": {"role": "button", "name": "Pay Now"}, "timeout_ms": 500});
+    let details = script.fails(missing, "TARGET_NOT_FOUND").await;
+    // It is read in time, or it is not: what is told is never anything else.
+    let near = details["near"].as_array().unwrap();
+    assert!(near.iter().all(|line| line == "button \"Pay now\"") && near.len() <= 1, "{near:?}");
+    script.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_error_names_the_part_of_the_target_that_is_not_there_exactly_once() {
     let server = Server::with(&[("/", PEOPLE)]).await;
     let mut script = Script::start(&server, json!({"testid_attribute": "data-cy"})).await;
