@@ -57,7 +57,8 @@ impl Drop for Ahead {
 
 impl Ahead {
     /// The picture that was taken, or the one that is being taken now. One that still waits for the page to come to rest is
-    /// given up: taking it at once is faster.
+    /// given up: taking it at once is faster. In the page the wait ends with what is done there instead, which is to settle an
+    /// element, to take the picture, or to act.
     async fn kept(&mut self) -> Option<&Kept> {
         if self.is_worth_waiting() { self.ended().await } else { None }
     }

@@ -135,10 +135,11 @@ pub mod function {
     pub const TABLE: &str = "table";
     /// `(limitMs)` → promise of whether anything may have changed.
     pub const CHANGED: &str = "changed";
-    /// `(limitMs)` → promise of a token, or of null where the page shows signs of change until the limit, or where
-    /// it will not be told whether it rests.
+    /// `(limitMs)` → promise of a token, or of null where the page shows signs of change until the limit, where it will not be
+    /// told whether it rests, or where [`SETTLE`], [`BEFORE_PICTURE`] or an act comes first.
     pub const COMES_TO_REST: &str = "comesToRest";
-    /// `()` → token. A page has one token at a time; a new one takes its place.
+    /// `()` → token. A page has one token at a time; a new one takes its place, and [`ARM`] and whatever else acts on the
+    /// page ends it.
     pub const WATCH_REST: &str = "watchRest";
     /// `(token)` → whether there was no sign of change since the token was given.
     pub const RESTS: &str = "rests";

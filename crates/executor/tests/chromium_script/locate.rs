@@ -117,6 +117,28 @@ fn open_shadow_roots_are_entered_in_composed_order_and_closed_ones_are_not() {
 }
 
 #[test]
+fn the_open_shadow_root_of_each_element_that_can_have_one_is_entered_in_order() {
+    let page = Page::with("<main id=around></main>");
+    let found = page.page(
+        "const opened = (host, id) => {
+          host.attachShadow({mode: 'open'}).innerHTML = `<button data-testid=b id=${id}>x</button>`;
+          return host.shadowRoot;
+        };
+        const madeIn = (root, name) => root.appendChild(document.createElement(name));
+        const names = 'article aside blockquote div footer h1 h2 h3 h4 h5 h6 header main nav p section span x-box'.split(' ');
+        for (const name of names) opened(madeIn(opened(madeIn(around, name), name), name), `${name}-within`);
+        opened(document.body, 'body');
+        ['body', ...names.flatMap((name) => [name, `${name}-within`])]",
+    );
+    let ids = found.as_array().unwrap();
+    for (nth, id) in ids.iter().enumerate() {
+        let query = json!([{ "locators": [{ "kind": "testid", "value": "b" }], "nth": nth }]);
+        let look = page.run("look", &query);
+        assert_eq!((&look["count"], &look["element"]["description"]["id"]), (&json!(ids.len()), id));
+    }
+}
+
+#[test]
 fn text_finds_the_smallest_visible_element_and_not_what_is_only_typed_or_hidden() {
     let page = Page::with(
         r#"<div id=outer><div id=middle><span id=small>Save</span></div></div>

@@ -8,6 +8,7 @@ mod input;
 mod locate;
 mod measure;
 mod outline;
+mod rest;
 mod roles;
 mod secrets;
 mod settle;

@@ -153,7 +153,8 @@ const perTask = (make) => {
 /** Open shadow roots below a root, outermost first. Closed ones cannot be entered. */
 const shadowRootsBelow = (root) => {
   const found = [];
-  // Done for each element of a page and often; a walker is the fastest way through.
+  // Done for each element of a page and often; a walker is the fastest way through. To match a selector that leaves out what
+  // can have no shadow root takes the browser longer.
   const walker = treeWalker(document, root, NodeFilter.SHOW_ELEMENT);
   for (let element = walker.nextNode(); element !== null; element = walker.nextNode()) {
     const shadow = shadowRoot(element);

@@ -138,9 +138,11 @@ listen([...CLICK_TYPES, ...KEY_TYPES]);
  * With `key`, Enter and Space are stopped where they would be used by something that is neither the element nor one of those
  * with the handles `judged`, and wherever they would submit a form, unless `maySubmit`.
  *
- * One act follows the other, so a guard that is still there belongs to an act that nobody waits for any more.
+ * One act follows the other, so a guard that is still there belongs to an act that nobody waits for any more. No picture that
+ * was taken before the act serves after it.
  */
 const arm = (handle, types = CLICK_TYPES, key = null) => {
+  endRest();
   listen(types);
   guards.clear();
   lastToken += 1;

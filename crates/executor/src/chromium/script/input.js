@@ -72,6 +72,7 @@ const enteredIn = (element) => ({ value: valueOf(element), text: valueOf(element
  * `direct`, nothing is armed.
  */
 const readyToFill = (handle, types, adds = false) => {
+  endRest();
   const element = elementOf(handle);
   if (element === null) return DETACHED;
   const before = enteredIn(element);
@@ -88,6 +89,7 @@ const filled = (handle, token, redaction = null) => {
 
 /** Empties it, as a person who deletes all that is selected. */
 const clear = (handle) => {
+  endRest();
   const outcome = focusForFill(handle);
   if (outcome.ok !== true) return outcome;
   if (outcome.direct) return setValue(handle, "");
@@ -121,6 +123,7 @@ const setValue = (handle, text) =>
 /** Selects the options with these values, and no others. */
 const selectOptions = (handle, values) =>
   withElement(handle, (element) => {
+    endRest();
     if (!isSelect(element)) return { reason: "not a select" };
     if (!isEnabled(element)) return { reason: "disabled" };
     if (values.length > 1 && !selectMultiple(element)) return { reason: "takes one option" };
@@ -155,6 +158,7 @@ const controlIsInvalid = (control) => elementMatches(control, ":invalid");
  */
 const submit = (handle, redaction = null) =>
   withElement(handle, (element) => {
+    endRest();
     if (pressedButton(element) !== null) return { ok: true, direct: true };
     const form = formOf(element) ?? composedClosest(element, "form");
     if (form === null) return { reason: "no form" };

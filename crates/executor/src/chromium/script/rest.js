@@ -134,16 +134,35 @@ const hasMovingBackground = () => {
 
 const FONT_SIGNS = ["loading", "loadingdone", "loadingerror"];
 
-/** The rest that is watched: `{token, moved, hopeless, states, stop}`. One is, at most; a new one takes its place. */
+/**
+ * The rest that is watched: `{token, waiting, moved, hopeless, states, stop}`. One is, at most; a new one takes its place.
+ * `waiting`: the page has not come to rest yet, so nobody has the token.
+ */
 let rest = null;
 let lastRest = 0;
 
-/** Begins to watch the page. `hopeless`: it will not be told whether it rests. */
-const beginRest = () => {
+/** Ends the watch and forgets it: whoever has its token, or waits for it, is not told that the page rests. */
+const endRest = () => {
   rest?.stop();
+  rest = null;
+};
+
+/** The same where nobody has the token yet. A picture may have been taken for one that was given. */
+const endWaitingForRest = () => {
+  if (rest !== null && rest.waiting) endRest();
+};
+
+/** A watch that has not looked at the page yet. */
+const newRest = (waiting) => {
+  endRest();
   lastRest += 1;
-  const begun = { token: lastRest, moved: false, hopeless: false, states: null, stop: () => {} };
-  rest = begun;
+  rest = { token: lastRest, waiting, moved: false, hopeless: false, states: null, stop: () => {} };
+  return rest;
+};
+
+/** Begins to watch the page. `hopeless`: it will not be told whether it rests. */
+const beginRest = (waiting = false) => {
+  const begun = newRest(waiting);
   const roots = knownRoots();
   if (roots !== null) begun.states = pageStates(roots);
   if (begun.states === null || hasMovingBackground()) {
@@ -179,15 +198,30 @@ const watchRest = () => beginRest().token;
 /** True if there was no sign of change since this was begun to be watched. */
 const rests = (token) => rest !== null && rest.token === token && isUndisturbed(rest);
 
-/** Resolves when the page has shown no sign of change for some frames; with what `watchRest` answers, or `null` at the limit in ms, or at once where it will not be told. */
+/**
+ * Resolves when the page has shown no sign of change for some frames; with what `watchRest` answers, or `null` at the limit
+ * in ms, at once where it will not be told, and with the next frame where the watch has ended meanwhile.
+ */
 const comesToRest = async (limit) => {
   const deadline = performance.now() + limit;
+  /** With the next frame: whether it came before the limit, and the watch is still the one that counts. */
+  const goesOn = async (begun) => {
+    const isInTime = await nextFrame(deadline);
+    if (begun !== rest) return false;
+    if (!isInTime) endRest();
+    return isInTime;
+  };
+  // Nothing is looked at before the next frame: what is asked of the page in a hurry has been answered by then.
+  if (!(await goesOn(newRest(true)))) return null;
   for (;;) {
-    const begun = beginRest();
+    const begun = beginRest(true);
     if (begun.hopeless) return null;
     for (let frames = 0; frames <= REST_FRAMES; frames += 1) {
-      if (frames === REST_FRAMES) return begun.token;
-      if (!(await nextFrame(deadline)) || begun !== rest) return null;
+      if (frames === REST_FRAMES) {
+        begun.waiting = false;
+        return begun.token;
+      }
+      if (!(await goesOn(begun))) return null;
       if (!isUndisturbed(begun)) break;
     }
   }

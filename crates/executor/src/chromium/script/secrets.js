@@ -73,6 +73,8 @@ const secretBoxes = (redaction) => {
 
 /** What a picture must not show, told before it is taken. */
 const beforePicture = (redaction) => {
+  // It is taken now, so nothing waits any more to take it ahead.
+  endWaitingForRest();
   hideCaret();
   return secretBoxes(redaction);
 };

@@ -59,6 +59,7 @@ const bringIntoView = (element, alignment) => {
 const bring = (handle) => {
   const element = elementOf(handle);
   if (element === null) return false;
+  endRest();
   bringIntoView(element, "center");
   return true;
 };
@@ -70,6 +71,8 @@ const bring = (handle) => {
  * ms, is over.
  */
 const settle = async (handle, limit, redaction = null, at = null) => {
+  // What still waits to take a picture comes too late for the act that follows.
+  endWaitingForRest();
   const hitPlace = (element) => (at === null ? hittable(element) : hittableAt(element, at));
   const mask = maskOf(redaction);
   const deadline = performance.now() + limit;
