@@ -72,11 +72,12 @@ async fn checks_are_counted_over_attempts_and_heartbeats_are_what_they_find() {
     let begun = frames.until(|frame| frame.health_checks == 1).await;
     worker.say(Say::Heartbeat(v1::Heartbeat {})).await;
     let heard = begun.last_health_check_ms.unwrap();
-    let later = frames.until(|frame| frame.last_health_check_ms > Some(heard)).await;
+    // The same moment, told twice, may differ by the millisecond that two clocks round.
+    let is_later = |frame: &v1::ProgressFrame| frame.last_health_check_ms > Some(heard + 1);
+    let later = frames.until(|frame| is_later(frame) && frame.health_checks > 1).await;
     // Half an hour, of which a few seconds are over.
     assert!(later.time_used > begun.time_used && later.time_used < 0.1, "{}", later.time_used);
     let shown = harness.get(&run).await.waves[0].tasks[0].health_checks.clone().expect("it is at work");
-    // The same moment, told twice, may differ by the millisecond that two clocks round.
     assert!(
         shown.count >= later.health_checks && shown.last_at_ms.map(|at| at + 1) >= later.last_health_check_ms,
         "{shown:?} after {later:?}"
@@ -93,8 +94,9 @@ async fn checks_are_counted_over_attempts_and_heartbeats_are_what_they_find() {
     worker.say(Say::Heartbeat(v1::Heartbeat {})).await;
     let second = worker.assignment().await;
     assert_eq!(second.assignment.attempt, 2);
-    let counted = later.health_checks;
-    frames.until(|frame| frame.health_checks > counted).await;
+    // The first of its checks is counted after those of the attempt before.
+    let checked = frames.until(|frame| frame.lease == second.lease.lease && frame.health_checks > 0).await;
+    assert!(checked.health_checks >= later.health_checks, "{checked:?} after {later:?}");
     worker.complete(&second.lease, json(value!(1))).await;
     harness.wait(&run).await;
     assert_eq!(harness.get(&run).await.waves[0].tasks[0].health_checks, None);

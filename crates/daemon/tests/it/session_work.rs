@@ -70,6 +70,7 @@ async fn a_session_has_its_state_after_a_restart_and_its_plan_goes_on_in_it() {
     let run = harness.start_run(in_session(&["a", "b"])).await;
     worker.unacknowledged().await;
     let before = harness.work().await;
+    assert_eq!(before["current_flow"]["phase"], json!("executing_wave_1"));
     drop(worker);
     let harness = harness.restart().await;
     assert_eq!(harness.work().await, before);
