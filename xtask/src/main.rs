@@ -69,7 +69,7 @@ enum Task {
     Fuzz(fuzz::Options),
     /// Hold the router's confidences to public sets of intents, which are in this folder
     Calibration(calibration::Options),
-    /// Make the pictures of the terminal in docs anew, from real runs
+    /// Make the pictures in docs anew, from real runs: of the terminal, and of reports (which needs a Chromium)
     Pictures,
     /// Change the rules one place after the other, and see whether a test notices; needs cargo-mutants
     Mutants(mutants::Options),

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::reported::{Made, Reported};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use capataz_cdp::{Browser, Events, LaunchOptions, Session, find, passed_environment};
 use serde_json::{Value, json};
 
@@ -58,6 +60,17 @@ const SEEN: &str = r#"[...document.querySelectorAll(".why strong, .asks strong")
   .filter((one) => { const at = one.getBoundingClientRect(); return at.width > 0 && at.top >= 0 && at.bottom <= innerHeight; })
   .map((one) => one.textContent)"#;
 
+/// Keeps what a person sees first of a report, for docs/reports.md: `cargo xtask pictures` asks for it.
+async fn keep_picture(page: &Session, made: &Made, width: u32) {
+    if std::env::var_os("CAPATAZ_WRITE_PICTURES").is_none() {
+        return;
+    }
+    let shot: Value = page.call("Page.captureScreenshot", json!({ "format": "png" })).await.unwrap();
+    let picture = STANDARD.decode(shot["data"].as_str().unwrap()).unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures");
+    fs::write(folder.join(format!("report-{}-{width}.png", made.kind)), picture).unwrap();
+}
+
 async fn looks_right(page: &Session, said: &mut Events, file: &Path, made: &Made) {
     for (width, height) in WINDOWS {
         let what = format!("{} at {width} pixels", file.display());
@@ -70,6 +83,7 @@ async fn looks_right(page: &Session, said: &mut Events, file: &Path, made: &Made
             !seen.is_empty() && (made.failure.is_empty() || seen.contains(&made.failure)),
             "{what}: {seen:?}"
         );
+        keep_picture(page, made, width).await;
         for open in ["", "document.querySelectorAll('details').forEach((one) => one.open = true)"] {
             evaluate(page, open).await;
             let widths = evaluate(page, WIDTHS).await;
@@ -97,7 +111,8 @@ async fn the_report_of_each_kind_fits_a_desktop_and_a_phone_in_both_languages() 
     let browser = browser(reported.folder.path()).await;
     let (page, mut said) = page(&browser).await;
     for made in &all {
-        for language in ["en", "es"] {
+        // English comes last, for the pictures.
+        for language in ["es", "en"] {
             looks_right(&page, &mut said, &reported.report(made, language), made).await;
         }
     }
