@@ -28,8 +28,8 @@ pub use own_daemon::{FolderArgs, InitArgs, LocalArgs, StatusArgs, StopArgs};
 pub use pipelines::{PipelineCommand, PipelineRunArgs};
 pub use router::{AskArgs, EvalArgs, LintArgs, RouterCommand};
 pub use runs::{
-    AgentsCommand, CancelArgs, ContinueArgs, ExtendArgs, ForkArgs, ListArgs, LogsArgs, Moment, ReportArgs,
-    ResolveArgs, RunsCommand, WatchArgs,
+    AgentsCommand, CancelArgs, ContinueArgs, DeleteArgs, ExtendArgs, ForkArgs, ListArgs, LogsArgs, Moment,
+    OutputArgs, ReportArgs, ResolveArgs, RunsCommand, WatchArgs,
 };
 pub use sessions::{RepairArgs, STATE, SessionsArgs, SessionsCommand, StateArgs};
 
@@ -62,18 +62,14 @@ const GLOBAL: &str = "Global options";
 
 #[derive(Args, Clone, Debug)]
 pub struct Global {
-    /// Address of the daemon
+    /// Address of the daemon [default: that of the daemon of this folder's capataz.toml, else http://127.0.0.1:7411]
     #[arg(
         long,
         global = true, help_heading = GLOBAL,
         env = "CAPATAZ_ADDR",
-        default_value = "http://127.0.0.1:7411",
         value_name = "URL"
     )]
-    pub addr: String,
-    /// Whether the command line or the environment says the address, and the command line no folder instead.
-    #[arg(skip)]
-    pub is_named: bool,
+    pub addr: Option<String>,
     /// Print JSON: one document, or one line for each item of a stream
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub json: bool,
@@ -146,6 +142,12 @@ pub enum Command {
     ///
     /// RUN is a run's id, the beginning or the end of one among the newest 500 runs, or `latest`.
     #[command(subcommand)]
+    #[command(after_help = "\
+Examples:
+  capataz runs list --since 2h
+  capataz runs show latest --failed
+  capataz runs watch 7f3a
+  capataz runs cancel latest")]
     Runs(RunsCommand),
     /// Route a text to the spec that should answer it, and print the answer
     ///
@@ -160,11 +162,21 @@ pub enum Command {
     ///
     /// RUN is a run's id, the beginning or the end of one among the newest 500 runs, or `latest`.
     #[command(subcommand)]
+    #[command(after_help = "\
+Examples:
+  capataz pipeline list
+  capataz pipeline run review.toml --input repo=org/app --watch
+  capataz pipeline checkpoints latest")]
     Pipeline(PipelineCommand),
     /// Work on queries with planners and tools, in one of three modes
     ///
     /// RUN is a run's id, the beginning or the end of one among the newest 500 runs, or `latest`.
     #[command(subcommand)]
+    #[command(after_help = "\
+Examples:
+  capataz mode run 'summarise README.md' --watch
+  capataz mode show latest
+  capataz mode approve latest")]
     Mode(Box<ModeCommand>),
     /// Tell how executions went, by mode, beside what is wanted of each
     #[command(after_help = "\
@@ -181,6 +193,10 @@ Executions that have ended and whose runs are kept. Waits for people are part of
     },
     /// Find what execution modes remember, and have it forgotten
     #[command(subcommand)]
+    #[command(after_help = "\
+Examples:
+  capataz memory search --session shop
+  capataz memory search 'config.toml' --session shop --type error")]
     Memory(MemoryCommand),
     /// Show what the tasks of a run have logged, also while they run
     Logs(LogsArgs),
@@ -190,21 +206,50 @@ Executions that have ended and whose runs are kept. Waits for people are part of
     ///
     /// RUN is a session's run id, the beginning or the end of one among the newest 500 runs, or `latest`.
     #[command(subcommand)]
+    #[command(after_help = "\
+Examples:
+  capataz browser doctor
+  capataz browser open --allow example.com
+  capataz browser observe latest
+  capataz browser close latest")]
     Browser(Box<BrowserCommand>),
     /// Explain routing decisions, and measure and lint specs
     #[command(subcommand)]
+    #[command(after_help = "\
+Examples:
+  capataz router explain \"Necesito decidir entre dos opciones\"
+  capataz router specs
+  capataz router lint --specs specs")]
     Router(RouterCommand),
     /// List and check agents
     #[command(subcommand)]
+    #[command(after_help = "\
+Examples:
+  capataz agents list
+  capataz agents check code-reviewer
+  capataz agents stats")]
     Agents(AgentsCommand),
     /// Check documents without a daemon
     #[command(subcommand)]
+    #[command(after_help = "\
+Examples:
+  capataz contract check plan.toml
+  capataz contract check answer.json --kind response")]
     Contract(ContractCommand),
     /// Explain errors without a daemon
     #[command(subcommand)]
+    #[command(after_help = "\
+Examples:
+  capataz errors explain RATE_LIMIT
+  capataz errors explain \"E42: the build failed\"")]
     Errors(ErrorsCommand),
     /// List the sessions of a daemon; check, repair and restore the state file of a project
     #[command(subcommand)]
+    #[command(after_help = "\
+Examples:
+  capataz sessions list
+  capataz sessions show release
+  capataz sessions validate")]
     Sessions(SessionsCommand),
     /// Make the rows that queries read again from the logs, while no daemon runs
     ///
@@ -369,7 +414,8 @@ pub struct Following {
     /// questions, and `e` gives the task that is next to time out 15 minutes more
     #[arg(long, short = 'w', conflicts_with = "detach")]
     pub watch: bool,
-    /// With `--watch` and `--json`: also a line for each progress frame, with what running tasks say and put out
+    /// With `--watch`: also what running tasks say and put out, a line where that is news, and with `--json` for each
+    /// progress frame
     #[arg(long, requires = "watch")]
     pub progress: bool,
     /// Wait for the end and show nothing until then
@@ -503,18 +549,25 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// Every command without subcommands has examples in its help.
+    /// A group of commands as well: whoever asks for its help wants to know with which of them to begin.
     #[test]
-    fn every_command_has_examples() {
+    fn every_command_and_every_group_of_commands_has_examples() {
         fn walk(command: &clap::Command, path: &str) {
             for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help")
             {
                 let path = format!("{path} {}", sub.get_name());
+                let help = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
+                assert!(help.contains("Example"), "{path} has no examples");
                 if sub.has_subcommands() {
+                    let lines = help.lines().filter(|line| line.starts_with("  capataz "));
+                    // What needs a shell to be read is left out here.
+                    for line in lines.filter(|line| !line.contains(['\'', '"', '|'])) {
+                        let typed = line.trim().split("   ").next().unwrap_or_default();
+                        assert!(typed.starts_with(&path), "{path}: {typed}");
+                        let parsed = Cli::command().try_get_matches_from(typed.split(' '));
+                        assert!(parsed.is_ok(), "{typed}: {:?}", parsed.err().map(|error| error.to_string()));
+                    }
                     walk(sub, &path);
-                } else {
-                    let help = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
-                    assert!(help.contains("Example"), "{path} has no examples");
                 }
             }
         }

@@ -12,12 +12,13 @@ use serde_json::{Value, json};
 use crate::exit::Exit;
 use crate::near::Near;
 use crate::output::Output;
+use crate::problem::Problem;
 use capataz_display::compact::Form;
 use capataz_display::error::{self, Context};
 use capataz_display::frame::visible;
 use capataz_display::paint::{Paint, Tone};
 use capataz_display::refusal::{self, in_words};
-use capataz_display::words::messages::{self, placed_refusal};
+use capataz_display::words::messages;
 use capataz_display::words::{counted, fill, words};
 
 #[derive(Debug)]
@@ -29,7 +30,7 @@ pub enum Failure {
     /// These files keep the command from doing anything.
     Files { message: String, files: Vec<String>, hint: String },
     /// Files that this program reads have all of these problems, each with its place.
-    Problems { subject: String, problems: Vec<String> },
+    Problems { subject: String, problems: Vec<Problem> },
     /// A document breaks rules.
     Violations { subject: String, violations: Vec<Violation> },
     /// A script breaks rules.
@@ -63,6 +64,7 @@ impl Failure {
     pub fn of_config(error: ConfigError) -> Self {
         match error {
             ConfigError::Invalid(problems) => {
+                let problems = problems.into_iter().map(Problem::from).collect();
                 Self::Problems { subject: words().errors.configuration.to_owned(), problems }
             }
             other => Self::invalid(chain(&other)),
@@ -74,7 +76,7 @@ impl Failure {
         match error {
             SpecsError::Invalid(errors) => Self::Problems {
                 subject: folder.display().to_string(),
-                problems: errors.iter().map(ToString::to_string).collect(),
+                problems: errors.iter().map(Problem::from).collect(),
             },
             other => Self::invalid(chain(other)),
         }
@@ -150,7 +152,8 @@ impl Failure {
         }
     }
 
-    fn to_json(&self) -> Value {
+    /// The failure as JSON, with its exit code.
+    pub fn to_json(&self) -> Value {
         let mut answer = match self {
             // The same kind of document as for a valid script, so that readers parse one form.
             Self::Script { file, violations } => return invalid_script(file, violations),
@@ -167,7 +170,7 @@ impl Failure {
             Self::Problems { subject, problems } => json!({
                 "code": "VALIDATION_ERROR",
                 "message": summary(subject, problems.len()),
-                "problems": problems,
+                "problems": problems.iter().map(Problem::to_json).collect::<Vec<_>>(),
             }),
             Self::Violations { subject, violations } => json!({
                 "code": "VALIDATION_ERROR",
@@ -219,7 +222,7 @@ impl Failure {
                 lines.collect::<Vec<_>>().join("\n")
             }
             Self::Problems { subject, problems } => {
-                let lines = problems.iter().map(|problem| format!("  {}", visible(&placed_refusal(problem))));
+                let lines = problems.iter().map(|problem| format!("  {}", problem.to_text()));
                 let summary = paint.text(Tone::Bad, &summary(subject, problems.len()));
                 [summary].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
             }
@@ -280,7 +283,8 @@ impl Failure {
     }
 }
 
-fn insert_near(answer: &mut Value, near: &[Near]) {
+/// Puts the names that may be meant into an answer, where there are some.
+pub fn insert_near(answer: &mut Value, near: &[Near]) {
     if let Some(object) = answer.as_object_mut().filter(|_| !near.is_empty()) {
         let listed = near.iter().map(|near| json!({ "name": near.name, "names": near.names }));
         object.insert("near".to_owned(), listed.collect());

@@ -5,6 +5,7 @@
 //! terminal, and all texts are in [`capataz_display::words`]. Begin reading with [`args`], then [`commands`];
 //! [`capataz_display`] formats results, [`watch`] follows runs.
 
+mod address;
 mod args;
 mod commands;
 mod completion;
@@ -18,6 +19,7 @@ mod near;
 mod output;
 mod pipeline_source;
 mod plan_source;
+mod problem;
 mod prompt;
 mod script;
 mod sources;
@@ -28,7 +30,7 @@ use std::io;
 use std::pin::Pin;
 use std::process::ExitCode;
 
-use args::{Cli, Command, RouterCommand};
+use args::{BrowserCommand, Cli, Command, ModeCommand, PipelineCommand, RouterCommand, SessionsCommand};
 use capataz_display::words::{Language, fill, words};
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches};
@@ -63,6 +65,10 @@ fn main() -> ExitCode {
     };
     cli.global.lang.map(Language::from).or_else(language::of_locale).unwrap_or_default().choose();
     let mut out = Output::new(cli.global.json, cli.global.boxes, cli.global.color);
+    if cli.global.json {
+        // Programs read the same wherever they run.
+        Language::English.choose();
+    }
     let exit = execute(cli, &mut out).unwrap_or_else(|failure| {
         failure.tell(&mut out);
         failure.exit()
@@ -71,7 +77,8 @@ fn main() -> ExitCode {
     exit.into()
 }
 
-/// The command line. `--addr` is for those who talk to a daemon: whoever starts one says `--listen`.
+/// The command line. `--addr` is for those who talk to a daemon, and who types it elsewhere means something that is not done:
+/// whoever starts one says `--listen`.
 fn parsed(mut command: clap::Command) -> Result<Cli, clap::Error> {
     let matches = command.try_get_matches_from_mut(std::env::args_os())?;
     let mut cli = Cli::from_arg_matches(&matches)?;
@@ -79,8 +86,9 @@ fn parsed(mut command: clap::Command) -> Result<Cli, clap::Error> {
     let said_by = of_command.value_source("addr");
     let is_typed = said_by == Some(ValueSource::CommandLine);
     // Who types a folder means it, whatever the environment says.
-    cli.global.is_named =
-        is_typed || said_by == Some(ValueSource::EnvVariable) && !names_folder(&cli.command);
+    if !is_typed && names_folder(&cli.command) {
+        cli.global.addr = None;
+    }
     match conflict(&cli.command, is_typed) {
         Some(message) => Err(help::conflict(&mut command, message)),
         None => Ok(cli),
@@ -97,11 +105,37 @@ fn names_folder(command: &Command) -> bool {
     folder.config.is_some() || folder.data_dir.is_some()
 }
 
+/// Whether the command talks to no daemon, or to one of its own.
+fn needs_no_daemon(command: &Command) -> bool {
+    match command {
+        Command::Init(_)
+        | Command::Demo(_)
+        | Command::Contract(_)
+        | Command::Errors(_)
+        | Command::Rebuild(_)
+        | Command::Backup(_)
+        | Command::Restore(_)
+        | Command::Verify(_)
+        | Command::Completions { .. }
+        | Command::Man { .. } => true,
+        Command::Act(args) => args.command.is_some(),
+        Command::Pipeline(PipelineCommand::List | PipelineCommand::Lint { .. }) => true,
+        Command::Router(RouterCommand::Eval(_) | RouterCommand::Lint(_)) => true,
+        Command::Sessions(
+            SessionsCommand::Validate(_) | SessionsCommand::Repair(_) | SessionsCommand::Restore(_),
+        ) => true,
+        Command::Mode(command) => matches!(**command, ModeCommand::List),
+        Command::Browser(command) => matches!(**command, BrowserCommand::Doctor(_)),
+        _ => false,
+    }
+}
+
 /// Which arguments of the command exclude each other, and why; `is_named` says whether `--addr` is among them.
 fn conflict(command: &Command, is_named: bool) -> Option<&'static str> {
     let texts = &words().wrong;
     let (is_local, is_detached) = match command {
         Command::Serve(_) => return is_named.then_some(texts.addr_of_serve),
+        command if needs_no_daemon(command) => return is_named.then_some(texts.addr_of_none),
         Command::Run(args) => (args.local.local, args.following.detach),
         Command::Act(args) => (args.local.local, args.detach),
         Command::Ask(args) => (args.local.local, false),

@@ -9,6 +9,7 @@ use crate::args::Color;
 use capataz_display::compact::Form;
 use capataz_display::frame;
 use capataz_display::paint::Paint;
+use capataz_display::words::Language;
 
 /// The standard streams of this process, and the form in which the user wants answers.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub struct Output {
     pub paint: Paint,
     /// The form of results and errors.
     pub form: Form,
+    /// The language of people, for what they read wherever answers go to. All that is said with JSON is English.
+    pub people: Language,
     error_paint: Paint,
     closed: bool,
 }
@@ -43,6 +46,7 @@ impl Output {
             terminal: out,
             moves: out && !is_dumb(),
             form: if boxes { Form::Boxes } else { Form::Compact },
+            people: Language::current(),
             paint: paint(out && console::colors_enabled()),
             error_paint: paint(err && console::colors_enabled_stderr()),
             closed: false,

@@ -26,6 +26,7 @@ use crate::specs::Source;
 mod document;
 mod layers;
 mod needs;
+mod problem;
 mod profile;
 mod telemetry;
 #[cfg(test)]
@@ -33,10 +34,11 @@ mod tests;
 mod text;
 
 pub use needs::{Lack, Need};
-
-use document::{Document, InPart, MOST};
-use layers::{Environment, Toml};
+pub use problem::Problem;
 pub use telemetry::TelemetryConfig;
+
+use document::{Document, MOST};
+use layers::{Environment, Toml};
 
 /// The file that is read from the working folder if no other is named.
 const FILE: &str = "capataz.toml";
@@ -52,7 +54,7 @@ pub struct Config {
     /// The address and port to listen on. Only loopback addresses are allowed; port 0 takes a free port.
     #[serde(default = "default_listen")]
     pub listen: String,
-    /// Folder of the database, blobs and locks.
+    /// Folder of the database, blobs and locks. Paths of a file are relative to the folder that the file is in.
     #[serde(default = "default_data_dir")]
     pub data_dir: PathBuf,
     /// Folder of the spec files; default `specs` of the working folder, where it is there.
@@ -61,8 +63,7 @@ pub struct Config {
     /// Spec files, by name and content, instead of those of a folder; for programs that embed the daemon.
     #[serde(skip)]
     pub specs: Vec<(String, String)>,
-    /// Files that declare agents, commands and resources, beside those of this configuration. Relative paths are those of
-    /// the file that names them.
+    /// Files that declare agents, commands and resources, beside those of this configuration.
     #[serde(default)]
     pub profiles: Vec<PathBuf>,
     /// Process agents.
@@ -164,20 +165,29 @@ pub struct DeclaredAgent {
 #[serde(deny_unknown_fields)]
 pub struct RulesPlanner {
     pub name: String,
-    /// The file of rules. A relative path is one of the file that names it.
+    /// The file of rules.
     pub rules: PathBuf,
 }
 
 impl RulesPlanner {
     /// # Errors
     /// All that is wrong with its file; `named` tells that it cannot be read, at the place that names it.
-    fn read(&self, folder: &Path, named: impl Fn(String) -> String) -> Result<Rules, Vec<String>> {
-        let file = folder.join(&self.rules);
-        let unread = |error: std::io::Error| vec![named(format!("{}: {error}", file.display()))];
-        let text = text::read(&file, RULES_BYTES).map_err(unread)?;
-        let document = Document::parse(file.display().to_string(), &text)?;
-        let read: RulesFile = document.read()?;
-        Rules::new(read).map_err(|problems| told(problems, |problem| document.placed(&problem)))
+    fn read(&self, named: impl Fn(&str) -> Option<Problem>) -> Result<Rules, Vec<Problem>> {
+        let file = self.rules.display().to_string();
+        let unread =
+            |error: std::io::Error| named(&format!("{file}: {error}")).into_iter().collect::<Vec<_>>();
+        let text = text::read(&self.rules, RULES_BYTES).map_err(unread)?;
+        let mut part = Document::parse(file.as_str(), &text)?.read_what_can_be::<RulesFile>();
+        let mut problems = std::mem::take(&mut part.problems);
+        match part.value.take().map(Rules::new) {
+            Some(Ok(rules)) if problems.is_empty() => Ok(rules),
+            Some(Ok(_)) | None => Err(problems),
+            Some(Err(mut found)) => {
+                found.retain(|problem| !part.is_of_a_gap(problem));
+                problems.extend(told(&found, |problem| part.placed(problem)));
+                Err(problems)
+            }
+        }
     }
 }
 
@@ -333,8 +343,8 @@ pub enum ConfigError {
     #[error("{}: no such file", .0.display())]
     Missing(PathBuf),
     /// Each line names the file with line and column, the key, and what is wrong with it.
-    #[error("{}", .0.join("\n"))]
-    Invalid(Vec<String>),
+    #[error("{}", problem::lines(.0))]
+    Invalid(Vec<Problem>),
 }
 
 impl Config {
@@ -350,29 +360,29 @@ impl Config {
         }
         let file = file.unwrap_or(Path::new(FILE));
         let text = match file.is_file() {
-            true => text::read(file, FILE_BYTES)
-                .map_err(|error| ConfigError::Invalid(vec![format!("{}: {error}", file.display())]))?,
+            true => text::read(file, FILE_BYTES).map_err(|error| {
+                let message = error.to_string();
+                let file = Some(file.display().to_string());
+                ConfigError::Invalid(vec![Problem { file, message, ..Problem::default() }])
+            })?,
             false => String::new(),
         };
         let document = Document::parse(file.display().to_string(), &text).map_err(ConfigError::Invalid)?;
         let folder = file.parent().unwrap_or(Path::new(""));
-        let InPart { value: read, keeps_places, mut problems } = document.read_what_can_be::<Self>();
+        let mut part = document.read_what_can_be::<Self>();
+        let mut problems = std::mem::take(&mut part.problems);
         if !problems.is_empty() {
-            if let Some(mut config) = read {
-                // Items that have other places by now are not judged by them.
-                let placed = |problem: String| match keeps_places {
-                    true => document.placed(&problem),
-                    false => problem,
-                };
+            if let Some(mut config) = part.value.take() {
+                config.locate(folder, |_| true);
                 let variables = Figment::from(Environment::of_this_process());
                 let is_above = overrides.listen.is_some() || variables.contains("listen");
                 // What stands above the file is judged once the file can be read.
                 let mut found = config.check();
                 found.retain(|problem| !is_above || !problem.starts_with("listen:"));
-                if keeps_places {
-                    problems.extend(told(found, placed));
-                }
-                problems.extend(config.read_files(folder, placed));
+                found.retain(|problem| !part.is_of_a_gap(problem));
+                problems.extend(told(&found, |problem| part.placed(problem)));
+                let placed = |problem: &str| (!part.is_of_a_gap(problem)).then(|| part.placed(problem));
+                problems.extend(config.read_files(placed));
             }
             return Err(ConfigError::Invalid(problems));
         }
@@ -393,7 +403,9 @@ impl Config {
             figment = figment.merge(Serialized::global("specs_dir", specs_dir));
         }
         let mut config: Self = figment.extract().map_err(|error| {
-            ConfigError::Invalid(error.into_iter().map(|error| error.to_string()).collect())
+            let problem =
+                |error: figment::Error| Problem { message: error.to_string(), ..Problem::default() };
+            ConfigError::Invalid(error.into_iter().map(problem).collect())
         })?;
         if config.specs_dir.is_none() && Path::new(SPECS).is_dir() {
             config.specs_dir = Some(PathBuf::from(SPECS));
@@ -402,26 +414,54 @@ impl Config {
             figment.find_metadata(key).is_some_and(|metadata| metadata.name.contains(Toml::NAME))
         };
         let of_file: BTreeSet<&str> = document.keys().filter(is_of_file).collect();
+        config.locate(folder, |key| of_file.contains(key));
         // A problem of a value that the file has gets its line; one of a variable or a flag has none there.
-        let mut problems = told(config.check(), |problem| match problem.split(['.', '[', ':']).next() {
-            Some(key) if of_file.contains(key) => document.placed(&problem),
-            _ => problem,
+        let mut problems = told(&config.check(), |problem| match problem.split(['.', '[', ':']).next() {
+            Some(key) if of_file.contains(key) => document.placed(problem),
+            _ => Problem::told(problem),
         });
-        problems.extend(config.read_files(folder, |problem| document.placed(&problem)));
+        problems.extend(config.read_files(|problem| Some(document.placed(problem))));
         config.origins = origins(&figment, &config, &flags, file);
         let named = config.profiles.iter().chain(config.planners.iter().map(|planner| &planner.rules));
-        let files = [file.to_owned()].into_iter().chain(named.map(|named| folder.join(named))).collect();
+        let files = [file.to_owned()].into_iter().chain(named.cloned()).collect();
         config.read = Read { file: file.is_file().then(|| file.to_owned()), overrides: flags, files };
         if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
     }
 
-    /// Reads the files that it names, and returns all that is wrong with them. What names files is in the configuration's file
-    /// alone, whose folder they are relative to.
-    fn read_files(&mut self, folder: &Path, placed: impl Fn(String) -> String) -> Vec<String> {
-        let profiles: Vec<PathBuf> = self.profiles.iter().map(|profile| folder.join(profile)).collect();
+    /// Makes relative paths of the file those of the folder that the file is in. What a variable or a flag says, which
+    /// `is_of_file` tells apart, and what a command is given, are paths of the working folder.
+    fn locate(&mut self, folder: &Path, is_of_file: impl Fn(&str) -> bool) {
+        let locate = |path: &mut PathBuf| {
+            if !path.as_os_str().is_empty() {
+                *path = folder.join(&*path);
+            }
+        };
+        if is_of_file("data_dir") {
+            locate(&mut self.data_dir);
+        }
+        if is_of_file("specs_dir") {
+            self.specs_dir.iter_mut().for_each(locate);
+        }
+        self.secrets_dir.iter_mut().for_each(locate);
+        self.browser.program.iter_mut().for_each(locate);
+        self.profiles.iter_mut().for_each(locate);
+        self.planners.iter_mut().map(|planner| &mut planner.rules).for_each(locate);
+        // A program without a slash is looked for along a path, and one of a command that has a folder is there.
+        let here = self.agents.iter_mut().filter(|agent| agent.cwd.is_none());
+        for program in here.filter_map(|agent| agent.command.first_mut()).filter(|name| name.contains('/')) {
+            if let Ok(located) = folder.join(program.as_str()).into_os_string().into_string() {
+                *program = located;
+            }
+        }
+    }
+
+    /// Reads the files that it names, and returns all that is wrong with them; `placed` gives a problem of a path of the
+    /// configuration its place there, if it is to be told.
+    fn read_files(&mut self, placed: impl Fn(&str) -> Option<Problem>) -> Vec<Problem> {
+        let profiles = self.profiles.clone();
         let mut problems = profile::add(self, &profiles, &placed);
         for (index, planner) in self.planners.iter().enumerate() {
-            match planner.read(folder, |problem| placed(format!("planners[{index}].rules: {problem}"))) {
+            match planner.read(|problem| placed(&format!("planners[{index}].rules: {problem}"))) {
                 Ok(rules) => drop(self.rules.insert(planner.name.clone(), Arc::new(rules))),
                 Err(found) => problems.extend(found),
             }
@@ -552,7 +592,7 @@ impl Config {
             if crate::built_in(name) {
                 problems
                     .push(format!("{key}[{index}].name: {name:?} is a built-in agent; choose another name"));
-            } else if !seen.insert(name) {
+            } else if !seen.insert(name) && !name.is_empty() {
                 problems.push(format!("{key}[{index}].name: {name:?} is there twice"));
             }
         }
@@ -580,10 +620,10 @@ impl Config {
 }
 
 /// The first of these problems, and how many more there are.
-fn told(problems: Vec<String>, placed: impl Fn(String) -> String) -> Vec<String> {
+fn told(problems: &[String], placed: impl Fn(&str) -> Problem) -> Vec<Problem> {
     let more = problems.len().saturating_sub(MOST);
-    let told = problems.into_iter().take(MOST).map(placed);
-    told.chain((more > 0).then(|| format!("{more} more problems"))).collect()
+    let told = problems.iter().take(MOST).map(|problem| placed(problem));
+    told.chain((more > 0).then(|| Problem::told(&format!("{more} more problems")))).collect()
 }
 
 /// What is wrong with the schema of an agent's inputs.

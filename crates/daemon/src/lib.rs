@@ -67,8 +67,8 @@ pub use capataz_store::sqlite::backup::{Blobs, Copying};
 pub use capataz_telemetry::Own;
 pub use clock::Clock;
 pub use config::{
-    Config, ConfigError, DeclaredAgent, HealthChecks, Lack, Need, Overrides, RetentionConfig, RulesPlanner,
-    TelemetryConfig,
+    Config, ConfigError, DeclaredAgent, HealthChecks, Lack, Need, Overrides, Problem, RetentionConfig,
+    RulesPlanner, TelemetryConfig,
 };
 pub use holder::{Holder, Listening};
 pub use lock::LockError;

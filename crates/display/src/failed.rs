@@ -5,12 +5,16 @@ use std::collections::BTreeMap;
 use capataz_contracts::{json, v1};
 use serde_json::{Map, Value, json};
 
-use crate::error::advice;
+use crate::compact::Form;
+use crate::error::{self, Context, advice};
 use crate::frame::visible;
 use crate::paint::{Paint, Tone};
-use crate::run::{failure_lines, own_error};
+use crate::run::{context_of, failure_lines, own_error};
 use crate::words::{fill, words};
 use crate::{format, log, model};
+
+/// Tasks that are told in whole; further ones are counted.
+const MOST_IN_WHOLE: usize = 20;
 
 /// A task that has failed.
 #[derive(Clone, Copy, Debug)]
@@ -45,13 +49,26 @@ pub fn again(run: &v1::Run) -> Option<String> {
     run.may_be_continued.then(|| format!("capataz runs continue {}", run.run_id))
 }
 
-/// The failures for people, with the command that runs them again.
+/// The failures for people, the first ones in whole, with the command that runs them again.
 #[must_use]
-pub fn text(run: &v1::Run, failed: &[Failed<'_>], paint: Paint) -> String {
-    let mut parts: Vec<String> = failed.iter().map(|failed| failed.text(run, paint)).collect();
+pub fn text(run: &v1::Run, failed: &[Failed<'_>], form: Form, paint: Paint) -> String {
+    let in_whole = failed.iter().take(MOST_IN_WHOLE);
+    let mut parts: Vec<String> = in_whole.map(|failed| failed.text(run, form, paint)).collect();
+    let more = failed.len().saturating_sub(MOST_IN_WHOLE) as u64;
+    if more > 0 {
+        let texts = &words().runs;
+        let template = if more == 1 { texts.more_failed_one } else { texts.more_failed_many };
+        parts.push(fill(template, &[&more.to_string(), &run.run_id]));
+    }
     if let Some(own) = own_error(run) {
-        let lines = failure_lines(run, own);
-        parts.push(paint.text(Tone::Bad, &lines.join("\n")));
+        parts.push(match form {
+            Form::Boxes => {
+                let goes_on = run.status() != v1::RunStatus::Finished;
+                let context = Context { run: Some(&run.run_id), goes_on, form, ..Context::default() };
+                error::error(own, &context, paint)
+            }
+            Form::Compact => paint.text(Tone::Bad, &failure_lines(run, own).join("\n")),
+        });
     }
     if parts.is_empty() {
         return words().runs.nothing_failed.to_owned();
@@ -71,13 +88,20 @@ pub fn document(run: &v1::Run, failed: &[Failed<'_>]) -> Value {
 }
 
 impl Failed<'_> {
-    fn text(&self, run: &v1::Run, paint: Paint) -> String {
+    fn text(&self, run: &v1::Run, form: Form, paint: Paint) -> String {
         let Self { wave, task, error, log, is_named } = *self;
         let texts = &words().runs;
         let title = fill(texts.failed_task, &[&visible(&task.name), &visible(&task.agent), &visible(wave)]);
         let mut lines = vec![paint.text(Tone::Strong, &title)];
-        let told = failure_lines(run, error);
-        lines.extend(told.into_iter().map(|line| format!("  {line}")));
+        match form {
+            // Below its box stands the end of the log.
+            Form::Boxes => {
+                lines.push(error::error(error, &Context { log, form, ..context_of(run, task) }, paint));
+            }
+            Form::Compact => {
+                lines.extend(failure_lines(run, error).into_iter().map(|line| format!("  {line}")));
+            }
+        }
         // Of one attempt, the error has told it.
         for attempt in task.attempts.iter().filter(|_| task.attempts.len() > 1) {
             let number = attempt.attempt.to_string();
@@ -85,7 +109,7 @@ impl Failed<'_> {
             let took = format::took(attempt.duration_ms);
             lines.push(format!("  {}", fill(texts.failed_attempt, &[&number, &visible(became), &took])));
         }
-        if !log.is_empty() {
+        if form == Form::Compact && !log.is_empty() {
             lines.extend(
                 log::block(&run.run_id, &task.name, log, paint).lines().map(|line| format!("  {line}")),
             );
@@ -195,7 +219,7 @@ QUORUM_NOT_MET
   next: Look at the failed tasks; retry them or lower the threshold.
 
 run it again: capataz runs continue 0199";
-        let shown = text(&run, &of_run(&run, &events), Paint::OFF);
+        let shown = text(&run, &of_run(&run, &events), Form::Compact, Paint::OFF);
         assert_eq!(shown, expected);
     }
 
@@ -204,13 +228,56 @@ run it again: capataz runs continue 0199";
         let mut run = run();
         (run.status, run.may_be_continued, run.error) = (v1::RunStatus::Waiting.into(), false, None);
         let events = events();
-        let shown = text(&run, &of_run(&run, &events), Paint::OFF);
+        let shown = text(&run, &of_run(&run, &events), Form::Compact, Paint::OFF);
         assert_eq!(shown.matches("run it again: ").count(), 2, "{shown}");
         assert!(shown.contains("    | two\n  run it again: capataz runs retry 0199 a\n\nd "), "{shown}");
         run.waves.clear();
-        assert_eq!(text(&run, &of_run(&run, &events), Paint::OFF), "Nothing has failed.");
-        let shown = Language::Spanish.within(|| text(&run, &of_run(&run, &events), Paint::OFF));
+        assert_eq!(text(&run, &of_run(&run, &events), Form::Compact, Paint::OFF), "Nothing has failed.");
+        let shown =
+            Language::Spanish.within(|| text(&run, &of_run(&run, &events), Form::Compact, Paint::OFF));
         assert_eq!(shown, "Nada ha fallado.");
+    }
+
+    #[test]
+    fn the_first_twenty_are_told_in_whole_and_the_others_counted_with_the_commands_that_list_them() {
+        let mut run = run();
+        (run.error, run.waves[0].tasks) = (None, Vec::new());
+        let events = events();
+        let mut told = |count: usize| {
+            let failed = |number| task(&format!("t{number}"), v1::ResultStatus::Error, "E_A");
+            run.waves[0].tasks = (0..count).map(failed).collect();
+            let shown = text(&run, &of_run(&run, &events), Form::Compact, Paint::OFF);
+            let document = document(&run, &of_run(&run, &events));
+            (shown, document["failed"].as_array().map_or(0, Vec::len))
+        };
+        let (twenty, _) = told(20);
+        assert!(twenty.matches("E_A: it broke").count() == 20 && !twenty.contains('…'), "{twenty}");
+        let (one_more, _) = told(21);
+        assert!(one_more.contains("\n\n… and 1 more task has failed; "), "{one_more}");
+        let (many, listed) = told(5_000);
+        assert_eq!((many.matches("E_A: it broke").count(), listed), (20, 5_000));
+        let more = "\n\n… and 4980 more tasks have failed; a line for each: \
+                    `capataz runs show 0199 --state failed`; all in whole: \
+                    `capataz runs show 0199 --failed --json`\n\nrun it again: ";
+        assert!(many.contains(more), "{many}");
+        assert!(many.lines().count() < 100, "{many}");
+    }
+
+    #[test]
+    fn who_wants_boxes_gets_the_failures_in_boxes() {
+        let (run, events) = (run(), events());
+        let shown = text(&run, &of_run(&run, &events), Form::Boxes, Paint::OFF);
+        assert!(shown.starts_with("a (agent agent-a, wave checks)\n+="), "{shown}");
+        for part in [
+            "|  ERROR: E_A ",
+            "\nIts log (`capataz logs 0199 a`):\n  | one\n  | two\n  attempt 1: E_BUSY after 1.2s\n",
+            "\n\nd (agent agent-d, wave checks)\n+",
+            "|  WARNING: TASK_TIMEOUT ",
+            "|  ERROR: QUORUM_NOT_MET ",
+            "\n\nrun it again: capataz runs continue 0199",
+        ] {
+            assert!(shown.contains(part), "{part:?} in\n{shown}");
+        }
     }
 
     #[test]

@@ -160,7 +160,7 @@ fn outputs(run: &v1::Run, shown: &BTreeSet<String>, paint: Paint) -> Vec<String>
                 Some(excerpt) if excerpt == "null" => return None,
                 Some(excerpt) => excerpt,
                 None if payload::size(output) == 0 => return None,
-                None => fill(words().watch.output_elsewhere, &[&run.run_id]),
+                None => fill(words().watch.output_elsewhere, &[&run.run_id, &visible(&task.name)]),
             };
             Some(format!("{}\n{body}", paint.text(Tone::Strong, &title)))
         })

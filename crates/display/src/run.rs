@@ -107,6 +107,14 @@ fn duration_ms(run: &v1::Run, now_ms: i64) -> i64 {
     run.finished_at_ms.unwrap_or(now_ms) - run.created_at_ms
 }
 
+/// What the run does, as `--kind` and JSON name it.
+fn kind_name(run: &v1::Run) -> String {
+    match run.kind() {
+        v1::RunKind::Unspecified => String::new(),
+        kind => kind.as_str_name().trim_start_matches("RUN_KIND_").to_ascii_lowercase(),
+    }
+}
+
 /// A table of runs.
 pub fn list(runs: &[v1::Run], now_ms: i64, paint: Paint) -> String {
     let mut table = Table::new(words().runs.head).yielding(1).whole(STATUS_IN_LIST);
@@ -118,6 +126,7 @@ pub fn list(runs: &[v1::Run], now_ms: i64, paint: Paint) -> String {
             (format!("{}/{}", run.tasks_settled, run.tasks_total), Tone::Plain),
             (fill(words().agents.ago, &[&format::age(now_ms - run.created_at_ms)]), Tone::Plain),
             (format::took(duration_ms(run, now_ms)), Tone::Plain),
+            (kind_name(run), Tone::Plain),
             (labels(&run.labels), Tone::Faint),
         ]);
     }
@@ -486,7 +495,7 @@ fn titled_list(title: &str, entries: Vec<Vec<String>>) -> Option<String> {
 }
 
 /// What is known of a task beside its error.
-fn context_of<'a>(run: &'a v1::Run, task: &'a v1::TaskView) -> Context<'a> {
+pub(crate) fn context_of<'a>(run: &'a v1::Run, task: &'a v1::TaskView) -> Context<'a> {
     Context {
         task: Some(&task.name),
         agent: Some(&task.agent),

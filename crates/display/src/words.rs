@@ -573,7 +573,6 @@ texts! {
             / "El daemon ya no responde. La ejecución continúa cuando vuelva.",
         timeout: "The run is still running after {0}." / "La ejecución sigue en marcha después de {0}.",
         detached: "The run goes on without you." / "La ejecución continúa sin usted.",
-        serve_first: "first:      capataz serve" / "primero:     capataz serve",
         watch_with: "watch it:  capataz runs watch {0}" / "seguirla:    capataz runs watch {0}",
         cancel_with: "stop it:   capataz runs cancel {0}" / "pararla:     capataz runs cancel {0}",
         show_with: "look at it: capataz runs show {0}" / "examinarla:  capataz runs show {0}",
@@ -586,8 +585,16 @@ texts! {
         notices_omitted: "{0} more notices are in the run's events: capataz runs logs {1}"
             / "{0} avisos más están en los eventos de la ejecución: capataz runs logs {1}",
         output_of: "Output of {0}:" / "Salida de {0}:",
-        output_elsewhere: "(not shown; see `capataz runs show {0} --outputs --json`)"
-            / "(no se muestra; véase `capataz runs show {0} --outputs --json`)",
+        output_elsewhere: "(not shown; save it with `capataz runs output {0} {1} -o FILE`)"
+            / "(no se muestra; guárdela con `capataz runs output {0} {1} -o ARCHIVO`)",
+        progress: "at work: {0}" / "trabajando: {0}",
+        progress_bare: "at work" / "trabajando",
+        in_short: "From here on, an error has one line; in whole: capataz runs show {0} --failed"
+            / "Desde aquí, un error tiene una línea; entero: capataz runs show {0} --failed",
+        more_questions_one: "… and {0} more open question: capataz runs show {1}"
+            / "… y {0} pregunta abierta más: capataz runs show {1}",
+        more_questions_many: "… and {0} more open questions: capataz runs show {1}"
+            / "… y {0} preguntas abiertas más: capataz runs show {1}",
     }
 
     /// The keys of the live view, and what came of them.
@@ -606,8 +613,8 @@ texts! {
     /// The commands under `runs`.
     Runs {
         none: "No runs." / "No hay ejecuciones.",
-        head: "RUN\tNAME\tSTATUS\tTASKS\tSTARTED\tTOOK\tLABELS"
-            / "EJECUCIÓN\tNOMBRE\tESTADO\tTAREAS\tEMPEZÓ\tDURÓ\tETIQUETAS",
+        head: "RUN\tNAME\tSTATUS\tTASKS\tSTARTED\tTOOK\tKIND\tLABELS"
+            / "EJECUCIÓN\tNOMBRE\tESTADO\tTAREAS\tEMPEZÓ\tDURÓ\tCLASE\tETIQUETAS",
         more: "More: --page-token {0}" / "Más: --page-token {0}",
         id: "Run" / "Ejecución",
         name: "Name" / "Nombre",
@@ -636,6 +643,10 @@ texts! {
         failed_task: "{0} (agent {1}, wave {2})" / "{0} (agente {1}, ola {2})",
         failed_attempt: "attempt {0}: {1} after {2}" / "intento {0}: {1} tras {2}",
         fails_again: "run it again: {0}" / "repetirlo: {0}",
+        more_failed_one: "… and {0} more task has failed; in a line: `capataz runs show {1} --state failed`; all in whole: `capataz runs show {1} --failed --json`"
+            / "… y ha fallado {0} tarea más; en una línea: `capataz runs show {1} --state failed`; todas enteras: `capataz runs show {1} --failed --json`",
+        more_failed_many: "… and {0} more tasks have failed; a line for each: `capataz runs show {1} --state failed`; all in whole: `capataz runs show {1} --failed --json`"
+            / "… y han fallado {0} tareas más; una línea para cada una: `capataz runs show {1} --state failed`; todas enteras: `capataz runs show {1} --failed --json`",
         task_head: "TASK\tAGENT\tSTATE\tATTEMPT\tTOOK\tDETAIL"
             / "TAREA\tAGENTE\tESTADO\tINTENTO\tDURÓ\tDETALLE",
         wave: "Wave {0} of {1}: {2} ({3})" / "Ola {0} de {1}: {2} ({3})",
@@ -644,6 +655,24 @@ texts! {
             / "ninguna de las {1} ejecuciones más nuevas tiene un id que empiece o termine con \"{0}\"",
         ambiguous: "\"{0}\" fits several runs: {1}" / "\"{0}\" corresponde a varias ejecuciones: {1}",
         none_yet: "there are no runs yet" / "todavía no hay ejecuciones",
+        none_yet_hint: "Start one with `capataz run`, `capataz act` or `capataz ask`."
+            / "Inicie una con `capataz run`, `capataz act` o `capataz ask`.",
+        unnamed: "the name of the run is empty: give its id, the beginning or end of it, or `latest`"
+            / "el nombre de la ejecución está vacío: indique su id, el comienzo o el final de él, o `latest`",
+        named_twice: "{0} is named more than once, and counts once."
+            / "{0} se nombra más de una vez, y cuenta una sola.",
+        no_such_task: "run {0} has no task {1}" / "la ejecución {0} no tiene la tarea {1}",
+        tasks_are_shown: "`capataz runs show {0}` shows its tasks." / "`capataz runs show {0}` muestra sus tareas.",
+        no_output: "the task {1} of run {0} has no output" / "la tarea {1} de la ejecución {0} no tiene salida",
+        no_output_yet: "the task {1} of run {0} has no output yet"
+            / "la tarea {1} de la ejecución {0} todavía no tiene salida",
+        output_saved: "{0}: {1}, {2}" / "{0}: {1}, {2}",
+        output_no_text: "the output is no text that a terminal shows ({0} of {1}): write it with -o FILE"
+            / "la salida no es un texto que se muestre en una terminal ({0} de {1}): escríbala con -o ARCHIVO",
+        states_of_script: "run {0} is a script: it has actions and no tasks, among which --state could choose"
+            / "la ejecución {0} es un script: tiene acciones y no tareas entre las que --state pueda elegir",
+        not_cancelled: "{0} is not cancelled:" / "{0} no se cancela:",
+        not_deleted: "{0} is not removed:" / "{0} no se elimina:",
         cancelled: "Cancelling {0}." / "Cancelando {0}.",
         paused: "Paused {0}: no new attempts; running tasks go on."
             / "{0} en pausa: sin intentos nuevos; las tareas en marcha continúan.",

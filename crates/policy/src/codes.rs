@@ -209,7 +209,7 @@ codes! {
     AGENT_COMMAND_FAILED: High, FINAL, CLASSIFIES, "Look at the exit code and the task's log.";
     AGENT_COMMAND_NOT_STARTED: High, FINAL, CLASSIFIES, "Check the agent's command, its folder and its permissions.";
     INPUT_TOO_LARGE: High, FINAL, CLASSIFIES, "Give the task less input, or a reference to the data.";
-    INPUT_UNRESOLVED: High, FINAL, CLASSIFIES, "Check what the input refers to; the earlier task has no such output.";
+    INPUT_UNRESOLVED: High, FINAL, CLASSIFIES, "Correct what the input refers to, or let it refer to less: the message says what is missing or too large.";
 
     // Seed 001: failures of specs, and of reaching them. A failure that may pass by itself is MEDIUM, because the next
     // attempt or the fallback answers. A failure that only the author or the operator of the spec can remove is HIGH.
@@ -266,7 +266,7 @@ codes! {
     CURSOR_TOO_OLD: High, FINAL, BY_MESSAGE, "Go on after the cursor that the refusal has; what was removed is gone.";
     CURSOR_UNKNOWN: High, FINAL, BY_MESSAGE, "Use a cursor from this daemon, or begin without one.";
     LOG_DAMAGED: Critical, FINAL, BY_MESSAGE, "Export what is whole of the run; restore the data folder and start the daemon again to get the rest back.";
-    BLOB_NOT_FOUND: High, FINAL, CLASSIFIES, "Store the blob again.";
+    BLOB_NOT_FOUND: High, FINAL, CLASSIFIES, "Store the blob again if a call is to name it; what retention has removed can no longer be read.";
     OVERLOADED: Medium, FINAL, BY_MESSAGE, "Wait as long as the answer says, and repeat the call with the same key.";
     UNAVAILABLE: Medium, FINAL, BY_MESSAGE, "Repeat the call with the same key.";
     DRAINING: Medium, FINAL, BY_MESSAGE, "Repeat the call when the daemon is up again.";

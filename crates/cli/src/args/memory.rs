@@ -58,7 +58,7 @@ pub struct MemorySearchArgs {
     ])]
     pub kind: Option<String>,
     /// Entries that are listed at most
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,
     /// Go on after the page whose output named this token
     #[arg(long, value_name = "TOKEN", default_value = "", hide_default_value = true)]

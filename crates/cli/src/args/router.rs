@@ -143,7 +143,7 @@ Examples:
   capataz router lint
   capataz router lint --specs specs --json | jq '.findings[].message'
 
-Exit code 2 if a file is invalid, 1 if there are errors, 0 if there is at most advice.")]
+Exit code 2 if a file is invalid, 1 if a finding is a warning, 0 if there are at most notes.")]
 pub struct LintArgs {
     /// Folder of the spec files
     #[arg(long, value_name = "DIR", default_value = "specs")]

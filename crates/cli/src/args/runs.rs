@@ -83,6 +83,8 @@ Examples:
         #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
         at: Option<u64>,
     },
+    /// Print what a task has given back, whole, or write it to a file
+    Output(OutputArgs),
     /// Tell in what two runs differ, or two moments of one run
     #[command(after_help = "\
 Examples:
@@ -198,17 +200,7 @@ Examples:
     /// again, and what was at work is done anew. The other run stays as it is.
     Fork(ForkArgs),
     /// Remove a run that has finished or is in quarantine, with all that is kept of it
-    #[command(after_help = "\
-Examples:
-  capataz runs export 7f3a > run.jsonl && capataz runs delete 7f3a
-  capataz runs delete 0199a3c8-5b1e-7c4d-9a52-0d6f3c1b7e10
-
-Its idempotency key stays for its time. There is no way back.")]
-    Delete {
-        /// Id of the run, the beginning or end of it, or `latest`
-        #[arg(value_name = "RUN")]
-        run: String,
-    },
+    Delete(DeleteArgs),
     /// Try a run in quarantine again
     #[command(after_help = "\
 Examples:
@@ -292,7 +284,7 @@ pub struct ListArgs {
     #[arg(long, value_name = "RUN")]
     pub parent: Option<String>,
     /// Maximum number of runs
-    #[arg(long, short = 'n', default_value_t = 50, value_name = "N")]
+    #[arg(long, short = 'n', default_value_t = 50, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,
     /// Continue an earlier list from its page token
     #[arg(long, default_value = "", hide_default_value = true, value_name = "TOKEN")]
@@ -329,7 +321,7 @@ pub struct WatchArgs {
     /// Id of the run, the beginning or end of it, or `latest`
     #[arg(value_name = "RUN")]
     pub run: String,
-    /// With `--json`: also a line for each progress frame, with what running tasks say and put out
+    /// Also what running tasks say and put out: a line where that is news, and with `--json` for each progress frame
     #[arg(long)]
     pub progress: bool,
     #[command(flatten)]
@@ -354,6 +346,46 @@ pub struct CancelArgs {
     pub force: bool,
     #[command(flatten)]
     pub mutation: Mutation,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  capataz runs export 7f3a > run.jsonl && capataz runs delete 7f3a
+  capataz runs delete 0199a3c8-5b1e-7c4d-9a52-0d6f3c1b7e10
+  capataz runs delete 7f3a 91c0 e2b4
+
+Its idempotency key stays for its time. There is no way back.")]
+pub struct DeleteArgs {
+    /// Id of the run, the beginning or end of it, or `latest`; may be repeated
+    #[arg(value_name = "RUN", required = true)]
+    pub runs: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  capataz runs output latest build
+  capataz runs output latest measure | jq .lines
+  capataz runs output 7f3a build -o build.log
+  capataz runs output 7f3a build --json | jq .media_type
+
+The bytes are those that the task has given back, however many; a terminal shows only text.
+
+A file that exists is left as it is, unless --force is given.")]
+pub struct OutputArgs {
+    /// Id of the run, the beginning or end of it, or `latest`
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// Name of the task
+    #[arg(value_name = "TASK")]
+    pub task: String,
+    /// File to write; `-` for stdout, also with `--json` [default: stdout]
+    #[arg(long, short = 'o', value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Write over a file that exists
+    #[arg(long, requires = "output")]
+    pub force: bool,
 }
 
 #[derive(Args, Debug)]

@@ -82,25 +82,31 @@ async fn perform(daemon: &Daemon, script: v1::Script, args: &ActArgs, out: &mut 
     let (model, end) =
         follow::follow(&daemon.client, run_id, options, out).await.map_err(|error| daemon.failure(error))?;
     let finished = end == End::Finished && model.is_finished();
-    let exit = match (finished, out.json) {
+    let mut exit = match (finished, out.json) {
         (true, true) => Exit::of_outcome(model.outcome),
-        (true, false) => ended(daemon, run_id, &model, out),
+        (true, false) => ended(run_id, &model, out),
         (false, _) => ending::unfinished(daemon, run_id, &model, end, options.timeout, out),
     };
-    if let (true, Some(path)) = (finished, &args.report) {
-        report::write(daemon, run_id, path, out).await?;
-        if !out.json {
-            out.line(&fill(words().act.report_written, &[&path.display().to_string()]));
-        }
-    }
+    let run_id = run_id.clone();
     if out.json && !args.watch {
         run::answer(daemon, started, finished, out).await?;
+    }
+    // What came of the run is told by now, whatever becomes of its report.
+    if let (true, Some(path)) = (finished, &args.report) {
+        match report::write(daemon, &run_id, path, out).await {
+            Ok(_) if out.json => {}
+            Ok(_) => out.line(&fill(words().act.report_written, &[&path.display().to_string()])),
+            Err(failure) => {
+                failure.tell(out);
+                exit = if exit == Exit::Ok { failure.exit() } else { exit };
+            }
+        }
     }
     Ok(exit)
 }
 
 /// Prints the result of a script that has ended: its error, its outputs, its outcome.
-pub fn ended(daemon: &Daemon, run_id: &str, model: &Run, out: &mut Output) -> Exit {
+pub fn ended(run_id: &str, model: &Run, out: &mut Output) -> Exit {
     let Some(script) = &model.script else { return Exit::of_outcome(model.outcome) };
     let run = v1::Run::default();
     let report = Report { run: &run, events: model, answer: None, verbose: false, form: out.form };
@@ -110,6 +116,6 @@ pub fn ended(daemon: &Daemon, run_id: &str, model: &Run, out: &mut Output) -> Ex
     }
     out.line("");
     out.line(&display::outcome_line(script, now_ms(), out.paint));
-    ending::show_with(daemon, run_id, out);
+    ending::show_with(run_id, out);
     Exit::of_outcome(model.outcome)
 }

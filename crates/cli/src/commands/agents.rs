@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::{Daemon, Outcome, fetch};
 use crate::args::{AgentsCommand, Global};
 use crate::exit::Exit;
-use crate::near;
+use crate::failure::{Failure, insert_near};
+use crate::near::{self, Near};
 use crate::output::Output;
 use crate::watch::follow::now_ms;
 use capataz_display::error::{self, Context};
@@ -124,25 +125,22 @@ async fn stats(daemon: &Daemon, names: &[String], newest: u32, out: &mut Output)
 async fn check(daemon: &Daemon, request: v1::CheckAgentsRequest, out: &mut Output) -> Outcome {
     let response = daemon.client.check_agents(request).await.map_err(|error| daemon.failure(error))?;
     let exit = if response.can_proceed { Exit::Ok } else { Exit::Failed };
+    let near = near_agents(daemon, &response.details).await?;
     if out.json {
         let mut document = json::print("capataz.v1.CheckAgentsResponse", &response);
         // Protobuf's JSON form omits false fields; here false is the answer.
         if let Some(object) = document.as_object_mut() {
             object.insert("can_proceed".to_owned(), response.can_proceed.into());
         }
+        // The same as beside the error of a run that names such an agent.
+        insert_near(&mut document, &near);
         out.document(&document);
         return Ok(exit);
     }
     let mut details = response.details;
-    // The answer has what is near by the whole name.
-    if details.iter().any(|check| !check.valid && check.kind == "agent") {
-        let known = near::agents(daemon).await?;
-        for check in details.iter_mut().filter(|check| !check.valid && check.kind == "agent") {
-            let near = near::names(&check.name, known.iter().map(String::as_str));
-            let more: Vec<String> =
-                near.into_iter().filter(|name| !check.suggestions.contains(name)).collect();
-            check.suggestions.extend(more);
-        }
+    for check in details.iter_mut().filter(|check| is_unknown_agent(check)) {
+        let of_check = near.iter().find(|near| near.name == check.name);
+        check.suggestions.extend(of_check.into_iter().flat_map(|near| near.names.iter().cloned()));
     }
     for detail in &details {
         out.line(&shown(detail, out));
@@ -150,6 +148,25 @@ async fn check(daemon: &Daemon, request: v1::CheckAgentsRequest, out: &mut Outpu
     let texts = &words().agents;
     out.line(&fill(texts.checked, &[&response.valid.to_string(), &response.total.to_string()]));
     Ok(exit)
+}
+
+fn is_unknown_agent(check: &v1::NameCheck) -> bool {
+    !check.valid && check.kind == "agent"
+}
+
+/// What is near unknown names of agents, beside what the answer has, which goes by whole names.
+async fn near_agents(daemon: &Daemon, details: &[v1::NameCheck]) -> Result<Vec<Near>, Failure> {
+    let unknown: Vec<&v1::NameCheck> = details.iter().filter(|check| is_unknown_agent(check)).collect();
+    if unknown.is_empty() {
+        return Ok(Vec::new());
+    }
+    let known = near::agents(daemon).await?;
+    let of_check = |check: &&v1::NameCheck| {
+        let mut names = near::names(&check.name, known.iter().map(String::as_str));
+        names.retain(|name| !check.suggestions.contains(name));
+        Near { name: check.name.clone(), names }
+    };
+    Ok(unknown.iter().map(of_check).filter(|near| !near.names.is_empty()).collect())
 }
 
 /// Formats an unknown name as the error that it would be at the start of a run.

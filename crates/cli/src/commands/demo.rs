@@ -258,7 +258,7 @@ async fn register(address: &str, data_dir: &Path, out: &mut Output) -> Outcome {
         out.record(&json!({ "run_id": started.run_id, "report": file }));
         return Ok(Exit::of_outcome(model.outcome));
     }
-    let exit = act::ended(&daemon, &started.run_id, &model, out);
+    let exit = act::ended(&started.run_id, &model, out);
     out.line(&fill(texts.browser_report, &[&file]));
     Ok(exit)
 }

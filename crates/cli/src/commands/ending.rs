@@ -13,7 +13,7 @@ use capataz_display::{format, run as display};
 /// Prints the result of a finished run for people.
 pub async fn finished(daemon: &Daemon, run_id: &str, model: &Run, out: &mut Output) -> Outcome {
     if model.script.is_some() {
-        return Ok(act::ended(daemon, run_id, model, out));
+        return Ok(act::ended(run_id, model, out));
     }
     let run = fetch::run(daemon, run_id, true).await?;
     let report = Report { run: &run, events: model, answer: None, verbose: false, form: out.form };
@@ -23,18 +23,15 @@ pub async fn finished(daemon: &Daemon, run_id: &str, model: &Run, out: &mut Outp
     }
     between(out);
     out.line(&display::outcome_line(&run, now_ms(), out.paint));
-    show_with(daemon, run_id, out);
+    show_with(run_id, out);
     if run.may_be_continued && Exit::of_outcome(run.outcome()) != Exit::Ok {
         out.line(&fill(words().watch.continue_with, &[run_id]));
     }
     Ok(Exit::of_outcome(run.outcome()))
 }
 
-/// Prints how to look at the run again.
-pub fn show_with(daemon: &Daemon, run_id: &str, out: &mut Output) {
-    if daemon.is_own {
-        out.line(words().watch.serve_first);
-    }
+/// Prints how to look at the run again. That this needs a daemon is among the last words of one inside this command.
+pub fn show_with(run_id: &str, out: &mut Output) {
     out.line(&fill(words().watch.show_with, &[run_id]));
 }
 
@@ -72,9 +69,6 @@ pub fn unfinished(
         End::Question | End::NoReader => {}
     }
     if !out.json && end != End::NoReader {
-        if daemon.is_own {
-            out.note(texts.serve_first);
-        }
         for question in &model.questions {
             out.note(&display::question(run_id, question, out.error_paint()));
         }

@@ -8,7 +8,7 @@ use capataz_contracts::v1;
 use capataz_contracts::v1::event::Body;
 use serde_json::{Value, json};
 
-use super::report::{STDOUT, cannot_write, for_each_event, save};
+use super::report::{self, STDOUT, for_each_event};
 use super::{Daemon, Outcome, fetch};
 use crate::args::{EvidenceArgs, Global};
 use crate::exit::Exit;
@@ -136,12 +136,7 @@ async fn keep(
         out.raw(&content);
         return Ok(Exit::Ok);
     }
-    save(&file, &content, args.force).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => {
-            Failure::failed(fill(words().evidence.exists, &[&file.display().to_string()]))
-        }
-        _ => cannot_write(&file, &error),
-    })?;
+    report::keep(&file, &content, args.force)?;
     let place = file.display().to_string();
     if out.json {
         let mut document = piece.to_json();

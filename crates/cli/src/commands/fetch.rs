@@ -1,9 +1,12 @@
 //! Reading runs from the daemon.
 
 use capataz_contracts::v1;
+use capataz_policy::codes::{RUN_NOT_FOUND, TASK_NOT_FOUND};
 
 use super::Daemon;
 use crate::failure::Failure;
+use crate::near::{self, Near};
+use capataz_display::words::advice::advice;
 use capataz_display::words::{fill, words};
 
 /// Tasks in one answer: the daemon's limit.
@@ -90,6 +93,10 @@ pub async fn script_id(daemon: &Daemon, text: &str) -> Result<String, Failure> {
 }
 
 async fn id_among(daemon: &Daemon, text: &str, kind: Option<v1::RunKind>) -> Result<String, Failure> {
+    // Every id begins with nothing, and a variable that is not set is no name.
+    if text.trim().is_empty() {
+        return Err(Failure::invalid(words().runs.unnamed));
+    }
     if text != LATEST && is_whole(text) {
         return Ok(text.to_owned());
     }
@@ -100,7 +107,7 @@ async fn id_among(daemon: &Daemon, text: &str, kind: Option<v1::RunKind>) -> Res
     let texts = &words().runs;
     if text == LATEST {
         let newest = runs.into_iter().next();
-        return newest.map(|run| run.run_id).ok_or_else(|| Failure::failed(texts.none_yet));
+        return newest.map(|run| run.run_id).ok_or_else(|| unknown_run(texts.none_yet, texts.none_yet_hint));
     }
     let fitting: Vec<String> = runs
         .into_iter()
@@ -109,12 +116,35 @@ async fn id_among(daemon: &Daemon, text: &str, kind: Option<v1::RunKind>) -> Res
         .collect();
     match fitting.as_slice() {
         [one] => Ok(one.clone()),
-        [] => Err(Failure::failed(fill(texts.no_such, &[text, &NEWEST.to_string()]))),
+        [] => {
+            let message = fill(texts.no_such, &[text, &NEWEST.to_string()]);
+            Err(unknown_run(&message, advice(RUN_NOT_FOUND.as_str()).unwrap_or_default()))
+        }
         several => {
             let some: Vec<&str> = several.iter().take(3).map(String::as_str).collect();
             Err(Failure::failed(fill(texts.ambiguous, &[text, &some.join(", ")])))
         }
     }
+}
+
+fn unknown_run(message: &str, hint: &str) -> Failure {
+    let (message, hint) = (message.to_owned(), hint.to_owned());
+    Failure::Unknown { code: RUN_NOT_FOUND.as_str(), message, hint, near: Vec::new() }
+}
+
+/// The refusal of a name that none of the run's tasks has, with those that may be meant.
+pub fn unknown_task(run_id: &str, task: &str, names: &[&str]) -> Failure {
+    let texts = &words().runs;
+    let near = near::names(task, names.iter().copied());
+    let (hint, near) = match near.is_empty() {
+        true => (fill(texts.tasks_are_shown, &[run_id]), Vec::new()),
+        false => {
+            let hint = fill(words().errors.did_you_mean, &[task, &near.join(", ")]);
+            (hint, vec![Near { name: task.to_owned(), names: near }])
+        }
+    };
+    let message = fill(texts.no_such_task, &[run_id, task]);
+    Failure::Unknown { code: TASK_NOT_FOUND.as_str(), message, hint, near }
 }
 
 /// Returns whether `text` is a whole UUID and not a part of one.

@@ -56,7 +56,7 @@ fn templates(language: Language) -> [Template; 3] {
 
 pub fn init(args: &InitArgs, out: &mut Output) -> Outcome {
     let texts = &words().init;
-    let templates = templates(Language::current());
+    let templates = templates(out.people);
     let folder = &args.folder;
     let there = already_there(folder, &templates);
     if !there.is_empty() {
@@ -164,7 +164,7 @@ impl Made {
 }
 
 /// The path as one word of a shell, which is no option.
-fn shell_word(path: &str) -> String {
+pub fn shell_word(path: &str) -> String {
     let path = if path.starts_with('-') { format!("./{path}") } else { path.to_owned() };
     let is_plain = |character: char| character.is_alphanumeric() || "/._-+@%".contains(character);
     match !path.is_empty() && path.chars().all(is_plain) {
@@ -209,7 +209,7 @@ mod tests {
             let loaded =
                 capataz_daemon::Config::load(Some(&file), capataz_daemon::Overrides::default()).unwrap();
             assert_eq!((loaded.agents.len(), loaded.models.len()), (2, 1));
-            assert_eq!(loaded.secrets_dir.as_deref(), Some(Path::new("secrets")));
+            assert_eq!(loaded.secrets_dir, Some(folder.path().join("secrets")));
             assert_eq!(loaded.agents[1].env["TOKEN"], "${secret:TOKEN}");
         }
     }

@@ -8,6 +8,7 @@ use capataz_contracts::v1;
 use capataz_daemon::{Config, DaemonError, Holder, LockError, Overrides};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::init::shell_word;
 use super::serve::asked_to_stop;
 use super::status::{SERVING, state};
 use super::{Daemon, Outcome};
@@ -43,6 +44,8 @@ pub struct Place {
 struct Here {
     daemon: capataz_daemon::Daemon,
     data_dir: PathBuf,
+    /// The command that starts a daemon with the same configuration.
+    serve: String,
 }
 
 /// Connects to the daemon of `--addr`, or with `--local` to that of the data folder, which is started where there is none.
@@ -63,7 +66,7 @@ pub async fn connect(args: &LocalArgs, global: &Global, out: &Output) -> Result<
         let refused = match capataz_daemon::Daemon::start(config.clone()).await {
             Ok(daemon) => {
                 let addr = format!("http://{}", daemon.address());
-                let here = Some(Here { daemon, data_dir });
+                let here = Some(Here { daemon, data_dir, serve: serve(args) });
                 let daemon = Daemon { is_own: true, ..Daemon::connect_to(&addr).await? };
                 return Ok((daemon, Place { here, stop: Some(stop) }));
             }
@@ -95,6 +98,12 @@ pub async fn connect(args: &LocalArgs, global: &Global, out: &Output) -> Result<
             () = sleep(LOOK_AGAIN) => {}
         }
     }
+}
+
+/// The command that starts a daemon of this configuration.
+fn serve(args: &LocalArgs) -> String {
+    let of_file = args.config.as_ref().map(|file| shell_word(&file.display().to_string()));
+    of_file.map_or_else(|| "capataz serve".to_owned(), |file| format!("capataz serve --config {file}"))
 }
 
 fn config(args: &LocalArgs) -> Result<Config, Failure> {
@@ -189,7 +198,7 @@ impl Here {
         let Ok(exit) = outcome else { return };
         let goes_on = matches!(exit, Exit::StillRunning | Exit::WaitsForAnswer | Exit::Interrupted);
         let text = if goes_on { texts.goes_on } else { texts.kept };
-        note(&fill(text, &[&self.data_dir.display().to_string()]));
+        note(&fill(text, &[&self.data_dir.display().to_string(), &self.serve]));
     }
 }
 

@@ -19,7 +19,6 @@ use super::{Daemon, Outcome, fetch};
 use crate::args::{Global, LogsArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::near;
 use crate::output::Output;
 
 /// Lines that were shown last of a log, by which its rest is found.
@@ -96,15 +95,12 @@ impl Logs {
             run.waves.iter().flat_map(|wave| &wave.tasks).map(|task| task.name.as_str()).collect();
         let may_come = self.args.follow && run.status() != v1::RunStatus::Finished;
         for task in self.args.tasks.iter().filter(|task| !names.contains(&task.as_str())) {
-            let message = fill(words().logs.no_such_task, &[&self.run_id, task]);
-            let near = near::names(task, names.iter().copied()).join(", ");
-            let hint = (!near.is_empty()).then(|| fill(words().errors.did_you_mean, &[task, &near]));
-            if !may_come {
-                return Err(Failure::Local { exit: Exit::Failed, message, hint });
-            }
-            out.note(&message);
-            if let Some(hint) = hint {
-                out.note(&hint);
+            match fetch::unknown_task(&self.run_id, task, &names) {
+                Failure::Unknown { message, hint, .. } if may_come => {
+                    out.note(&message);
+                    out.note(&hint);
+                }
+                failure => return Err(failure),
             }
         }
         Ok(())

@@ -12,14 +12,15 @@ use capataz_executor::browsers;
 use serde_json::{Value, json};
 
 use super::{Outcome, needs};
+use crate::address;
 use crate::args::{Global, MachineArgs};
 use crate::exit::Exit;
 use crate::failure::chain;
 use crate::output::Output;
+use crate::problem::Problem;
 use capataz_display::format::took;
-use capataz_display::frame::{visible, visible_block};
+use capataz_display::frame::visible_block;
 use capataz_display::paint::Tone;
-use capataz_display::words::messages::placed_refusal;
 use capataz_display::words::{Doctor, fill, words};
 
 /// Free bytes below which commits will soon fail, and those below which it is time to know.
@@ -64,13 +65,13 @@ impl Finding {
 }
 
 /// What is wrong with the configuration, a problem a line.
-fn said(error: &ConfigError) -> String {
+fn said(error: ConfigError) -> String {
     match error {
         ConfigError::Invalid(problems) => {
-            let problems = problems.iter().map(|problem| visible(&placed_refusal(problem)));
+            let problems = problems.into_iter().map(|problem| Problem::from(problem).to_text());
             problems.collect::<Vec<_>>().join("\n")
         }
-        other => chain(other),
+        other => chain(&other),
     }
 }
 
@@ -97,7 +98,7 @@ pub async fn doctor(args: MachineArgs, global: &Global, out: &mut Output) -> Out
             findings.push(browser(&config, &needs, texts).await);
         }
         Err(error) => {
-            let invalid = Finding::new("configuration", texts.configuration, Verdict::Failure, said(&error));
+            let invalid = Finding::new("configuration", texts.configuration, Verdict::Failure, said(error));
             findings.push(invalid.next(texts.configuration_next));
         }
     }
@@ -286,14 +287,15 @@ fn machine(machine: &Machine, texts: &Doctor) -> [Finding; 3] {
 }
 
 async fn daemon(global: &Global, texts: &Doctor) -> Finding {
+    let addr = address::meant(global.addr.as_deref());
     let asked = async {
-        let client = Client::connect(&global.addr).await?.with_retry(RetryOptions::never());
+        let client = Client::connect(&addr).await?.with_retry(RetryOptions::never());
         client.list_runs(v1::ListRunsRequest::default()).await
     };
     let (verdict, found) = match asked.await {
-        Ok(_) => (Verdict::Ok, fill(texts.daemon_there, &[&global.addr])),
+        Ok(_) => (Verdict::Ok, fill(texts.daemon_there, &[&addr])),
         // None has to be there: it may be that it is to be started.
-        Err(error) => (Verdict::Warning, fill(texts.daemon_none, &[&global.addr, &chain(&error)])),
+        Err(error) => (Verdict::Warning, fill(texts.daemon_none, &[&addr, &chain(&error)])),
     };
     Finding::new("daemon", texts.daemon, verdict, found).next(texts.daemon_next)
 }

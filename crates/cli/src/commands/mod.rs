@@ -36,10 +36,12 @@ pub mod sessions;
 mod state_sync;
 pub mod status;
 mod steer;
+mod task_output;
 mod time_travel;
 
 use capataz_client::{Client, ClientError};
 
+use crate::address;
 use crate::args::Global;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -65,7 +67,7 @@ impl Daemon {
     /// # Errors
     /// The address is invalid, or no daemon listens there.
     pub async fn connect(global: &Global) -> Result<Self, Failure> {
-        Self::connect_to(&global.addr).await
+        Self::connect_to(&address::meant(global.addr.as_deref())).await
     }
 
     /// # Errors

@@ -13,7 +13,7 @@ use capataz_display::error;
 use capataz_display::executing::spent_line;
 use capataz_display::mode as display;
 use capataz_display::paint::Paint;
-use capataz_display::words::{Language, fill, words};
+use capataz_display::words::{fill, words};
 
 use super::{Daemon, Outcome, fetch, run, steer};
 use crate::args::{Global, ModeCommand, ModeRunArgs, RunsCommand};
@@ -145,7 +145,7 @@ pub async fn mode(command: ModeCommand, global: &Global, out: &mut Output) -> Ou
             done(&fill(words().modes.went_back, &[&run_id, &checkpoint]), document, out)
         }
         ModeCommand::Risk { query, tools } => {
-            let language = Language::current().tag().to_owned();
+            let language = out.people.tag().to_owned();
             let request = v1::AssessRiskRequest { query, tools, language };
             let response = daemon.client.assess_risk(request).await.map_err(|error| daemon.failure(error))?;
             if out.json {

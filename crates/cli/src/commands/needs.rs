@@ -1,9 +1,10 @@
 //! What `capataz serve --check` says of what a configuration needs and does not find, and what to do about it.
 
 use capataz_daemon::{Lack, Need};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::output::Output;
+use crate::problem::Problem;
 use capataz_display::frame::visible;
 use capataz_display::paint::Tone;
 use capataz_display::words::messages::placed_refusal;
@@ -16,13 +17,22 @@ pub struct Said {
     pub remedy: String,
 }
 
-/// The needs as JSON: a path, a code, and both texts.
+/// The needs as JSON: where they are told, a code, and both texts.
 pub fn to_json(needs: &[Need]) -> Value {
-    let listed = needs.iter().map(|need| {
-        let Said { code, message, remedy } = said(&need.lack);
-        json!({ "path": need.key, "code": code, "message": message, "remedy": remedy })
-    });
-    listed.collect()
+    needs.iter().map(|need| problem(need).to_json()).collect()
+}
+
+fn problem(need: &Need) -> Problem {
+    let Said { code, message, remedy } = said(&need.lack);
+    let told = match &need.lack {
+        Lack::WrongSpec(error) => Problem::from(error),
+        _ => {
+            let (file, place) = need.place.clone().unzip();
+            let (line, column) = place.unzip();
+            Problem { file, line, column, path: need.key.clone(), message, ..Problem::default() }
+        }
+    };
+    Problem { code: Some(code), remedy: Some(remedy), ..told }
 }
 
 /// Says all of them on stderr.
@@ -71,10 +81,15 @@ pub fn said(lack: &Lack) -> Said {
             let (path, mode) = (path.display().to_string(), format!("{mode:o}"));
             with("FOLDER_OPEN_TO_OTHERS", texts.open, texts.open_next, &[&path, &mode])
         }
-        Lack::WrongSpec(line) => Said {
-            code: "SPEC_INVALID",
-            message: placed_refusal(line).into_owned(),
-            remedy: texts.wrong_spec_next.to_owned(),
-        },
+        Lack::WrongSpec(error) => wrong_specs(&error.to_string()),
+        Lack::WrongSpecs(line) => wrong_specs(line),
+    }
+}
+
+fn wrong_specs(line: &str) -> Said {
+    Said {
+        code: "SPEC_INVALID",
+        message: placed_refusal(line).into_owned(),
+        remedy: words().needs.wrong_spec_next.to_owned(),
     }
 }

@@ -90,7 +90,8 @@ pub async fn write(daemon: &Daemon, run_id: &str, file: &Path, out: &mut Output)
     let kind = story.kind.name();
     let actions = story.model.script.as_ref().map(|script| script.script.actions.len());
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let html = html_report::html(&Report { story, run: Some(run), version, evidence, now_ms: now_ms() });
+    let report = Report { story, run: Some(run), version, evidence, now_ms: now_ms() };
+    let html = out.people.within(|| html_report::html(&report));
     if file.as_os_str() == STDOUT {
         out.raw(html.as_bytes());
         out.flush();
@@ -136,7 +137,7 @@ async fn content(daemon: &Daemon, id: &str) -> Result<Content, Failure> {
 
 /// Writes the file atomically: a reader never sees half of it, and a failure leaves an old file. One that exists is
 /// replaced only if that is allowed.
-pub fn save(file: &Path, contents: &[u8], may_replace: bool) -> std::io::Result<()> {
+fn save(file: &Path, contents: &[u8], may_replace: bool) -> std::io::Result<()> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
     temporary.write_all(contents)?;
@@ -148,7 +149,17 @@ pub fn save(file: &Path, contents: &[u8], may_replace: bool) -> std::io::Result<
     Ok(())
 }
 
-pub fn cannot_write(file: &Path, error: &std::io::Error) -> Failure {
+/// Writes the file as [`save`] does. The refusal of one that exists says how it is replaced.
+pub fn keep(file: &Path, contents: &[u8], may_replace: bool) -> Result<(), Failure> {
+    save(file, contents, may_replace).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            Failure::failed(fill(words().evidence.exists, &[&file.display().to_string()]))
+        }
+        _ => cannot_write(file, &error),
+    })
+}
+
+fn cannot_write(file: &Path, error: &std::io::Error) -> Failure {
     let place = file.display().to_string();
     Failure::failed(fill(words().act.cannot_write, &[&place, &error.to_string()]))
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use capataz_contracts::{json, v1};
-use capataz_router::eval::{self, Evaluation, Row};
+use capataz_router::eval::{self, Evaluation, Row, RowError};
 use capataz_router::lint::{self, Severity};
 use capataz_router::model::Parameters;
 use capataz_router::{Catalogue, Router};
@@ -18,6 +18,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::near;
 use crate::output::Output;
+use crate::problem::Problem;
 use capataz_display::answer as display;
 use capataz_display::frame::visible;
 use capataz_display::paint::Tone;
@@ -228,10 +229,14 @@ fn rows_of<'a>(file: &Path, splits: impl IntoIterator<Item = &'a str>) -> Result
     let content = std::fs::read_to_string(path)
         .map_err(|error| Failure::invalid(fill(words().router.cannot_read, &[path, &error.to_string()])))?;
     let rows = eval::read_tsv(&content).map_err(|errors| {
-        let mut problems: Vec<String> =
-            errors.iter().take(MOST_ROW_ERRORS).map(|error| format!("{path}:{error}")).collect();
+        let problem = |error: &RowError| {
+            let told = error.to_string();
+            let message = told.split_once(": ").map_or(told.as_str(), |(_, message)| message);
+            Problem { file: Some(path.to_owned()), line: Some(error.line), ..Problem::plain(message) }
+        };
+        let mut problems: Vec<Problem> = errors.iter().take(MOST_ROW_ERRORS).map(problem).collect();
         let more = errors.len().saturating_sub(MOST_ROW_ERRORS);
-        problems.extend((more > 0).then(|| format!("{more} more problems")));
+        problems.extend((more > 0).then(|| Problem::plain(format!("{more} more problems"))));
         Failure::Problems { subject: path.to_owned(), problems }
     })?;
     let known: BTreeSet<&str> = rows.iter().map(|row| row.split.as_str()).collect();

@@ -4,9 +4,10 @@ use capataz_contracts::{json, v1};
 use capataz_policy::lifecycle::TaskState;
 use serde_json::{Value, json};
 
-use super::{Daemon, Outcome, ending, fetch, report, time_travel};
+use super::{Daemon, Outcome, ending, fetch, report, task_output, time_travel};
 use crate::args::{Global, ListArgs, Patience, RunsCommand, WatchArgs};
 use crate::exit::Exit;
+use crate::failure::Failure;
 use crate::output::Output;
 use crate::watch::follow::{self, End, Options, Style, now_ms, record};
 use crate::watch::lines::{self, Detail};
@@ -28,6 +29,7 @@ pub async fn runs(command: RunsCommand, global: &Global, out: &mut Output) -> Ou
         RunsCommand::Show { run, outputs, states, at, .. } => {
             show(daemon, &run, outputs, &states, at, out).await
         }
+        RunsCommand::Output(args) => task_output::output(daemon, args, out).await,
         RunsCommand::Diff { before, after, all } => {
             time_travel::diff(daemon, &before, &after, all, out).await
         }
@@ -110,6 +112,11 @@ async fn show(
 ) -> Outcome {
     let run_id = fetch::run_id(daemon, run).await?;
     let mut run = fetch::run_at(daemon, &run_id, at, outputs).await?;
+    let is_script = run.kind() == v1::RunKind::Script;
+    // People see its actions, and programs the tasks below them.
+    if is_script && !out.json && !states.is_empty() {
+        return Err(Failure::invalid(fill(words().runs.states_of_script, &[&run_id])));
+    }
     if !states.is_empty() {
         let wanted = |task: &v1::TaskView| {
             TaskState::from_proto(task.state).is_some_and(|state| states.contains(&state))
@@ -125,7 +132,8 @@ async fn show(
     if let Some(at) = at {
         out.note(&fill(words().time_travel.as_it_was, &[&at.to_string()]));
     }
-    if run.kind() == v1::RunKind::Script {
+    if is_script {
+        // Its outputs are there in any case.
         return show_script(daemon, &run, at, now, out).await;
     }
     out.line(&display::show(&run, now, out.form, out.paint));
@@ -140,7 +148,8 @@ async fn show(
         let title = fill(words().watch.output_of, &[&visible(&task.name)]);
         out.line(&format!("\n{}", out.paint.text(Tone::Strong, &title)));
         let excerpt = payload::excerpt(output);
-        out.line(&excerpt.unwrap_or_else(|| fill(words().watch.output_elsewhere, &[&run_id])));
+        let elsewhere = || fill(words().watch.output_elsewhere, &[&run_id, &visible(&task.name)]);
+        out.line(&excerpt.unwrap_or_else(elsewhere));
     }
     Ok(Exit::Ok)
 }
@@ -161,7 +170,7 @@ async fn failures(daemon: &Daemon, run: &str, at: Option<u64>, out: &mut Output)
     }
     let report = Report { run: &run, events: &events, answer: None, verbose: false, form: out.form };
     let of_script = report.failure_of_script(out.paint);
-    out.line(&of_script.unwrap_or_else(|| failed::text(&run, &failed, out.paint)));
+    out.line(&of_script.unwrap_or_else(|| failed::text(&run, &failed, out.form, out.paint)));
     Ok(Exit::Ok)
 }
 

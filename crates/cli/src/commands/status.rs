@@ -15,6 +15,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use super::{Daemon, Outcome, agents};
+use crate::address::url;
 use crate::args::{FolderArgs, Global, StatusArgs, StopArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -41,12 +42,12 @@ const UNFINISHED: [v1::RunStatus; 4] =
     [v1::RunStatus::Running, v1::RunStatus::Waiting, v1::RunStatus::Paused, v1::RunStatus::Cancelling];
 
 pub async fn status(args: StatusArgs, global: &Global, out: &mut Output) -> Outcome {
-    let (daemon, local) = if global.is_named {
+    let (daemon, local) = if global.addr.is_some() {
         (Daemon::connect(global).await?, None)
     } else {
         let (data_dir, holder) = holder(&args.folder)?;
         let listening = listening(&data_dir, &holder)?.clone();
-        (Daemon::connect_to(&url(&listening)).await?, Some((data_dir, holder, listening)))
+        (Daemon::connect_to(&url(listening.address)).await?, Some((data_dir, holder, listening)))
     };
     let state = state(&daemon).await;
     let runs = unfinished(&daemon).await?;
@@ -133,14 +134,14 @@ pub async fn stop(args: StopArgs, global: &Global, out: &mut Output) -> Outcome 
     let texts = &words().status;
     let (data_dir, holder) = holder(&args.folder)?;
     let listening = listening(&data_dir, &holder)?.clone();
-    if global.is_named && !is_address(&global.addr, listening.address) {
+    if let Some(addr) = global.addr.as_ref().filter(|addr| !is_address(addr, listening.address)) {
         let place = data_dir.display().to_string();
-        let message = fill(texts.elsewhere, &[&place, &url(&listening), &global.addr]);
+        let message = fill(texts.elsewhere, &[&place, &url(listening.address), addr]);
         return Err(unreachable(message, texts.elsewhere_hint));
     }
     let begun = Instant::now();
     // It is asked what it waits for as long as it answers.
-    let daemon = timeout(LOOK, Daemon::connect_to(&url(&listening))).await.ok().and_then(Result::ok);
+    let daemon = timeout(LOOK, Daemon::connect_to(&url(listening.address))).await.ok().and_then(Result::ok);
     let failed = |error: std::io::Error| Failure::failed(fill(texts.not_asked, &[&error.to_string()]));
     // Whoever asks twice says so: another `stop`, or systemd, may have asked before.
     let drains = match &daemon {
@@ -152,7 +153,7 @@ pub async fn stop(args: StopArgs, global: &Global, out: &mut Output) -> Outcome 
     }
     if !out.json {
         let text = if drains { texts.drains } else { texts.asked };
-        out.note(&fill(text, &[&url(&listening), &holder.process().to_string()]));
+        out.note(&fill(text, &[&url(listening.address), &holder.process().to_string()]));
     }
     let holder = Arc::new(holder);
     let mut told = String::new();
@@ -178,13 +179,13 @@ pub async fn stop(args: StopArgs, global: &Global, out: &mut Output) -> Outcome 
     let waited_ms = i64::try_from(begun.elapsed().as_millis()).unwrap_or(i64::MAX);
     if out.json {
         out.document(&json!({
-            "address": url(&listening),
+            "address": url(listening.address),
             "process": holder.process(),
             "ended": has_ended,
             "waited_ms": waited_ms,
         }));
     } else if has_ended {
-        out.line(&error::ok(&fill(texts.ended, &[&url(&listening), &took(waited_ms)]), out.paint));
+        out.line(&error::ok(&fill(texts.ended, &[&url(listening.address), &took(waited_ms)]), out.paint));
     } else {
         let limit = args.timeout.and_then(|limit| i64::try_from(limit.as_millis()).ok()).unwrap_or_default();
         out.note(&fill(texts.not_ended, &[&exactly(limit)]));
@@ -233,10 +234,6 @@ fn listening<'h>(data_dir: &std::path::Path, holder: &'h Holder) -> Result<&'h L
 
 fn unreachable(message: String, hint: &str) -> Failure {
     Failure::Local { exit: Exit::Unreachable, message, hint: Some(hint.to_owned()) }
-}
-
-fn url(listening: &Listening) -> String {
-    format!("http://{}", listening.address)
 }
 
 /// Whether the URL, or host and port, is this address.

@@ -1,10 +1,11 @@
 //! The commands under `runs` that change a run.
 
+use capataz_client::ClientError;
 use capataz_contracts::{json, v1};
 use serde_json::Value;
 
 use super::{Daemon, Outcome, fetch};
-use crate::args::{CancelArgs, ExtendArgs, ResolveArgs, RunsCommand};
+use crate::args::{CancelArgs, DeleteArgs, ExtendArgs, ResolveArgs, RunsCommand};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -105,12 +106,7 @@ pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> O
             let told = if answer.is_empty() { value.unwrap_or_default() } else { answer };
             (fill(texts.resolved, &[&question, &told]), json::print("capataz.v1.ResolveResponse", &response))
         }
-        RunsCommand::Delete { run } => {
-            let run_id = fetch::run_id(daemon, &run).await?;
-            let response = client.delete_run(&run_id).await.map_err(failed(&run_id))?;
-            let bytes = response.bytes.to_string();
-            (fill(texts.deleted, &[&run_id, &bytes]), json::print("capataz.v1.DeleteRunResponse", &response))
-        }
+        RunsCommand::Delete(args) => return delete(daemon, args, out).await,
         RunsCommand::Release { run } => {
             let run_id = fetch::run_id(daemon, &run).await?;
             let response = client.release_run(&run_id).await.map_err(failed(&run_id))?;
@@ -120,6 +116,7 @@ pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> O
         // The module `runs` handles these.
         RunsCommand::List(_)
         | RunsCommand::Show { .. }
+        | RunsCommand::Output(_)
         | RunsCommand::Watch(_)
         | RunsCommand::Continue(_)
         | RunsCommand::Fork(_)
@@ -139,38 +136,75 @@ pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> O
     Ok(Exit::Ok)
 }
 
-/// Cancels runs, one after the other. Nothing is cancelled if one of the names is none of a run; one that the daemon refuses
-/// to cancel does not keep the others.
 async fn cancel(daemon: &Daemon, args: CancelArgs, out: &mut Output) -> Outcome {
-    let mut run_ids = Vec::new();
-    for run in &args.runs {
-        let run_id = fetch::run_id(daemon, run).await?;
-        if !run_ids.contains(&run_id) {
-            run_ids.push(run_id);
-        }
-    }
-    let are_several = run_ids.len() > 1;
-    let mut exit = Exit::Ok;
-    for run_id in run_ids {
+    let texts = &words().runs;
+    let does = async |run_id: &str| {
         let request = v1::CancelRunRequest {
-            run_id: run_id.clone(),
+            run_id: run_id.to_owned(),
             request_id: args.mutation.request_id.clone(),
             if_seq: args.mutation.if_seq,
             reason: args.reason.clone(),
             force: args.force,
         };
-        let answer = daemon.client.cancel_run(request).await;
-        match answer.map_err(|error| daemon.failure(error).about(&run_id)) {
-            Ok(response) if out.json => {
-                let answer = json::print("capataz.v1.CancelRunResponse", &response);
-                if are_several { out.record(&answer) } else { out.document(&answer) }
+        let response = daemon.client.cancel_run(request).await?;
+        let text = fill(texts.cancelled, &[run_id]);
+        Ok::<_, ClientError>((text, json::print("capataz.v1.CancelRunResponse", &response)))
+    };
+    each(daemon, &args.runs, texts.not_cancelled, out, does).await
+}
+
+async fn delete(daemon: &Daemon, args: DeleteArgs, out: &mut Output) -> Outcome {
+    let texts = &words().runs;
+    let does = async |run_id: &str| {
+        let response = daemon.client.delete_run(run_id).await?;
+        let text = fill(texts.deleted, &[run_id, &response.bytes.to_string()]);
+        Ok::<_, ClientError>((text, json::print("capataz.v1.DeleteRunResponse", &response)))
+    };
+    each(daemon, &args.runs, texts.not_deleted, out, does).await
+}
+
+/// Does this with each of the runs, one after the other, and says what came of it. Nothing is done if one of the names is none of a
+/// run; a run with which the daemon refuses it does not keep it from the others.
+async fn each(
+    daemon: &Daemon,
+    names: &[String],
+    not_done: &str,
+    out: &mut Output,
+    does: impl AsyncFn(&str) -> Result<(String, Value), ClientError>,
+) -> Outcome {
+    let mut run_ids: Vec<String> = Vec::new();
+    for name in names {
+        let run_id = fetch::run_id(daemon, name).await?;
+        if run_ids.contains(&run_id) {
+            out.note(&fill(words().runs.named_twice, &[&run_id]));
+        } else {
+            run_ids.push(run_id);
+        }
+    }
+    let are_several = run_ids.len() > 1;
+    let mut exit = Exit::Ok;
+    for run_id in &run_ids {
+        let of_run = |mut document: Value| {
+            if let Some(object) = document.as_object_mut() {
+                object.insert("run_id".to_owned(), run_id.as_str().into());
             }
-            Ok(_) => out.line(&error::ok(&fill(words().runs.cancelled, &[&run_id]), out.paint)),
-            Err(failure) if are_several => {
-                failure.tell(out);
+            document
+        };
+        match does(run_id.as_str()).await.map_err(|error| daemon.failure(error).about(run_id)) {
+            Ok((_, answer)) if out.json && are_several => out.record(&of_run(answer)),
+            Ok((_, answer)) if out.json => out.document(&of_run(answer)),
+            Ok((text, _)) => out.line(&error::ok(&text, out.paint)),
+            Err(failure) => {
+                if out.json {
+                    out.record(&of_run(failure.to_json()));
+                } else {
+                    if are_several {
+                        out.note(&fill(not_done, &[run_id]));
+                    }
+                    failure.tell(out);
+                }
                 exit = if exit == Exit::Ok { failure.exit() } else { exit };
             }
-            Err(failure) => return Err(failure),
         }
     }
     Ok(exit)

@@ -14,6 +14,7 @@ use capataz_display::run::status_name;
 use clap::{Arg, ArgAction, CommandFactory};
 use clap_complete::Shell;
 
+use crate::address;
 use crate::args::Cli;
 use crate::output::Output;
 
@@ -163,7 +164,8 @@ impl Wanted {
     }
 
     async fn ask(&self) -> Result<Vec<(String, String)>, ClientError> {
-        let client = Client::connect(&self.addr.clone().unwrap_or_else(default_addr)).await?;
+        let client =
+            Client::connect(&address::meant(self.addr.clone().or_else(of_environment).as_deref())).await?;
         match &self.kind {
             Kind::Runs(kind) => {
                 let runs = newest(&client, *kind, MOST_RUNS).await?;
@@ -201,6 +203,9 @@ async fn newest(client: &Client, kind: Option<v1::RunKind>, count: u32) -> Resul
 
 /// The id of the run that is named by it, by `latest`, or by the only beginning or end that fits.
 async fn named(client: &Client, run: &str) -> Result<Option<String>, ClientError> {
+    if run.trim().is_empty() {
+        return Ok(None);
+    }
     let runs = newest(client, None, if run == LATEST { 1 } else { MOST_RUNS }).await?;
     let mut ids = runs.into_iter().map(|run| run.run_id);
     let fits = |id: &String| run == LATEST || id.starts_with(run) || id.ends_with(run);
@@ -208,14 +213,13 @@ async fn named(client: &Client, run: &str) -> Result<Option<String>, ClientError
     Ok(found.filter(|_| run == LATEST || !ids.any(|id| fits(&id))))
 }
 
-/// The address that counts where the command line has none.
+/// The address that counts where the command line has none, if the environment says one.
 #[expect(clippy::disallowed_methods, reason = "the program reads its environment")]
-fn default_addr() -> String {
+fn of_environment() -> Option<String> {
     let command = Cli::command();
     let addr = command.get_arguments().find(|argument| argument.get_id() == "addr");
     let known = addr.and_then(Arg::get_env).and_then(|name| std::env::var(name).ok());
-    let default = || addr?.get_default_values().first()?.to_str().map(str::to_owned);
-    known.filter(|known| !known.is_empty()).or_else(default).unwrap_or_default()
+    known.filter(|known| !known.is_empty())
 }
 
 /// The id of the option that is written so; `None` where there is none.
@@ -243,7 +247,7 @@ fn kind_of(command: &clap::Command, path: &[&str], given: &[&str]) -> Option<Kin
     };
     // Some commands are about runs of one kind.
     let kind = match path.first() {
-        Some(&("browser" | "evidence")) => "SCRIPT",
+        Some(&"browser") => "SCRIPT",
         Some(&"pipeline") => "PIPELINE",
         Some(&"mode") => "MODE",
         _ => "",
@@ -285,7 +289,12 @@ mod tests {
         check("runs show --json lat", Some((runs.clone(), "lat", None)));
         check("runs watch --timeout 5s 01", Some((runs.clone(), "01", None)));
         check("logs -n 20 ", Some((runs.clone(), "", None)));
-        check("runs diff latest ", Some((runs, "", None)));
+        check("runs diff latest ", Some((runs.clone(), "", None)));
+        check("runs delete 7f3a ", Some((runs.clone(), "", None)));
+        // Scripts and executions have evidence.
+        check("evidence ", Some((runs, "", None)));
+        check("runs output latest bu", Some((Kind::Tasks("latest".to_owned()), "bu", None)));
+        check("browser observe ", Some((Kind::Runs(Some(v1::RunKind::Script)), "", None)));
         check("mode show ", Some((Kind::Runs(v1::RunKind::from_str_name("RUN_KIND_MODE")), "", None)));
         check("logs latest bu", Some((Kind::Tasks("latest".to_owned()), "bu", None)));
         check("logs latest build te", Some((Kind::Tasks("latest".to_owned()), "te", None)));

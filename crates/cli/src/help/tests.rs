@@ -331,7 +331,7 @@ fn why_a_value_is_refused_is_said_in_spanish() {
     check("runs list --outcome x", "'x' para '--outcome <RESULTADO>': valor desconocido x");
     check(
         "runs list --limit 5000000000",
-        "'5000000000' para '--limit <N>': 5000000000 no está en 0..=4294967295",
+        "'5000000000' para '--limit <N>': 5000000000 no está en 1..=4294967295",
     );
     let (large, small) = ("99999999999999999999", "-99999999999999999999");
     check(
@@ -342,7 +342,8 @@ fn why_a_value_is_refused_is_said_in_spanish() {
         &format!("runs list --limit={small}"),
         &format!("'{small}' para '--limit <N>': el número es demasiado pequeño"),
     );
-    check("runs list --limit=-1", "'-1' para '--limit <N>': -1 no está en 0..=4294967295");
+    check("runs list -n 0", "'0' para '--limit <N>': 0 no está en 1..=4294967295");
+    check("runs list --limit=-1", "'-1' para '--limit <N>': -1 no está en 1..=4294967295");
     check("runs list --limit x", "'x' para '--limit <N>': tiene algo que no es un dígito");
     check("mode run q --autonomy=-", "'-' para '--autonomy <NIVEL>': no es un número");
     check("runs show r --at 0", "'0' para '--at <NÚMERO>': 0 no está en 1..18446744073709551615");

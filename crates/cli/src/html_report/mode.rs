@@ -45,8 +45,9 @@ pub fn result(page: &mut Markup, report: &Report) {
         page.element_class("p", "faint", &fill(texts.in_mode, &[mode_name(execution.mode)]));
     }
     let wave = completed.and_then(|wave| story.waves.get(wave as usize));
-    if let Some(output) = wave.into_iter().flat_map(|wave| &wave.tasks).find_map(outputs::output_of) {
-        outputs::payload(page, report, output, &mut left);
+    let mut tasks = wave.into_iter().flat_map(|wave| &wave.tasks);
+    if let Some((task, output)) = tasks.find_map(|task| Some((task, outputs::output_of(task)?))) {
+        outputs::payload(page, report, output, Some(&task.name), &mut left);
     } else {
         page.element_class("p", "faint", texts.no_result);
     }
@@ -144,7 +145,7 @@ fn calls<'r>(page: &mut Markup, report: &'r Report, gallery: &mut Gallery<'r>, l
             super::failures::failure(page, error);
         }
         if let Some(output) = outputs::output_of(task) {
-            outputs::payload(page, report, output, left);
+            outputs::payload(page, report, output, Some(&task.name), left);
         }
         let browsed = story.browsed.iter().filter(|(of, _)| of == place);
         for (_, action) in browsed {

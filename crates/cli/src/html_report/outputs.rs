@@ -79,7 +79,7 @@ pub fn section(page: &mut Markup, report: &Report) {
         }
         page.close("summary");
         match output_of(task) {
-            Some(output) => payload(page, report, output, &mut left),
+            Some(output) => payload(page, report, output, Some(&task.name), &mut left),
             None => page.element("p", &fill(texts.no_room, &[&describe::bytes(bytes)])),
         }
         page.close("details");
@@ -91,8 +91,14 @@ pub fn section(page: &mut Markup, report: &Report) {
     page.close("section");
 }
 
-/// Writes one payload, within the room that is left on the page.
-pub fn payload(page: &mut Markup, report: &Report, payload: &v1::Payload, left: &mut usize) {
+/// Writes one payload, the output of the task if one is named, within the room that is left on the page.
+pub fn payload(
+    page: &mut Markup,
+    report: &Report,
+    payload: &v1::Payload,
+    task: Option<&str>,
+    left: &mut usize,
+) {
     let texts = &words().reports;
     let bytes = describe::bytes(size(payload));
     let content = match &payload.data {
@@ -103,7 +109,12 @@ pub fn payload(page: &mut Markup, report: &Report, payload: &v1::Payload, left: 
                 return page.element("p", &fill(words().page.missing, &[words().page.output, why]));
             }
             Some(Content::TooMany | Content::TooLarge) | None => {
-                return page.element("p", &fill(texts.kept_apart, &[&bytes, &report.story.run_id]));
+                let run_id = &report.story.run_id;
+                let told = match task {
+                    Some(task) => fill(texts.output_apart, &[&bytes, run_id, task]),
+                    None => fill(texts.kept_apart, &[&bytes, run_id]),
+                };
+                return page.element("p", &told);
             }
         },
         None => Bytes::new(),

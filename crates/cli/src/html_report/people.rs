@@ -58,7 +58,7 @@ pub fn section(page: &mut Markup, report: &Report) {
         page.close("dl");
         if let Some(value) = asked.answered.as_ref().and_then(|answered| answered.value.as_ref()) {
             page.element("h4", texts.answer_value);
-            outputs::payload(page, report, value, &mut left);
+            outputs::payload(page, report, value, None, &mut left);
         }
         page.close("details");
         page.close("div");

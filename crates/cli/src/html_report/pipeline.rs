@@ -41,7 +41,7 @@ pub fn sections(page: &mut Markup, report: &Report) {
         if let Some(payload) = &checkpoint.payload {
             page.open("details");
             page.element("summary", if is_done { texts.summary } else { texts.what_is_known });
-            outputs::payload(page, report, payload, &mut room);
+            outputs::payload(page, report, payload, None, &mut room);
             page.close("details");
         }
         let waves = story.waves.iter().enumerate();

@@ -1,5 +1,6 @@
 //! Follows a run's events until the run, the user or a limit ends the watching.
 
+use std::collections::BTreeMap;
 use std::future::pending;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -44,7 +45,7 @@ pub struct Options {
     pub style: Style,
     pub timeout: Option<Duration>,
     pub exit_on_question: bool,
-    /// True if JSON has progress frames among the events.
+    /// True if JSON and lines have the progress of tasks among the events; the live view has it in any case.
     pub progress: bool,
 }
 
@@ -65,6 +66,8 @@ pub enum End {
 /// How long the command waits for an absent daemon. A daemon restarts within seconds; a person who starts one by hand
 /// needs a little longer.
 const MOST_AWAY: Duration = Duration::from_secs(120);
+/// Errors and questions that are told in whole while a run goes on; further ones have a line.
+const MOST_IN_WHOLE: usize = 20;
 
 /// Follows `run_id` from its first event.
 ///
@@ -78,7 +81,7 @@ pub async fn follow(
 ) -> Result<(Run, End), ClientError> {
     let mut stream = client.subscribe(v1::SubscribeRequest {
         filter: Some(v1::EventFilter { run_id: Some(run_id.to_owned()), ..v1::EventFilter::default() }),
-        progress: options.style == Style::Live || (options.style == Style::Json && options.progress),
+        progress: options.style == Style::Live || options.progress,
         until_finished: true,
         ..v1::SubscribeRequest::default()
     });
@@ -202,6 +205,10 @@ struct Watcher<'r> {
     caught_up: bool,
     /// True after the loss of the connection was reported, so that each loss is reported once.
     told_away: bool,
+    /// Errors and questions that were told in whole, or were to be.
+    told: usize,
+    /// What the tasks have said last of their progress, by their places.
+    progress: BTreeMap<(u32, u32), v1::ProgressFrame>,
 }
 
 impl<'r> Watcher<'r> {
@@ -214,6 +221,8 @@ impl<'r> Watcher<'r> {
             received: Instant::now(),
             caught_up: false,
             told_away: false,
+            told: 0,
+            progress: BTreeMap::new(),
         }
     }
 
@@ -223,7 +232,11 @@ impl<'r> Watcher<'r> {
             Delivery::Event { run_id, event, cursor, inherited } => {
                 self.run.apply(&event);
                 self.received = Instant::now();
-                let told = self.told_at_once(&event, out);
+                let (told, is_short) = match self.told_at_once(&event, out) {
+                    Some(told) if self.is_in_whole(out) => (Some(told), false),
+                    // The report at the end lists it.
+                    told => (None, told.is_some()),
+                };
                 // The box of a question has its answers, and a line beside a box would tell a watcher the same again.
                 let is_asked = matches!(event.body, Some(Body::QuestionAsked(_)));
                 let is_in_box = told.is_some() && (is_asked || self.style == Style::Live);
@@ -233,6 +246,8 @@ impl<'r> Watcher<'r> {
                         object.insert("inherited".to_owned(), true.into());
                     }
                     out.record(&record);
+                } else if is_short && self.style == Style::Silent {
+                    self.show_line(&run_id, &event, Detail::Results, out);
                 } else if !is_in_box {
                     self.show(&run_id, &event, out);
                 }
@@ -242,8 +257,10 @@ impl<'r> Watcher<'r> {
             }
             Delivery::Progress(frame) => {
                 self.run.progress(&frame);
-                if self.style == Style::Json {
-                    out.record(&progress_record(&frame));
+                match self.style {
+                    Style::Json => out.record(&progress_record(&frame)),
+                    Style::Lines(_) => self.show_progress(frame, out),
+                    Style::Silent | Style::Live => {}
                 }
             }
             Delivery::CaughtUp => self.caught_up(out),
@@ -275,8 +292,25 @@ impl<'r> Watcher<'r> {
         let open = self.run.questions.iter();
         let told =
             open.filter_map(|open| at_once::of_question(&self.run, self.run_id, open, out.form, out.paint));
-        let told: Vec<Told> = told.collect();
+        let mut told: Vec<Told> = told.collect();
+        let more = told.len().saturating_sub(MOST_IN_WHOLE);
+        told.truncate(MOST_IN_WHOLE);
+        self.told += told.len();
         told.into_iter().for_each(|told| self.tell(told, out));
+        if more > 0 {
+            let texts = &words().watch;
+            let template = if more == 1 { texts.more_questions_one } else { texts.more_questions_many };
+            self.put(fill(template, &[&more.to_string(), self.run_id]), out);
+        }
+    }
+
+    /// Counts what is to be told at once, and says whether it is told in whole. That it is not, is said where it begins.
+    fn is_in_whole(&mut self, out: &mut Output) -> bool {
+        self.told += 1;
+        if self.told == MOST_IN_WHOLE + 1 {
+            self.put(fill(words().watch.in_short, &[self.run_id]), out);
+        }
+        self.told <= MOST_IN_WHOLE
     }
 
     fn tell(&mut self, told: Told, out: &mut Output) {
@@ -286,10 +320,15 @@ impl<'r> Watcher<'r> {
         if let Some((wave, task)) = told.refused {
             self.run.tell_refused(wave, task);
         }
+        self.put(told.text, out);
+    }
+
+    /// Puts a text where it stays: above the moving lines, where there are some.
+    fn put(&mut self, text: String, out: &mut Output) {
         match &mut self.live {
-            Some(live) => live.keep(told.text),
+            Some(live) => live.keep(text),
             None => {
-                out.line(&told.text);
+                out.line(&text);
                 out.flush();
             }
         }
@@ -298,12 +337,7 @@ impl<'r> Watcher<'r> {
     fn show(&mut self, run_id: &str, event: &v1::Event, out: &mut Output) {
         match self.style {
             Style::Silent | Style::Json => {}
-            Style::Lines(detail) => {
-                if let Some(line) = lines::render(&self.run, run_id, event, detail, out.paint) {
-                    out.line(&line);
-                    out.flush();
-                }
-            }
+            Style::Lines(detail) => self.show_line(run_id, event, detail, out),
             Style::Live => {
                 let stays = stays_above(&self.run, event);
                 let line = stays.then(|| lines::render(&self.run, run_id, event, Detail::Results, out.paint));
@@ -313,6 +347,30 @@ impl<'r> Watcher<'r> {
                 }
             }
         }
+    }
+
+    fn show_line(&self, run_id: &str, event: &v1::Event, detail: Detail, out: &mut Output) {
+        if let Some(line) = lines::render(&self.run, run_id, event, detail, out.paint) {
+            out.line(&line);
+            out.flush();
+        }
+    }
+
+    /// Shows what a task says of its progress, where that is news.
+    fn show_progress(&mut self, frame: v1::ProgressFrame, out: &mut Output) {
+        let says = |frame: &v1::ProgressFrame| {
+            let tail = frame.partial_tail.as_deref().map(|tail| tail.trim_end().to_owned());
+            (frame.fraction, frame.message.clone(), tail, frame.lease)
+        };
+        let place = (frame.wave, frame.task);
+        if self.progress.get(&place).is_some_and(|before| says(before) == says(&frame)) {
+            return;
+        }
+        if let Some(line) = lines::progress(&self.run, &frame, out.paint) {
+            out.line(&line);
+            out.flush();
+        }
+        self.progress.insert(place, frame);
     }
 
     fn away(&mut self, error: &ClientError, delay: Duration, out: &mut Output) {

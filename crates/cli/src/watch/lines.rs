@@ -53,25 +53,44 @@ pub fn render(run: &Run, run_id: &str, event: &v1::Event, detail: Detail, paint:
     if detail < line.needed {
         return None;
     }
+    let mut below = Vec::new();
+    if detail == Detail::Everything {
+        below.extend(error_of(event).map(extras).unwrap_or_default());
+        below.extend(script_lines::extras(event).into_iter().map(|line| visible(&line)));
+        below.extend(log_of(event).lines().map(|line| format!("| {}", visible_block(line))));
+    }
+    Some(laid_out(run, event.at_ms, &line, &below, paint))
+}
+
+/// What a task says of its progress as text, with the end of its output indented below; `None` where nothing is known of it.
+pub fn progress(run: &Run, frame: &v1::ProgressFrame, paint: Paint) -> Option<String> {
+    let texts = &words().watch;
+    let share = frame.fraction.map(|fraction| format!("{:.0}%", fraction.clamp(0.0, 1.0) * 100.0));
+    let message = frame.message.as_deref().filter(|message| !message.is_empty()).map(str::to_owned);
+    let said: Vec<String> = share.into_iter().chain(message).collect();
+    let tail = frame.partial_tail.as_deref().unwrap_or_default().trim_end();
+    let text = match (said.is_empty(), tail.is_empty()) {
+        (true, true) => return None,
+        (true, false) => texts.progress_bare.to_owned(),
+        (false, _) => fill(texts.progress, &[&said.join(", ")]),
+    };
+    let task = Some(name_of(run, frame.wave, frame.task));
+    let line = Line { task, text, tone: Tone::Faint, needed: Detail::Steps };
+    let below: Vec<String> = tail.lines().map(|line| format!("| {}", visible_block(line))).collect();
+    Some(laid_out(run, frame.at_ms, &line, &below, paint))
+}
+
+/// The time, the task and the text of a line, with further lines indented below.
+fn laid_out(run: &Run, at_ms: i64, line: &Line, below: &[String], paint: Paint) -> String {
     let longest = names(run).map(|name| name.chars().count()).max().unwrap_or(1);
     let width = longest.min(MOST_NAME_WIDTH);
     let task = visible(line.task.as_deref().unwrap_or(NO_TASK));
-    let at = paint.text(Tone::Faint, &offset(event.at_ms - run.accepted_at_ms));
+    let at = paint.text(Tone::Faint, &offset(at_ms - run.accepted_at_ms));
     let mut text = format!("{at}  {task:<width$}  {}", paint.text(line.tone, &visible(&line.text)));
-    if detail == Detail::Everything {
-        let logged = log_of(event).lines().map(|line| format!("| {}", visible_block(line)));
-        let extras = error_of(event).map(extras).unwrap_or_default();
-        let of_script = script_lines::extras(event).into_iter().map(|line| visible(&line));
-        for extra in extras.into_iter().chain(of_script).chain(logged) {
-            text.push_str(&format!(
-                "\n{:width$}  {}",
-                "",
-                paint.text(Tone::Faint, &extra),
-                width = width + 11
-            ));
-        }
+    for line in below {
+        text.push_str(&format!("\n{:width$}  {}", "", paint.text(Tone::Faint, line), width = width + 11));
     }
-    Some(text)
+    text
 }
 
 /// The names that determine the column's width: of all tasks, or of all actions of a script.
@@ -611,6 +630,26 @@ mod tests {
         ] {
             assert!(steps.contains(step), "{step} in\n{steps}");
         }
+    }
+
+    #[test]
+    fn what_a_task_says_of_its_progress_is_a_line_with_the_end_of_its_output_below() {
+        let run = capataz_display::model::tests::fold([accepted(&["fetch", "lint"]), leased(0, 1)]);
+        let frame = v1::ProgressFrame {
+            task: 1,
+            at_ms: run.accepted_at_ms + 2_500,
+            fraction: Some(0.4),
+            message: Some("reading".to_owned()),
+            partial_tail: Some("one\n  \u{1b}two".to_owned()),
+            ..v1::ProgressFrame::default()
+        };
+        let shown = |frame: &v1::ProgressFrame| progress(&run, frame, Paint::OFF);
+        let tail = "                  | one\n                  |   \\u{1b}two";
+        let expected = format!("+  2.500s  lint   at work: 40%, reading\n{tail}");
+        assert_eq!(shown(&frame), Some(expected));
+        let silent = v1::ProgressFrame { fraction: None, message: None, ..frame };
+        assert_eq!(shown(&silent), Some(format!("+  2.500s  lint   at work\n{tail}")));
+        assert_eq!(shown(&v1::ProgressFrame { partial_tail: None, ..silent }), None);
     }
 
     #[test]

@@ -83,3 +83,46 @@ fn every_example_script_does_its_work_on_the_demo_site() {
     check(&run("upload.toml"), 0, &[]);
     check(&run("board.toml"), 0, &[]);
 }
+
+#[test]
+fn a_report_that_cannot_be_written_takes_nothing_from_the_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let site = DemoSite::start();
+    let served = Served::start(folder.path(), "");
+    let script = example(folder.path(), &site, "extract-table.toml");
+    let acts = |more: &[&str]| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_capataz"));
+        program.env("LC_ALL", "C").args(["--addr", served.address(), "act"]).arg(&script);
+        program.args(["--report", "nowhere/run.html"]).args(more).current_dir(folder.path()).output().unwrap()
+    };
+    let told = acts(&["--json"]);
+    let lines = String::from_utf8(told.stdout).unwrap();
+    let lines: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [answer, failure] = lines.as_slice() else { panic!("{lines:?}") };
+    assert_eq!(answer["result"]["outcome"], "succeeded", "{answer}");
+    assert!(failure["error"]["message"].as_str().unwrap().contains("nowhere/run.html"), "{failure}");
+    assert_eq!(told.status.code(), Some(1));
+    let told = acts(&[]);
+    check(&told, 1, &["Rye", "nowhere/run.html"]);
+    assert!(String::from_utf8_lossy(&told.stdout).contains("capataz runs show "), "the end of what is told");
+}
+
+/// A script has actions, and the tasks below them are nobody's matter.
+#[test]
+fn an_option_that_chooses_among_tasks_is_refused_for_a_script() {
+    let folder = tempfile::tempdir().unwrap();
+    let site = DemoSite::start();
+    let served = Served::start(folder.path(), "");
+    check(&act(&served, &example(folder.path(), &site, "extract-table.toml")), 0, &["Rye"]);
+    let shows = |more: &[&str]| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_capataz"));
+        program.env("LC_ALL", "C").args(["--addr", served.address(), "runs", "show", "latest"]).args(more);
+        program.output().unwrap()
+    };
+    check(&shows(&["--state", "failed"]), 2, &["is a script: it has actions and no tasks"]);
+    check(&shows(&["--state", "failed", "--json"]), 0, &["\"kind\":\"script\""]);
+    // Its outputs are shown in any case.
+    check(&shows(&["--outputs"]), 0, &["Rye"]);
+    check(&shows(&[]), 0, &["Rye"]);
+}

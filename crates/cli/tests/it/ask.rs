@@ -657,6 +657,9 @@ fn lint_says_what_is_unwise_and_by_exit_code_how_much() {
         check(command, exit)
     };
     lint(&shipped(), 0, &[]);
+    let codes =
+        "Exit code 2 if a file is invalid, 1 if a finding is a warning, 0 if there are at most notes.";
+    lint(&shipped(), 0, &["--help"]).shows(&[codes]);
     let specs = copied_specs();
     let file = specs.path().join("third.toml");
     let third = "id = \"third\"\ntitle = \"Third\"\ndescription = \"x\"\nlanguages = [\"en\", \"fr\"]\n\
@@ -666,6 +669,14 @@ fn lint_says_what_is_unwise_and_by_exit_code_how_much() {
                  [[intents]]\nname = \"i\"\nexamples.en = [\"one example\"]\n";
     fs::write(&file, third).expect("a file");
     let found = lint(specs.path(), 1, &["--json"]).json();
+    // One of them is a warning; a finding is never worse.
+    let severities: BTreeSet<&str> = found["findings"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|finding| finding["severity"].as_str())
+        .collect();
+    assert_eq!(severities, BTreeSet::from(["note", "warning"]));
     let rules: Vec<&str> = found["findings"]
         .as_array()
         .into_iter()
@@ -693,8 +704,11 @@ fn lint_says_what_is_unwise_and_by_exit_code_how_much() {
     }
     let told = lint(specs.path(), 2, &["--json"]).json();
     let problems = told["error"]["problems"].as_array().expect("a list");
-    assert!(problems.iter().all(|problem| problem.as_str().is_some_and(|problem| !problem.contains('\n'))));
     assert_eq!(problems.len(), 3, "{told}");
+    let titel = problems.iter().find(|problem| problem["path"] == "titel").expect("it is told");
+    let place = json!([titel["file"], titel["line"], titel["column"], titel["rule"]]);
+    assert_eq!(place, json!([file.display().to_string(), 2, 1, "UNKNOWN_KEY"]));
+    assert!(titel["message"].as_str().is_some_and(|message| !message.contains("UNKNOWN_KEY")), "{titel}");
     lint(&specs.path().join("nowhere"), 2, &[]).notes("nowhere");
 }
 

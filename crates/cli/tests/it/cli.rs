@@ -305,9 +305,63 @@ la configuración es incorrecta: 3 violaciones
     assert_eq!(said(&["--lang", "es", "serve"]), spanish);
     let told: Value = serde_json::from_str(&said(&["serve", "--json"])).expect("JSON");
     assert_eq!(told["error"]["code"], "VALIDATION_ERROR");
-    let problems = told["error"]["problems"].as_array().expect("problems");
-    let lines: Vec<&str> = problems.iter().filter_map(Value::as_str).collect();
-    assert_eq!(lines, english.lines().skip(1).map(str::trim_start).collect::<Vec<_>>());
+    // Of each problem its place, its key and its text are apart.
+    let file = "capataz.toml";
+    let unknown = "unknown key; did you mean `listen`?";
+    let (unit, missing) = ("there is no such unit; use d, h, m, s or ms", "the key `command` is missing");
+    let expected = json!([
+        { "file": file, "line": 1, "column": 1, "path": "lisen", "message": unknown, "near": "listen" },
+        { "file": file, "line": 2, "column": 17, "path": "drain_timeout", "message": unit },
+        { "file": file, "line": 3, "column": 1, "path": "agents[0]", "message": missing },
+    ]);
+    assert_eq!(told["error"]["problems"], expected);
+}
+
+/// Programs read the same texts wherever they run, and people those of their language.
+#[test]
+fn json_is_english_whatever_the_language_of_people_is() {
+    let folder = TempDir::new().expect("a folder");
+    let said = |arguments: &[&str], language: &str| {
+        let mut command = capataz(arguments);
+        command.env_remove("LC_ALL").env_remove("LC_MESSAGES").env("LANG", language).current_dir(&folder);
+        command.env_remove("CAPATAZ_DATA_DIR");
+        let output = command.output().expect("it runs");
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("text"))
+    };
+    fs::write(folder.path().join("wrong.toml"), WRONG).expect("a file");
+    let lacking = "data_dir = \"data\"\n[[agents]]\nname = \"a\"\ncommand = [\"no-such-program\"]\n";
+    fs::write(folder.path().join("capataz.toml"), lacking).expect("a file");
+    fs::create_dir_all(folder.path().join("crew/agents")).expect("a folder");
+    fs::write(folder.path().join("crew/plan.toml"), "").expect("a file");
+    for (command, spanish) in [
+        // Nobody answers, a file is not there, something is in the way, and what is wrong has places.
+        (&["runs", "list", "--addr", NOBODY][..], "no se puede llegar al daemon"),
+        (&["contract", "check", "nowhere.toml"], "no se puede leer"),
+        (&["init", "crew"], "no se escribe nada, porque esto ya existe:"),
+        (&["serve", "--config", "wrong.toml"], "la configuración es incorrecta"),
+        (&["serve", "--check"], "no hay ningún programa no-such-program"),
+        (&["doctor", "--addr", NOBODY], "no hay ningún programa no-such-program"),
+        (&["doctor", "--config", "wrong.toml", "--addr", NOBODY], "clave desconocida"),
+    ] {
+        let typed = [command, &["--json"]].concat();
+        let [english, _] = said(&typed, "C");
+        let [out, _] = said(&typed, "es_MX.UTF-8");
+        let read = |text: &str| serde_json::from_str::<Value>(text).expect("one document");
+        // Free space is another one by now.
+        let steady = |mut told: Value| {
+            let checks = told["checks"].as_array_mut().into_iter().flatten();
+            checks.filter(|check| check["check"] == "free_space").for_each(|check| *check = Value::Null);
+            told
+        };
+        assert_eq!(steady(read(&out)), steady(read(&english)), "{command:?}");
+        let [out, err] = said(command, "es_MX.UTF-8");
+        assert!(format!("{out}{err}").contains(spanish), "{command:?}\n{out}\n{err}");
+    }
+    // What is written for people stays in their language.
+    let [answer, _] = said(&["init", "made", "--json"], "es_MX.UTF-8");
+    assert!(answer.contains("made/plan.toml"), "{answer}");
+    let made = fs::read_to_string(folder.path().join("made/capataz.toml")).expect("a file");
+    assert!(made.starts_with("# La configuración de esta cuadrilla."), "{made}");
 }
 
 /// A daemon on a free port, which ends with the test.
@@ -737,12 +791,124 @@ fn several_runs_are_cancelled_at_once() {
     let output = daemon.check(&["runs", "cancel", &one, "latest", &three, "--force"], 0, &one, "");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains(&three) && said.lines().count() == 2, "{said}");
+    // Who names a run twice is told that it counts once.
+    assert!(String::from_utf8_lossy(&output.stderr).contains(&format!("{three} is named more than once")));
     // One that has ended does not keep the others.
     daemon.check(&["runs", "watch", &one], 1, "cancelled", "");
     let output = daemon.check(&["runs", "cancel", &one, &two, "--force"], 1, &two, "RUN_FINISHED");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(!said.contains(&one), "{said}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains(&format!("{one} is not cancelled:\n")));
     daemon.check(&["runs", "watch", &two], 1, "cancelled", "");
+}
+
+#[test]
+fn what_comes_of_each_of_several_runs_is_told_with_its_id() {
+    let daemon = Daemon::start(CREW);
+    let plan = "name = \"long\"\n[[tasks]]\nname = \"a\"\nagent = \"endless\"\n";
+    let begun = || {
+        let started = daemon.run(plan, &["--detach"], 0, "", "");
+        String::from_utf8_lossy(&started.stdout).trim().to_owned()
+    };
+    let told = |arguments: &[&str], exit: i32| -> Vec<(String, Value)> {
+        let output = daemon.check(&[&["runs"], arguments, &["--json"]].concat(), exit, "", "");
+        let lines = String::from_utf8_lossy(&output.stdout).into_owned();
+        let told = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        told.map(|told| (told["run_id"].as_str().unwrap_or_default().to_owned(), told)).collect()
+    };
+    let ids = |told: &[(String, Value)]| told.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>();
+    let [one, two, three] = [begun(), begun(), begun()];
+    let cancelled = told(&["cancel", &two, &one, "--force"], 0);
+    assert_eq!(ids(&cancelled), [two.clone(), one.clone()]);
+    assert!(cancelled.iter().all(|(_, told)| told["seq"].is_u64()), "{cancelled:?}");
+    for ended in [&one, &two] {
+        daemon.check(&["runs", "watch", ended], 1, "cancelled", "");
+    }
+    // A refusal says of which run it is, also of a single one.
+    let mixed = told(&["cancel", &one, &three, "--force"], 1);
+    assert_eq!(ids(&mixed), [one.clone(), three.clone()]);
+    assert_eq!(mixed[0].1["error"]["code"], "RUN_FINISHED");
+    assert_eq!(ids(&told(&["cancel", &one], 1)), std::slice::from_ref(&one));
+    daemon.check(&["runs", "watch", &three], 1, "cancelled", "");
+
+    // Nothing is removed if one of the names is none of a run.
+    assert_eq!(told(&["delete", &one, "nowhere"], 1)[0].1["error"]["code"], "RUN_NOT_FOUND");
+    daemon.check(&["runs", "list"], 0, &one, "");
+    let removed = told(&["delete", &three, &one], 0);
+    assert_eq!(ids(&removed), [three.clone(), one.clone()]);
+    assert!(removed.iter().all(|(_, told)| told["bytes"].is_u64()), "{removed:?}");
+    daemon.check(&["runs", "delete", &one, &two], 1, &two, &format!("{one} is not removed:\n"));
+    daemon.check(&["runs", "list"], 0, "No runs.", "");
+}
+
+/// `capataz runs delete "$UNSET"` removes nothing, though every id begins with nothing.
+#[test]
+fn an_empty_name_is_none_of_a_run() {
+    let daemon = Daemon::start(CREW);
+    daemon.run(MIXED, &[], 0, "", "");
+    for empty in ["", " "] {
+        for command in [
+            &["runs", "delete"][..],
+            &["runs", "cancel"],
+            &["runs", "show"],
+            &["runs", "list", "--parent"],
+            &["runs", "continue"],
+            &["logs"],
+            &["evidence"],
+            &["mode", "show"],
+            &["pipeline", "rollback"],
+            &["browser", "close"],
+        ] {
+            daemon.check(&[command, &[empty]].concat(), 2, "", "the name of the run is empty");
+        }
+    }
+    daemon.check(&["runs", "diff", "@3", "latest"], 2, "", "the name of the run is empty");
+    daemon.check(&["runs", "delete", "", "--lang", "es"], 2, "", "el nombre de la ejecución está vacío");
+    let told = json(&daemon.check(&["runs", "delete", "latest", "", "--json"], 2, "", ""));
+    assert_eq!(told["error"]["exit_code"], 2, "{told}");
+    daemon.check(&["runs", "show", "latest"], 0, "mixed", "");
+}
+
+/// Who types an address means a daemon, and would take the answer of another one for that of the named one.
+#[test]
+fn an_address_is_refused_by_whoever_talks_to_no_daemon() {
+    let folder = TempDir::new().expect("a folder");
+    for command in [
+        "init",
+        "demo",
+        "demo site",
+        "contract check plan.toml",
+        "errors explain TASK_TIMEOUT",
+        "act check script.toml",
+        "pipeline list",
+        "pipeline lint review",
+        "mode list",
+        "router eval --specs specs",
+        "router lint",
+        "rebuild",
+        "backup monday",
+        "restore monday",
+        "verify",
+        "man",
+        "completions bash",
+        "sessions validate",
+        "sessions repair",
+        "sessions restore",
+        "browser doctor",
+    ] {
+        let words: Vec<&str> = command.split(' ').collect();
+        for typed in [[&["--addr", NOBODY], &words[..]].concat(), [&words[..], &["--addr", NOBODY]].concat()]
+        {
+            let mut command = capataz(&typed);
+            command.current_dir(&folder);
+            check_command(command, 2, "", "this command talks to none");
+        }
+    }
+    assert_eq!(fs::read_dir(&folder).expect("the folder").count(), 0, "nothing was done");
+    // One that stands in the environment is for others.
+    let mut command = capataz(&["errors", "explain", "TASK_TIMEOUT"]);
+    command.env("CAPATAZ_ADDR", NOBODY);
+    check_command(command, 0, "TASK_TIMEOUT", "");
 }
 
 #[test]

@@ -164,6 +164,11 @@ fn who_writes_what_cannot_be_is_told_in_spanish() {
         "--addr nombra un daemon con el que hablar; dónde escucha un daemon se dice con --listen\n\n\
          Uso: capataz [OPCIONES] <COMANDO>",
     );
+    check_wrong(
+        "contract check plan.toml --addr http://127.0.0.1:1",
+        "--addr nombra un daemon con el que hablar, y este comando no habla con ninguno: quítelo\n\n\
+         Uso: capataz [OPCIONES] <COMANDO>",
+    );
     // The language of what is said of a wrong language is that of the locale.
     let output = capataz(&["--lang", "de"], &[("LANG", "es_MX.UTF-8")]);
     let told = "error: valor inválido 'de' para '--lang <IDIOMA>'\n  [valores posibles: en, es]\n\nMás información con \

@@ -64,8 +64,31 @@ fn runs_are_listed_by_name_kind_and_age() {
     let none = capataz(&served, &["runs", "list", "--name", "nowhere"]);
     assert_eq!(String::from_utf8_lossy(&none.stdout), "No runs.\n");
     let long = "n".repeat(129);
-    for wrong in [["--name", &long], ["--kind", "session"], ["--since", "yesterday"]] {
+    // A list of none says nothing of what there is.
+    for wrong in [["--name", &long], ["--kind", "session"], ["--since", "yesterday"], ["-n", "0"]] {
         let refused = capataz(&served, &[&["runs", "list"][..], &wrong].concat());
         assert_eq!(refused.status.code(), Some(2), "{wrong:?}");
     }
+}
+
+#[test]
+fn a_list_says_what_each_run_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let specs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../specs");
+    let served = Served::start(folder.path(), &format!("specs_dir = {specs:?}\n{CREW}"));
+    run(&served, folder.path(), "release", "good");
+    capataz(&served, &["ask", "hm", "--spec", "kiro-adaptive-assistance", "--language", "en"]);
+    let listed = |arguments: &[&str]| {
+        let listed = capataz(&served, &[&["runs", "list"], arguments].concat());
+        String::from_utf8(listed.stdout).unwrap()
+    };
+    let shown = listed(&[]);
+    let kind = |line: &str| line.split_whitespace().last().unwrap().to_owned();
+    let head: Vec<&str> = shown.lines().next().unwrap().split_whitespace().collect();
+    assert!(head.ends_with(&["TOOK", "KIND", "LABELS"]), "{shown}");
+    assert_eq!(shown.lines().skip(1).map(kind).collect::<Vec<_>>(), ["ask", "plan"], "{shown}");
+    let told: Value = serde_json::from_str(&listed(&["--json"])).unwrap();
+    assert_eq!((&told["runs"][0]["kind"], &told["runs"][1]["kind"]), (&"ask".into(), &"plan".into()));
+    // It is what may be asked for.
+    assert_eq!(listed(&["--kind", "ask"]).lines().count(), 2);
 }

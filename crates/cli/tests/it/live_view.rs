@@ -185,6 +185,35 @@ fn the_view_fits_a_terminal_that_is_resized_while_it_runs() {
 }
 
 #[test]
+fn of_many_failures_the_first_twenty_are_told_in_whole_and_the_others_in_a_line() {
+    let first = "[[waves]]\nname = \"first\"\n[[waves.tasks]]\nname = \"a\"\nagent = \"gated\"\n";
+    let mut plan = format!(
+        "name = \"nightly\"\n[policy]\nkind = \"continue_all\"\n{first}[[waves]]\nname = \"second\"\n"
+    );
+    for number in 1..=25 {
+        write!(plan, "[[waves.tasks]]\nname = \"bad-{number}\"\nagent = \"broken\"\n").unwrap();
+    }
+    let work = Work::with(&plan);
+    let terminal = Terminal::of(24, 100);
+    let mut running = work.runs_at(&terminal, &[]);
+    terminal.sees("the first wave", |rows| has(rows, OF_A_ROW));
+    work.opens("gated");
+    running.wait().unwrap();
+    terminal.sees("the end of the report", |rows| has(rows, "look at it: capataz runs show"));
+    let everything = terminal.everything();
+    let told = |rows: &[String]| rows.iter().filter(|row| row.starts_with("✗ NON_RETRYABLE_ERROR")).count();
+    let from = everything.iter().position(|row| row.starts_with("From here on, an error has one line; "));
+    let (before, after) = everything.split_at(from.unwrap_or_default());
+    assert_eq!((told(before), count(before, "failed after")), (20, 0), "{everything:#?}");
+    assert_eq!(count(after, "failed after"), 5, "{everything:#?}");
+    assert_eq!(count(&everything, "From here on"), 1, "{everything:#?}");
+    // The report has all of them, each in its line.
+    let lines =
+        (1..=25).filter(|number| everything.iter().any(|row| row.starts_with(&format!("✗ bad-{number} "))));
+    assert_eq!(lines.count(), 25, "{everything:#?}");
+}
+
+#[test]
 fn ctrl_c_takes_the_rows_away_and_leaves_the_cursor_on_a_fresh_line() {
     let work = Work::with(&thirty_one());
     let terminal = Terminal::of(24, 100);

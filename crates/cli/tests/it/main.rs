@@ -34,6 +34,7 @@ mod modes;
 mod near;
 mod newcomer;
 mod old_data;
+mod outputs;
 mod partial_output;
 mod pictures;
 mod pipelines;

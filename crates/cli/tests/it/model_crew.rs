@@ -18,9 +18,7 @@ fn crew(folder: &Path, server: &TestModel) -> Served {
     let shipped = "http://127.0.0.1:11434/v1";
     assert_eq!(config.matches(shipped).count(), 3, "each of the three is somewhere else in the test");
     let config = config.replace(shipped, &server.base_url(Protocol::OpenAi));
-    // Commands are run in the folder of the daemon, which is this one for whoever follows the example.
-    let config =
-        config.replace("\"./ask.py\"", &format!("{:?}", folder.join("ask.py").display().to_string()));
+    // The program is found beside the configuration, wherever the daemon is started.
     Served::start(folder, &config)
 }
 

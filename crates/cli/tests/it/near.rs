@@ -91,6 +91,43 @@ fn a_daemon_inside_the_command_is_asked_before_it_ends() {
     assert_eq!(answer["error"]["near"], json!([{ "name": "reviewr", "names": ["code-reviewer"] }]));
 }
 
+/// A script that goes by codes finds them whoever has looked for the name: the daemon, or the command among what it knows.
+#[test]
+fn what_is_not_known_has_a_code_in_json_and_the_names_that_may_be_meant() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::start(folder.path(), CREW);
+    let error = |arguments: &[&str]| {
+        let refused = capataz(&served, &[arguments, &["--json"]].concat());
+        assert_eq!(refused.status.code(), Some(1), "{arguments:?}");
+        let told: Value = serde_json::from_slice(&refused.stdout).unwrap();
+        told["error"].clone()
+    };
+    assert_eq!(error(&["runs", "show", "latest"])["code"], "RUN_NOT_FOUND");
+    let good = plan(folder.path(), &[("lint-rust", "code-reviewer")]);
+    assert!(capataz(&served, &["run", &good, "--wait"]).status.success());
+    for unknown in ["zzz", "ffffffff-ffff-7fff-bfff-ffffffffffff"] {
+        for command in [&["runs", "show"][..], &["runs", "cancel"], &["runs", "delete"], &["logs"]] {
+            let told = error(&[command, &[unknown]].concat());
+            assert_eq!(told["code"], "RUN_NOT_FOUND", "{command:?} {told}");
+        }
+    }
+    let near = json!([{ "name": "lint", "names": ["lint-rust"] }]);
+    for command in [&["logs", "latest", "lint"][..], &["runs", "output", "latest", "lint"]] {
+        let told = error(command);
+        assert_eq!((&told["code"], &told["near"]), (&"TASK_NOT_FOUND".into(), &near), "{command:?} {told}");
+    }
+    let told = error(&["logs", "latest", "nothing"]);
+    assert_eq!((&told["code"], told.get("near")), (&"TASK_NOT_FOUND".into(), None));
+    assert!(told["hint"].as_str().unwrap().contains("capataz runs show "), "{told}");
+    // The check of names has both beside each other.
+    let answer = capataz(&served, &["agents", "check", "reviewr", "test-analyzer", "--json"]);
+    let answer: Value = serde_json::from_slice(&answer.stdout).unwrap();
+    assert_eq!(answer["near"], json!([{ "name": "reviewr", "names": ["code-reviewer"] }]));
+    let answer = capataz(&served, &["agents", "check", "test-analyzer", "--json"]);
+    let answer: Value = serde_json::from_slice(&answer.stdout).unwrap();
+    assert_eq!((&answer["can_proceed"], answer.get("near")), (&json!(true), None));
+}
+
 #[test]
 fn tasks_sessions_and_specs_are_found_by_a_word_of_their_names() {
     let folder = tempfile::tempdir().unwrap();

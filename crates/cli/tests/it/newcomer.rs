@@ -184,22 +184,29 @@ fn serve_check_names_all_that_the_configuration_needs_and_what_to_do_in_both_lan
     fs::write(folder.join("specs/wrong.toml"), "nonsense = 1\n").unwrap();
     let checked = document(&check(folder, &["serve", "--check", "--json"], 2));
     let problems = checked["problems"].as_array().unwrap();
+    // Each has its place: the key that needs something, or what is wrong with a spec.
     let mut told: Vec<String> = problems
         .iter()
-        .map(|problem| format!("{} {}", problem["path"].as_str().unwrap(), problem["code"].as_str().unwrap()))
+        .map(|problem| {
+            let text = |key: &str| problem[key].as_str().unwrap().to_owned();
+            let path = if text("code") == "SPEC_INVALID" { String::new() } else { text("path") };
+            format!("{}:{}:{} {path} {}", text("file"), problem["line"], problem["column"], text("code"))
+        })
         .collect();
     assert!(
         problems.iter().all(|problem| problem["message"] != "" && problem["remedy"] != ""),
         "{problems:#?}"
     );
+    let unknown = problems.iter().find(|problem| problem["path"] == "nonsense").unwrap();
+    assert_eq!((&unknown["file"], &unknown["rule"]), (&json!("specs/wrong.toml"), &json!("UNKNOWN_KEY")));
     told.dedup();
     let expected = [
-        "data_dir FOLDER_NOT_WRITABLE",
-        "specs_dir SPEC_INVALID",
-        "secrets_dir FOLDER_NOT_FOUND",
-        "agents[0].command[0] PROGRAM_NOT_FOUND",
-        "agents[0].env.TOKEN SECRET_UNKNOWN",
-        "agents[1].command[0] PROGRAM_NOT_EXECUTABLE",
+        "capataz.toml:1:1 data_dir FOLDER_NOT_WRITABLE",
+        "specs/wrong.toml:1:1  SPEC_INVALID",
+        "capataz.toml:3:1 secrets_dir FOLDER_NOT_FOUND",
+        "capataz.toml:7:12 agents[0].command[0] PROGRAM_NOT_FOUND",
+        "capataz.toml:8:9 agents[0].env.TOKEN SECRET_UNKNOWN",
+        "capataz.toml:12:12 agents[1].command[0] PROGRAM_NOT_EXECUTABLE",
     ];
     assert_eq!(told, expected);
     let english = said(&check(folder, &["serve", "--check"], 2).stderr);
@@ -228,19 +235,54 @@ fn serve_check_names_all_that_the_configuration_needs_and_what_to_do_in_both_lan
     }
 }
 
-/// What it says to do next asks a daemon, and there is none any more.
+/// What it says to do next asks a daemon, and there is none any more: that is said once, and in words that no name of a run is
+/// taken for. The plan is called `first`.
 #[test]
-fn a_run_with_its_own_daemon_says_that_somebody_has_to_serve_first() {
+fn a_run_with_its_own_daemon_says_once_that_a_daemon_has_to_be_started_first() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     check(folder, &["init"], 0);
-    for (language, next) in [
-        ("en", "\nfirst:      capataz serve\nlook at it: capataz runs show "),
-        ("es", "\nprimero:     capataz serve\nexaminarla:  capataz runs show "),
+    for (language, outcome, look, kept) in [
+        (
+            "en",
+            "first: succeeded in ",
+            "look at it: capataz runs show ",
+            "kept in data; to look at it again, start a daemon first: capataz serve\n",
+        ),
+        (
+            "es",
+            "first: con éxito en ",
+            "examinarla:  capataz runs show ",
+            "se conserva en data; para volver a verla, inicie antes un daemon: capataz serve\n",
+        ),
     ] {
-        let ran = said(&check(folder, &["run", "plan.toml", "--local", "--lang", language], 0).stdout);
-        assert!(ran.contains(next), "{next:?} in\n{ran}");
+        let ran = check(folder, &["run", "plan.toml", "--local", "--lang", language], 0);
+        let (out, err) = (said(&ran.stdout), said(&ran.stderr));
+        let lines: Vec<&str> = out.lines().collect();
+        let [.., told, next] = lines.as_slice() else { unreachable!("{out}") };
+        assert!(told.starts_with(outcome) && next.starts_with(look), "{out}");
+        assert!(err.ends_with(kept), "{err}");
+        assert_eq!(format!("{out}{err}").matches("capataz serve").count(), 1, "{out}{err}");
     }
+}
+
+/// The paths of a configuration are those of its folder, and what is typed is of the folder in which it is typed.
+#[test]
+fn a_crew_of_another_folder_is_found_with_its_programs_and_its_data() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    check(folder, &["init", "crew"], 0);
+    let config = ["--config", "crew/capataz.toml"];
+    let ran = check(folder, &[&["run", "crew/plan.toml", "--local"][..], &config[..]].concat(), 0);
+    let kept = "kept in crew/data; to look at it again, start a daemon first: capataz serve --config crew/capataz.toml\n";
+    assert!(said(&ran.stderr).ends_with(kept), "{}", said(&ran.stderr));
+    assert!(folder.join("crew/data/capataz.db").is_file() && !folder.join("data").exists());
+    let data_dir = |typed: &[&str]| {
+        let checked = check(folder, &[&["serve", "--check", "--json"][..], &config[..], typed].concat(), 0);
+        let settings = document(&checked)["settings"].as_array().unwrap().clone();
+        settings.into_iter().find(|setting| setting["key"] == "data_dir").unwrap()["value"].clone()
+    };
+    assert_eq!([data_dir(&[]), data_dir(&["--data-dir", "data"])], ["crew/data", "data"]);
 }
 
 #[test]
@@ -345,11 +387,8 @@ fn the_next_one_goes_on_after(name: &str) {
     assert!(told.ends_with("the next one on data goes on: capataz serve\n"), "{told}");
     assert!(!told.contains("without you"), "{told}");
     // Of these, a command that follows its run hears Ctrl-C alone, and has the time for its own last words.
-    assert_eq!(
-        told.contains("first:      capataz serve\nwatch it:  capataz runs watch "),
-        name == "INT",
-        "{told}"
-    );
+    assert_eq!(told.contains("watch it:  capataz runs watch "), name == "INT", "{told}");
+    assert_eq!(told.matches("capataz serve").count(), 1, "{told}");
     fs::write(folder.join("go"), "").unwrap();
     let served = Served::start(folder, &config);
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -510,6 +549,26 @@ fn the_status_of_a_folder_is_where_its_daemon_listens_and_what_runs_there() {
     let stopping = with_address(&["stop", "--timeout", "1ms", "--data-dir", "data"]);
     assert_eq!(stopping.status.code(), Some(4), "{}", said(&stopping.stderr));
     fs::write(folder.join("go"), "").unwrap();
+}
+
+#[test]
+fn every_command_finds_the_daemon_of_the_folder_or_where_its_configuration_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // Whether one is there already is no matter: it listens at a port that nobody could guess.
+    let served = Served::start(folder, "data_dir = \"data\"\n");
+    check(folder, &["runs", "list"], 0);
+    let doctor = document(&capataz(folder, &["doctor", "--json"]).output().unwrap());
+    assert!(doctor.to_string().contains(&served.url()), "{doctor}");
+    // Nobody listens there, and that is where the configuration says that somebody would.
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::write(elsewhere.path().join("capataz.toml"), "listen = \"127.0.0.1:9\"\ndata_dir = \"data\"\n")
+        .unwrap();
+    let refused = said(&check(elsewhere.path(), &["runs", "list"], 3).stderr);
+    assert!(refused.contains("http://127.0.0.1:9"), "{refused}");
+    // Who says an address means it.
+    check(elsewhere.path(), &["runs", "list", "--addr", &served.url()], 0);
+    check(folder, &["runs", "list", "--addr", "http://127.0.0.1:9"], 3);
 }
 
 #[test]

@@ -51,6 +51,36 @@ fn the_live_view_shows_the_end_of_what_a_command_has_written() {
 }
 
 #[test]
+fn lines_have_the_progress_of_tasks_where_it_is_asked_for_and_each_piece_of_it_once() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("plan.toml"), PLAN).unwrap();
+    let served = Served::start(folder.path(), &writer(folder.path(), "[1,\\n2"));
+    let mut run = Command::new(PROGRAM);
+    run.arg("run").arg(folder.path().join("plan.toml")).args(["--watch", "--progress"]).env("LC_ALL", "C");
+    let mut run = run.args(["--addr", served.address()]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(run.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let said = lines.find(|line| line.contains("  write  at work")).unwrap();
+    assert!(said.starts_with('+'), "{said}");
+    let tail: Vec<String> = lines.by_ref().take(2).map(|line| line.trim_start().to_owned()).collect();
+    assert_eq!(tail, ["| [1,", "| 2"]);
+    open_gate(folder.path());
+    let rest: Vec<String> = lines.collect();
+    assert!(!rest.iter().any(|line| line.ends_with("| [1,")), "{rest:#?}");
+    assert_eq!(run.wait().unwrap().code(), Some(0));
+
+    // Where nobody has asked for it, there is none.
+    let mut run = Command::new(PROGRAM);
+    run.arg("run").arg(folder.path().join("plan.toml")).arg("--watch").env("LC_ALL", "C");
+    let mut run = run.args(["--addr", served.address()]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(run.stdout.take().unwrap()).lines().map(Result::unwrap);
+    lines.find(|line| line.contains("  write  attempt 1 began")).unwrap();
+    open_gate(folder.path());
+    let rest: Vec<String> = lines.collect();
+    assert!(!rest.iter().any(|line| line.contains("at work")), "{rest:#?}");
+    assert_eq!(run.wait().unwrap().code(), Some(0));
+}
+
+#[test]
 fn the_stream_in_json_has_the_end_of_an_output_where_progress_is_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("plan.toml"), PLAN).unwrap();

@@ -375,16 +375,19 @@ async fn spans_that_a_collector_says_it_has_rejected_are_counted() {
     let (_folder, daemon, client) = served(&collector).await;
     let run = client.execute_run(start(plan("partly")), None).await.unwrap().run_id;
     is_a_tree(&client, &collector, &run).await;
-    let rejected = |text: &str| {
-        let line = text.lines().find(|line| line.contains("capataz_trace_spans_total{result=\"rejected\"}"));
-        line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).unwrap_or_default()
-    };
     let wait = async {
-        while rejected(&scraped(&daemon).await) < 1.0 {
+        while counted(&daemon, "capataz_trace_spans_total{result=\"rejected\"}").await < 1.0 {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };
     tokio::time::timeout(crate::served::kills::PATIENCE, wait).await.unwrap();
+}
+
+/// What `/metrics` says of this series.
+async fn counted(daemon: &Served, series: &str) -> f64 {
+    let text = scraped(daemon).await;
+    let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("{series} in {text}")).trim().parse().unwrap()
 }
 
 /// What `/metrics` says.
@@ -489,6 +492,9 @@ async fn what_was_removed_before_it_was_sent_is_counted_and_the_rest_is_sent() {
     for run in [&runs[1], &child] {
         client.delete_run(run).await.unwrap();
     }
+    // Each daemon counts what it has found itself.
+    let removed = "capataz_trace_appends_removed_total";
+    let before = counted(&daemon, removed).await;
     let daemon = daemon.kill_and_start();
     let collector = collector.comes_back().await;
     let client = daemon.client().await;
@@ -497,4 +503,6 @@ async fn what_was_removed_before_it_was_sent_is_counted_and_the_rest_is_sent() {
     }
     assert!(collector.spans().iter().all(|span| span.trace_id != id_of(&runs[1])));
     assert!(daemon.said().contains("retention has removed runs before their spans were sent"));
+    let found = before + counted(&daemon, removed).await;
+    assert!(found >= 2.0, "two runs have gone, and of each more than nothing was an append: {found}");
 }

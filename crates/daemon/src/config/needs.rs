@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 
 use capataz_hosts::commands::{ProcessAgent, secrets_of};
 use capataz_hosts::port::SecretResolver as _;
+use capataz_router::SpecFileError;
 use rustix::fs::{Access, access};
 
-use super::Config;
+use super::document::Document;
+use super::{Config, FILE_BYTES, text};
 use crate::machine::{Folder, Permission};
 use crate::secrets::Secrets;
 use crate::specs::{self, SpecsError};
@@ -25,6 +27,8 @@ const PATH: &str = "PATH";
 pub struct Need {
     /// The key that names it, such as `agents[0].command[0]`.
     pub key: String,
+    /// The file that has the key, with the line and the column; `None` where something else says what is needed.
+    pub place: Option<(String, (usize, usize))>,
     pub lack: Lack,
 }
 
@@ -46,8 +50,10 @@ pub enum Lack {
     Unwritable(PathBuf, io::Error),
     /// Others may write to the folder, by these permissions.
     OpenToOthers(PathBuf, u32),
-    /// A spec file breaks a rule: the line that says so, with its place.
-    WrongSpec(String),
+    /// A spec file breaks a rule.
+    WrongSpec(SpecFileError),
+    /// The spec files cannot be used together: the line that says why.
+    WrongSpecs(String),
 }
 
 impl Config {
@@ -83,7 +89,7 @@ impl Config {
         // A path as it is, and no name: it is not looked for.
         if let Some(program) = &self.browser.program {
             let lack = lack_of(&program.display().to_string(), vec![program.clone()]);
-            needs.found.extend(lack.map(|lack| Need { key: "browser.program".to_owned(), lack }));
+            needs.found.extend(lack.map(|lack| Need::of("browser.program", lack)));
         }
         if let Some(secret) = &self.browser.storage_key {
             needs.secret("browser.storage_key".to_owned(), secret);
@@ -91,7 +97,29 @@ impl Config {
         for (index, folder) in self.browser.upload_folders.iter().enumerate() {
             needs.readable(&format!("browser.upload_folders[{index}]"), folder);
         }
+        self.find_places(&mut needs.found);
         needs.found
+    }
+
+    /// Finds where the file has the keys. It is read once more, and where that is not possible by now, nobody knows.
+    fn find_places(&self, needs: &mut [Need]) {
+        let Some(file) = self.read.file.as_ref().filter(|_| !needs.is_empty()) else { return };
+        let Ok(text) = text::read(file, FILE_BYTES) else { return };
+        let name = file.display().to_string();
+        let Ok(document) = Document::parse(name.as_str(), &text) else { return };
+        for need in needs {
+            let first = need.key.split(['.', '[']).next().unwrap_or_default();
+            let origin = self.origins.iter().find(|(key, ..)| key == first).map(|(.., origin)| origin);
+            if origin.is_none_or(|origin| *origin == name) {
+                need.place = document.place_of(&need.key).map(|place| (name.clone(), place));
+            }
+        }
+    }
+}
+
+impl Need {
+    fn of(key: impl Into<String>, lack: Lack) -> Self {
+        Self { key: key.into(), place: None, lack }
     }
 }
 
@@ -102,7 +130,7 @@ struct Needs {
 
 impl Needs {
     fn lacks(&mut self, key: impl Into<String>, lack: Lack) {
-        self.found.push(Need { key: key.into(), lack });
+        self.found.push(Need::of(key, lack));
     }
 
     fn data_dir(&mut self, folder: &Path) {
@@ -118,10 +146,10 @@ impl Needs {
             Ok(_) => {}
             Err(SpecsError::Read { path, source }) => self.lacks("specs_dir", Lack::Unreadable(path, source)),
             Err(SpecsError::Invalid(errors)) => {
-                errors.iter().for_each(|error| self.lacks("specs_dir", Lack::WrongSpec(error.to_string())));
+                errors.into_iter().for_each(|error| self.lacks("specs_dir", Lack::WrongSpec(error)));
             }
             Err(error @ SpecsError::TooMany(_)) => {
-                self.lacks("specs_dir", Lack::WrongSpec(error.to_string()))
+                self.lacks("specs_dir", Lack::WrongSpecs(error.to_string()))
             }
         }
     }
@@ -215,7 +243,8 @@ mod tests {
                 Lack::Unreadable(path, _) => format!("unreadable {}", path.display()),
                 Lack::Unwritable(path, _) => format!("unwritable {}", path.display()),
                 Lack::OpenToOthers(path, mode) => format!("open {} {mode:o}", path.display()),
-                Lack::WrongSpec(line) => line.clone(),
+                Lack::WrongSpec(error) => error.to_string(),
+                Lack::WrongSpecs(line) => line.clone(),
             };
             format!("{}: {}", need.key, what.replace(&root.display().to_string(), ""))
         });
@@ -289,6 +318,30 @@ mod tests {
             "browser.upload_folders[0]: no folder /bin/tool",
         ];
         assert_eq!(others, expected);
+    }
+
+    #[test]
+    fn what_the_file_names_is_told_with_its_line_and_what_a_flag_names_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, data) = (folder.path().join("capataz.toml"), folder.path().join("data"));
+        fs::write(&data, "no folder").unwrap();
+        let config = "data_dir = \"data\"\n[[agents]]\nname = \"a\"\ncommand = [\"sh\"]\n\
+                      env = { A = \"${secret:LOST}\" }\n[[agents]]\nname = \"b\"\ncommand = [\"x\", \"none\"]\n";
+        fs::write(&file, config).unwrap();
+        let places = |overrides: Overrides| -> Vec<(String, Option<(usize, usize)>)> {
+            let needs = Config::load(Some(&file), overrides).unwrap().needs(|_| None);
+            let of_file = |place: (String, (usize, usize))| {
+                assert_eq!(place.0, file.display().to_string());
+                place.1
+            };
+            needs.into_iter().map(|need| (need.key, need.place.map(of_file))).collect()
+        };
+        let others = [("agents[0].env.A", Some((5, 9))), ("agents[1].command[0]", Some((8, 12)))];
+        let others = others.map(|(key, place)| (key.to_owned(), place));
+        assert_eq!(places(Overrides::default())[0], ("data_dir".to_owned(), Some((1, 1))));
+        assert_eq!(places(Overrides::default())[1..], others);
+        let flag = Overrides { data_dir: Some(data.clone()), ..Overrides::default() };
+        assert_eq!(places(flag)[0], ("data_dir".to_owned(), None));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::document::Document;
-use super::{Config, DeclaredAgent, text, told};
+use super::{Config, DeclaredAgent, Problem, text, told};
 
 /// Bytes of a profile.
 const PROFILE_BYTES: u64 = 4 * 1024 * 1024;
@@ -23,9 +23,13 @@ struct Profile {
 }
 
 /// Adds what the profiles declare, and returns what is wrong with them; `named` gives a problem of a path of the configuration
-/// its place there. What the configuration says of an agent itself
-/// stands; an agent with a command and without a category has that of its profile.
-pub(super) fn add(config: &mut Config, files: &[PathBuf], named: impl Fn(String) -> String) -> Vec<String> {
+/// its place there, if it is to be told. What the configuration says of an agent itself stands; an agent with a command and
+/// without a category has that of its profile.
+pub(super) fn add(
+    config: &mut Config,
+    files: &[PathBuf],
+    named: impl Fn(&str) -> Option<Problem>,
+) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut declared: Vec<(DeclaredAgent, &Path)> = Vec::new();
     for (index, file) in files.iter().enumerate() {
@@ -33,19 +37,19 @@ pub(super) fn add(config: &mut Config, files: &[PathBuf], named: impl Fn(String)
         let text = match text::read(file, PROFILE_BYTES) {
             Ok(text) => text,
             Err(error) => {
-                problems.push(named(format!("profiles[{index}]: {name}: {error}")));
+                problems.extend(named(&format!("profiles[{index}]: {name}: {error}")));
                 continue;
             }
         };
-        let document = Document::parse(name, &text);
-        let read = document.and_then(|document| Ok((document.read::<Profile>()?, document)));
-        let (profile, document) = match read {
-            Ok(read) => read,
+        let mut part = match Document::parse(name, &text) {
+            Ok(document) => document.read_what_can_be::<Profile>(),
             Err(found) => {
                 problems.extend(found);
                 continue;
             }
         };
+        problems.append(&mut part.problems);
+        let Some(profile) = part.value.take() else { continue };
         let names = profile.agents.iter().map(|agent| &agent.name);
         let mut found = wrong(&profile.agents, config);
         found.extend(
@@ -56,6 +60,10 @@ pub(super) fn add(config: &mut Config, files: &[PathBuf], named: impl Fn(String)
                 .extend(twice(names).map(|(index, name)| format!("{key}[{index}]: {name:?} is there twice")));
         }
         for (index, agent) in profile.agents.into_iter().enumerate() {
+            // Nobody knows what is said of it.
+            if part.is_of_a_gap(&format!("agents[{index}]")) {
+                continue;
+            }
             match declared.iter().find(|(other, _)| other.name == agent.name) {
                 Some((other, before)) if other.contract_version != agent.contract_version => {
                     found.push(format!(
@@ -83,7 +91,8 @@ pub(super) fn add(config: &mut Config, files: &[PathBuf], named: impl Fn(String)
                 None => declared.push((agent, file)),
             }
         }
-        problems.extend(told(found, |problem| document.placed(&problem)));
+        found.retain(|problem| !part.is_of_a_gap(problem));
+        problems.extend(told(&found, |problem| part.placed(problem)));
         config.commands.extend(profile.commands);
         config.resources.extend(profile.resources);
     }
@@ -108,7 +117,7 @@ fn wrong(agents: &[DeclaredAgent], config: &Config) -> Vec<String> {
         let mut problems = agent.check();
         if crate::built_in(name) {
             problems.push(format!("name: {name:?} is a built-in agent; choose another name"));
-        } else if others.contains(name) {
+        } else if others.contains(name) && !name.is_empty() {
             problems.push(format!("name: {name:?} is a planner or a model of the configuration"));
         }
         problems.into_iter().map(move |problem| format!("agents[{index}].{problem}"))
@@ -176,7 +185,7 @@ mod tests {
             loaded.declared_agents.iter().map(|agent| agent.contract_version.as_str()).collect();
         assert_eq!(versions, ["1.4.0", "1.0.0"]);
         let problems = load(&config.replace("1.4.0", "1.4").replace("2.1.0", "two"), "", "").unwrap_err();
-        for place in ["agents[0].contract_version", "declared_agents[0].contract_version"] {
+        for place in [": agents[0].contract_version: ", ": declared_agents[0].contract_version: "] {
             assert!(problems.contains(place), "{problems}");
         }
     }

@@ -243,6 +243,185 @@ fn what_rules_say_of_values_is_told_beside_what_cannot_be_read() {
 }
 
 #[test]
+fn all_keys_that_an_agent_or_a_model_lacks_are_told_at_once() {
+    assert_eq!(
+        problems("[[models]]\nname = \"m\"\nprice = { input = 1 }\n[[agents]]\n[[planners]]\n"),
+        [
+            "c.toml:1:1: models[0]: the key `protocol` is missing",
+            "c.toml:1:1: models[0]: the key `base_url` is missing",
+            "c.toml:1:1: models[0]: the key `model` is missing",
+            "c.toml:3:9: models[0].price: the key `output` is missing",
+            "c.toml:3:9: models[0].price: the key `currency` is missing",
+            "c.toml:4:1: agents[0]: the key `name` is missing",
+            "c.toml:4:1: agents[0]: the key `command` is missing",
+            "c.toml:5:1: planners[0]: the key `name` is missing",
+            "c.toml:5:1: planners[0]: the key `rules` is missing",
+        ]
+    );
+}
+
+/// Neither an item without a key nor one that is no item hides what rules say of the others, which keep their places.
+#[test]
+fn an_item_that_cannot_be_read_hides_nothing_of_the_others() {
+    let text = "\
+listen = \"0.0.0.0:1\"
+commands = [7, \"test\"]
+[[agents]]
+name = \"a\"
+[[agents]]
+name = \"template\"
+command = []
+[[agents]]
+name = \"b\"
+command = [\"x\"]
+max_concurrency = 0
+[health_checks]
+missed = 1
+";
+    let mut told = problems(text);
+    told.sort();
+    let expected = [
+        "c.toml:11:1: agents[2].max_concurrency: at least 1",
+        "c.toml:13:1: health_checks.missed: from 2 to 100",
+        "c.toml:1:1: listen: 0.0.0.0:1 is not a loopback address",
+        "c.toml:2:13: commands[0]: here is a number; expected is a string",
+        "c.toml:3:1: agents[0]: the key `command` is missing",
+        "c.toml:6:1: agents[1].name: \"template\" is a built-in agent; choose another name",
+        "c.toml:7:1: agents[1].command: a command needs at least the program",
+    ];
+    assert_eq!(told.len(), expected.len(), "{told:#?}");
+    assert!(told.iter().zip(expected).all(|(line, expected)| line.starts_with(expected)), "{told:#?}");
+}
+
+/// What stands for a value that nobody knows breaks a rule now and then, which nobody has broken.
+#[test]
+fn what_only_follows_from_another_mistake_is_not_told() {
+    for (text, expected) in [
+        // It is a tool, and one may be undoable.
+        (
+            "[[agents]]\nname = \"a\"\ncommand = [\"x\"]\nkind = \"tol\"\nundoable = true\n",
+            "c.toml:4:8: agents[0].kind: unknown value; did you mean `tool`?",
+        ),
+        (
+            "[[agents]]\nname = \"a\"\ncommand = [\"x\"]\nkid = \"tool\"\nundoable = true\n",
+            "c.toml:4:1: agents[0].kid: unknown key; did you mean `kind`?",
+        ),
+        // The key is there, under a name that is misspelt.
+        (
+            "[[agents]]\nname = \"a\"\ncomand = [\"x\"]\n",
+            "c.toml:3:1: agents[0].comand: unknown key; did you mean `command`?",
+        ),
+        (
+            "[[agents]]\nname = \"a\"\ncommand = \"x\"\n",
+            "c.toml:3:11: agents[0].command: here is a string; expected is an array",
+        ),
+        // Nothing was looked for where no file is named.
+        ("[[planners]]\nname = \"p\"\n", "c.toml:1:1: planners[0]: the key `rules` is missing"),
+        ("profiles = [7]\n", "c.toml:1:13: profiles[0]: here is a number; expected is a string"),
+        // Two that have no name have not the same one.
+        (
+            "[[declared_agents]]\nname = \"\"\n[[declared_agents]]\nname = \"\"\n",
+            "c.toml:2:1: declared_agents[0].name: the agent's name is missing\n\
+             c.toml:4:1: declared_agents[1].name: the agent's name is missing",
+        ),
+        // A collector is named, and headers may go there.
+        (
+            "[telemetry]\notlp_endpoint = 7\nheaders = { a = \"b\" }\n",
+            "c.toml:2:17: telemetry.otlp_endpoint: here is a number; expected is a string",
+        ),
+    ] {
+        assert_eq!(problems(text).join("\n"), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_key_that_is_misspelt_is_judged_as_the_one_that_is_meant() {
+    assert_eq!(
+        problems("lisen = \"0.0.0.0:1\"\n[browser]\nmax_opn = 0\n"),
+        [
+            "c.toml:1:1: lisen: unknown key; did you mean `listen`?",
+            "c.toml:3:1: browser.max_opn: unknown key; did you mean `max_open`?",
+            "c.toml:3:1: browser.max_open: from 1 to 256, not 0",
+            "c.toml:1:1: listen: 0.0.0.0:1 is not a loopback address; listening there needs TLS and tokens, which this version does not have",
+        ]
+    );
+}
+
+/// All the files of one configuration, each with all that is wrong with it.
+#[test]
+fn all_that_is_wrong_with_profiles_and_rules_is_told_at_once_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write(
+        "c.toml",
+        "profiles = [\"crew.toml\"]\n[[agents]]\nname = \"a\"\n[[planners]]\nname = \"p\"\nrules = \"rules.toml\"\n",
+    );
+    write("crew.toml", "[[agents]]\ncategory = \"x\"\n[[agents]]\nname = \"b\"\nundoable = true\n");
+    write(
+        "rules.toml",
+        "[[rules]]\nquery = \"x\"\n[[rules.steps]]\nid = \"s\"\n[[rules]]\nquery = \"(\"\n[[rules.steps]]\nid = \"s\"\ntool = \"t\"\n",
+    );
+    let error = Config::load(Some(&folder.path().join("c.toml")), Overrides::default()).unwrap_err();
+    let told = error.to_string().replace(&format!("{}/", folder.path().display()), "");
+    let expected = [
+        "c.toml:2:1: agents[0]: the key `command` is missing",
+        "crew.toml:1:1: agents[0]: the key `name` is missing",
+        "crew.toml:5:1: agents[1].undoable: only of an agent whose kind is \"tool\"",
+        "rules.toml:3:1: rules[0].steps[0]: the key `tool` is missing",
+        "rules.toml:6:1: rules[1].query: ",
+    ];
+    // What is wrong with an expression takes several lines.
+    let lines: Vec<&str> = told.lines().filter(|line| line.contains(".toml:")).collect();
+    assert_eq!(lines.len(), expected.len(), "{told}");
+    assert!(lines.iter().zip(expected).all(|(line, expected)| line.starts_with(expected)), "{told}");
+}
+
+/// Wherever the daemon is started, and for the same folder. What is no path of the file, or none that can be told, is as it is.
+#[test]
+fn relative_paths_of_a_file_are_those_of_its_folder_and_those_of_flags_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "\
+data_dir = \"data\"
+specs_dir = \"specs\"
+secrets_dir = \"../secrets\"
+profiles = [\"crew.toml\"]
+[browser]
+program = \"bin/chromium\"
+[[agents]]
+name = \"a\"
+command = [\"./a.sh\", \"./b\"]
+[[agents]]
+name = \"b\"
+command = [\"sh\", \"c/d\"]
+[[agents]]
+name = \"c\"
+command = [\"./c.sh\"]
+cwd = \"/srv\"
+[[agents]]
+name = \"d\"
+command = [\"/bin/d\"]
+";
+    let file = folder.path().join("c.toml");
+    fs::write(&file, text).unwrap();
+    fs::write(folder.path().join("crew.toml"), "commands = [\"test\"]\n").unwrap();
+    let config = Config::load(Some(&file), Overrides::default()).unwrap();
+    let here = |path: &str| folder.path().join(path);
+    assert_eq!(config.data_dir, here("data"));
+    assert_eq!(config.specs_dir, Some(here("specs")));
+    assert_eq!(config.secrets_dir, Some(here("../secrets")));
+    assert_eq!(config.browser.program, Some(here("bin/chromium")));
+    let own = here("./a.sh").display().to_string();
+    let commands: Vec<Vec<&str>> =
+        config.agents.iter().map(|agent| agent.command.iter().map(String::as_str).collect()).collect();
+    assert_eq!(commands, [vec![own.as_str(), "./b"], vec!["sh", "c/d"], vec!["./c.sh"], vec!["/bin/d"]]);
+    let told = |key: &str| config.describe().iter().find(|(known, ..)| known == key).unwrap().1.clone();
+    assert_eq!(told("data_dir"), here("data").display().to_string());
+    let flags = Overrides { data_dir: Some("data".into()), specs_dir: Some("specs".into()), listen: None };
+    let config = Config::load(Some(&file), flags).unwrap();
+    assert_eq!((config.data_dir, config.specs_dir), ("data".into(), Some("specs".into())));
+}
+
+#[test]
 fn a_name_that_no_worker_could_serve_is_told_with_its_place() {
     let long = "界".repeat(129);
     for (key, more) in [

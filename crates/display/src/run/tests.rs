@@ -41,10 +41,13 @@ fn all_failures(run: &v1::Run, verbose: bool) -> String {
 
 #[test]
 fn a_list_has_a_line_for_each_run() {
-    let shown = list(&[run(vec![failed("a", "X")])], 65_000, Paint::OFF);
+    let mut run = run(vec![failed("a", "X")]);
+    run.kind = v1::RunKind::Pipeline.into();
+    run.labels.insert("env".to_owned(), "ci".to_owned());
+    let shown = list(&[run], 65_000, Paint::OFF);
     let expected = "\
-RUN   NAME     STATUS  TASKS  STARTED  TOOK  LABELS
-0199  nightly  failed  1/1    1m ago   5.2s";
+RUN   NAME     STATUS  TASKS  STARTED  TOOK  KIND      LABELS
+0199  nightly  failed  1/1    1m ago   5.2s  pipeline  env=ci";
     assert_eq!(shown, expected);
 }
 

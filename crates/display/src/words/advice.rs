@@ -119,7 +119,10 @@ const SPANISH: &[(&str, &str)] = &[
     ("AGENT_COMMAND_FAILED", "Examine el código de salida y el log de la tarea."),
     ("AGENT_COMMAND_NOT_STARTED", "Compruebe la orden del agente, su carpeta y sus permisos."),
     ("INPUT_TOO_LARGE", "Dé a la tarea menos entrada, o una referencia a los datos."),
-    ("INPUT_UNRESOLVED", "Compruebe a qué se refiere la entrada; la tarea anterior no tiene tal salida."),
+    (
+        "INPUT_UNRESOLVED",
+        "Corrija aquello a lo que se refiere la entrada, o haga que se refiera a menos: el mensaje dice qué falta o qué es demasiado grande.",
+    ),
     ("PROCESSING_TIMEOUT", "Espere el próximo intento, o haga que el spec responda en 30 segundos."),
     (
         "TEMPORARY_ERROR",
@@ -196,7 +199,10 @@ const SPANISH: &[(&str, &str)] = &[
         "LOG_DAMAGED",
         "Exporte lo que está íntegro de la ejecución; para recuperar el resto, restaure la carpeta de datos y reinicie.",
     ),
-    ("BLOB_NOT_FOUND", "Guarde el blob otra vez."),
+    (
+        "BLOB_NOT_FOUND",
+        "Guarde el blob otra vez si una llamada ha de nombrarlo; lo que la retención eliminó ya no se puede leer.",
+    ),
     ("OVERLOADED", "Espere lo que dice la respuesta, y repita la llamada con la misma clave."),
     ("UNAVAILABLE", "Repita la llamada con la misma clave."),
     ("DRAINING", "Repita la llamada cuando el daemon vuelva."),
@@ -227,6 +233,30 @@ mod tests {
         assert_eq!(sorted.0, sorted.1);
         for (code, advice) in SPANISH {
             assert!(advice.ends_with('.') && !advice.contains('\n'), "{code}: {advice}");
+        }
+    }
+
+    /// One code may have several causes, and its one line of advice has to help with each of them.
+    #[test]
+    fn the_advice_of_a_code_with_several_causes_fits_all_of_them() {
+        for (code, english, spanish) in [
+            // A value is missing, or there is too much of it.
+            (
+                "INPUT_UNRESOLVED",
+                ["refers to,", "refer to less"],
+                ["se refiere la entrada,", "se refiera a menos"],
+            ),
+            // A call names it, or somebody reads what is gone.
+            (
+                "BLOB_NOT_FOUND",
+                ["Store the blob again", "retention"],
+                ["Guarde el blob otra vez", "retención"],
+            ),
+        ] {
+            for (language, parts) in [(Language::English, english), (Language::Spanish, spanish)] {
+                let told = language.within(|| advice(code)).unwrap();
+                assert!(parts.iter().all(|part| told.contains(part)), "{code}: {told}");
+            }
         }
     }
 

@@ -20,10 +20,10 @@ texts! {
         not_begun: "stopped before anything had begun" / "se detuvo antes de que nada empezara",
         drains: "waiting for other running tasks; press Ctrl-C twice to end at once"
             / "esperando a otras tareas en marcha; dos Ctrl-C lo terminan al momento",
-        kept: "kept in {0}; to look at it again: capataz serve"
-            / "se conserva en {0}; para volver a verla: capataz serve",
-        goes_on: "the daemon of this command has ended; the next one on {0} goes on: capataz serve"
-            / "el daemon de este comando terminó; el próximo con {0} continúa: capataz serve",
+        kept: "kept in {0}; to look at it again, start a daemon first: {1}"
+            / "se conserva en {0}; para volver a verla, inicie antes un daemon: {1}",
+        goes_on: "the daemon of this command has ended; the next one on {0} goes on: {1}"
+            / "el daemon de este comando terminó; el próximo con {0} continúa: {1}",
     }
 
     /// What `serve --check` says of what a configuration needs, and what to do.
@@ -33,8 +33,8 @@ texts! {
         lacks_many: "{0} things that the configuration needs are not as they should be"
             / "{0} cosas que necesita la configuración no están como deberían",
         no_program: "there is no program {0}" / "no hay ningún programa {0}",
-        no_program_next: "install it, or write its path; a relative one is of `cwd`, else of the folder of the daemon"
-            / "instálelo, o escriba su ruta; una relativa es de `cwd` o, sin él, de la carpeta del daemon",
+        no_program_next: "install it, or write its path; a relative one is of `cwd`, else of the folder of the configuration's file"
+            / "instálelo, o escriba su ruta; una relativa es de `cwd` o, sin él, de la carpeta del archivo de configuración",
         not_executable: "{0} may not be executed" / "{0} no se puede ejecutar",
         not_executable_next: "chmod +x {0}" / "chmod +x {0}",
         no_secret: "the secret {0} is not known" / "no se conoce el secreto {0}",

@@ -114,6 +114,8 @@ texts! {
         no_room: "Not shown: {0}, for which the page has no room." / "No se muestra: {0}, que no caben en la página.",
         kept_apart: "Not shown: {0}, kept apart; see `capataz runs show {1} --outputs --json`."
             / "No se muestra: {0}, guardados aparte; véase `capataz runs show {1} --outputs --json`.",
+        output_apart: "Not shown: {0}, kept apart; save it with `capataz runs output {1} {2} -o FILE`."
+            / "No se muestra: {0}, guardados aparte; guárdelos con `capataz runs output {1} {2} -o ARCHIVO`.",
         not_text: "Not shown: {0} of {1}." / "No se muestra: {0} de {1}.",
         cut: "Cut after {0} characters; it has {1}." / "Cortado tras {0} caracteres; tiene {1}.",
         more_outputs_one: "… and {0} more output" / "… y {0} salida más",
@@ -172,8 +174,6 @@ texts! {
     /// `logs`.
     Logs {
         none: "Run {0}: nothing has been logged" / "Ejecución {0}: no se ha registrado nada",
-        no_such_task: "run {0} has no task {1}; see `capataz runs show {0}`"
-            / "la ejecución {0} no tiene la tarea {1}; véase `capataz runs show {0}`",
         missed_one: "… (a line is missing)" / "… (falta una línea)",
         missed_many: "… ({0} lines are missing)" / "… (faltan {0} líneas)",
         missed_some: "… (earlier lines are missing)" / "… (faltan líneas anteriores)",

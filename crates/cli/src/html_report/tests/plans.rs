@@ -412,7 +412,7 @@ fn what_is_kept_apart_is_shown_where_it_was_fetched() {
     assert_eq!(wanted_outputs(&report.story), ["ab".repeat(32)]);
     shows(
         &html(&report),
-        &["Not shown: 39.1 KiB, kept apart; see `capataz runs show 0199 --outputs --json`."],
+        &["Not shown: 39.1 KiB, kept apart; save it with `capataz runs output 0199 fetch -o FILE`."],
     );
     report.evidence.insert("ab".repeat(32), Content::Here("a long text".into()));
     shows(&html(&report), &["id=\"outputs\"", "a long text"]);

@@ -5,7 +5,10 @@ use super::Texts;
 /// Options of all commands, and arguments of those that run plans, pipelines, queries, asks and scripts.
 pub(super) const ARGUMENTS: Texts = &[
     ("Global options", "Opciones globales"),
-    ("Address of the daemon", "Dirección del daemon"),
+    (
+        "Address of the daemon [default: that of the daemon of this folder's capataz.toml, else http://127.0.0.1:7411]",
+        "Dirección del daemon [predeterminado: la del daemon del capataz.toml de esta carpeta, o si no http://127.0.0.1:7411]",
+    ),
     (
         "Print JSON: one document, or one line for each item of a stream",
         "Mostrar JSON: un documento, o una línea por cada elemento de un flujo",
@@ -79,8 +82,8 @@ pub(super) const ARGUMENTS: Texts = &[
         "Mostrar los eventos cuando ocurren (lo predeterminado sin `--json`); en una terminal, las tareas en marcha, donde hay teclas para responder preguntas, y `e` da 15 minutos más a la próxima en agotar su tiempo",
     ),
     (
-        "With `--watch` and `--json`: also a line for each progress frame, with what running tasks say and put out",
-        "Con `--watch` y `--json`: también una línea por cada avance, con lo que dicen y entregan las tareas en marcha",
+        "With `--watch`: also what running tasks say and put out, a line where that is news, and with `--json` for each progress frame",
+        "Con `--watch`: también lo que dicen y entregan las tareas en marcha, una línea si es nuevo, y con `--json` una por cada avance",
     ),
     ("Wait for the end and show nothing until then", "Esperar el fin sin mostrar nada hasta entonces"),
     ("Start the run and do not wait for its end", "Iniciar la ejecución sin esperar su fin"),
@@ -414,8 +417,12 @@ pub(super) const OF_RUNS: Texts = &[
     ("Continue an earlier list from its page token", "Continuar una lista anterior desde su token de página"),
     ("File to write; `-` for stdout", "Archivo que se escribe; `-` para stdout"),
     (
-        "With `--json`: also a line for each progress frame, with what running tasks say and put out",
-        "Con `--json`: también una línea por cada avance, con lo que dicen y entregan las tareas en marcha",
+        "Also what running tasks say and put out: a line where that is news, and with `--json` for each progress frame",
+        "También lo que dicen y entregan las tareas en marcha: una línea si es nuevo, y con `--json` una por cada avance",
+    ),
+    (
+        "File to write; `-` for stdout, also with `--json` [default: stdout]",
+        "Archivo que se escribe; `-` para stdout, también con `--json` [predeterminado: stdout]",
     ),
     ("Reason, stored with the run", "Motivo, que se guarda con la ejecución"),
     (

@@ -97,6 +97,10 @@ pub(super) const COMMANDS: Texts = &[
         "Mostrar una ejecución: sus olas, tareas, preguntas abiertas y errores",
     ),
     (
+        "Print what a task has given back, whole, or write it to a file",
+        "Mostrar lo que entregó una tarea, entero, o escribirlo en un archivo",
+    ),
+    (
         "Tell in what two runs differ, or two moments of one run",
         "Mostrar en qué difieren dos ejecuciones, o dos momentos de una",
     ),

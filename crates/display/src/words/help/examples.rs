@@ -175,8 +175,8 @@ pub(super) const PARAGRAPHS: Texts = &[
         "Las filas se separan con tabuladores: texto, etiqueta, parte; la primera línea es un encabezado. Si un archivo tiene filas de la parte que nombra la opción (train, valid, test), solo cuentan esas, así que un mismo archivo se puede dar tres veces; --shots N prefiere la parte train_N. ARCHIVO:PARTE nombra otra parte. La etiqueta oos marca textos que ningún spec debe responder. Sin --test, las filas de --valid se dividen en dos mitades: con una se eligen los umbrales, y con la otra se mide el resultado.",
     ),
     (
-        "Exit code 2 if a file is invalid, 1 if there are errors, 0 if there is at most advice.",
-        "Código de salida 2 si un archivo es inválido, 1 si hay errores, 0 si a lo sumo hay consejos.",
+        "Exit code 2 if a file is invalid, 1 if a finding is a warning, 0 if there are at most notes.",
+        "Código de salida 2 si un archivo es inválido, 1 si un hallazgo es un aviso, 0 si a lo sumo hay notas.",
     ),
     (
         "Of two different runs, what they never have in common is not compared: ids, times, workers and numbers of events. Exit code 0 if nothing differs, 1 if something does.",
@@ -185,6 +185,10 @@ pub(super) const PARAGRAPHS: Texts = &[
     (
         "Exit code 0 if what is stored is what the events say, 1 if it differs.",
         "Código de salida 0 si lo guardado es lo que dicen los eventos, 1 si difiere.",
+    ),
+    (
+        "The bytes are those that the task has given back, however many; a terminal shows only text.",
+        "Los bytes son los que entregó la tarea, sean cuantos sean; una terminal solo muestra texto.",
     ),
     (
         "Its idempotency key stays for its time. There is no way back.",
