@@ -37,6 +37,7 @@ const SOURCES: &[&str] = &[
     "daemon/src/services/modes.rs",
     "daemon/src/services/pipelines.rs",
     "daemon/src/services/runs.rs",
+    "daemon/src/services/runs",
     "daemon/src/services/sessions.rs",
     "daemon/src/services/starts.rs",
     "daemon/src/status.rs",
