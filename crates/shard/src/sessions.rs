@@ -4,52 +4,29 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use capataz_contracts::v1;
-use capataz_crew::protocol::{place, placed};
 use capataz_engine::planted::{self, Fault};
 use capataz_engine::session::{self, SessionDecision, SessionState};
 use capataz_engine::{RunState, Wall};
-use capataz_store::{BlobHash, Position, RunId, Snapshot};
+use capataz_store::{Position, RunId, Snapshot};
 
 use crate::ReplyId;
-use crate::api::{Answer, Declined, ImportReply, ImportSession, ModeChosen, TransitionReply};
 use crate::journal::MAX_SNAPSHOT_BYTES;
 use crate::load::Damage;
 use crate::outbox::AppendId;
 
-/// What a session of which too much is asked has its callers wait. Milliseconds.
-pub(crate) const RETRY_AFTER_MS: i64 = 1_000;
+mod commands;
+mod idle;
+mod streams;
+
+pub(crate) use commands::{Commanded, MostAsked, RETRY_AFTER_MS, SessionCommand};
+pub use idle::IdleSessions;
+pub use streams::{key_stream, run_id, session_stream};
 
 /// The label by which the runs and the stream of a session are found.
 pub const SESSION_LABEL: &str = "capataz.session";
 
 /// Version of the encoding of a session's snapshot.
 pub const SESSION_SNAPSHOT_FORMAT: u32 = 4;
-
-/// The stream of a session's events: a name has one, on every machine.
-#[must_use]
-pub fn session_stream(session: &str) -> RunId {
-    let hash = BlobHash::of(format!("capataz session {session}").as_bytes());
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(hash.0.first_chunk::<16>().unwrap_or(&[0; 16]));
-    RunId(uuid::Builder::from_custom_bytes(bytes).into_uuid())
-}
-
-/// The id of a new run, out of one that was drawn: in its session's shard, else in its key's, else anywhere.
-///
-/// A key is unique in the shard where it is at home, so that whoever repeats a start with its key comes to the run of the
-/// first time. A run that lives with its session registers its key there ([`crate::keys`]).
-#[must_use]
-pub fn run_id(drawn: RunId, session: Option<&str>, key: Option<&[u8]>) -> RunId {
-    let wanted = session.map(session_stream).or(key.map(key_stream)).map(place);
-    wanted.map_or(drawn, |wanted| placed(drawn, wanted))
-}
-
-/// An id in the shard where the key is at home. Nothing has this id.
-#[must_use]
-pub fn key_stream(key: &[u8]) -> RunId {
-    let [place, ..] = BlobHash::of(&[b"capataz key ", key].concat()).0;
-    placed(RunId::MIN, place)
-}
 
 /// A session in memory.
 #[derive(Default)]
@@ -105,89 +82,11 @@ impl Slot {
 /// The bytes of a session in memory beside its state.
 const SLOT_BYTES: u64 = 256;
 
-/// The sessions that nobody asks anything, and that are in memory nevertheless.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct IdleSessions {
-    pub sessions: usize,
-    pub bytes: u64,
-}
-
-impl IdleSessions {
-    fn is_within(self, most: Self) -> bool {
-        self.sessions <= most.sessions && self.bytes <= most.bytes
-    }
-}
-
 /// A session that is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Load {
     pub(crate) stream: RunId,
     pub(crate) number: u64,
-}
-
-/// What a caller asks of a session.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum SessionCommand {
-    /// The transition that the answer to this request has suggested.
-    Accept {
-        request_id: String,
-    },
-    Import(Box<ImportSession>),
-    /// The mode of its runs, a value of the contract's `ExecutionMode`.
-    Choose {
-        session: String,
-        mode: i32,
-    },
-    /// Entries of its memory are wanted no more.
-    Forget {
-        session: String,
-        entry_ids: Vec<String>,
-    },
-}
-
-impl SessionCommand {
-    /// What the caller hears where nothing was done, or nobody knows.
-    pub(crate) fn declined(&self, declined: Declined) -> Answer {
-        match self {
-            Self::Accept { .. } => Answer::Transition(Err(declined)),
-            Self::Import(_) => Answer::Imported(Err(declined)),
-            Self::Choose { .. } => Answer::Chosen(Err(declined)),
-            Self::Forget { .. } => Answer::Forgotten(Err(declined)),
-        }
-    }
-
-    /// The bytes that it keeps in memory until it is carried out, with those of the session that is read for it.
-    fn bytes(&self) -> u64 {
-        let sum = |texts: &[String]| texts.iter().map(|text| size_of::<String>() + text.len()).sum::<usize>();
-        let texts = match self {
-            Self::Accept { request_id } => request_id.len(),
-            Self::Import(import) => import.session.len() + import.state.len() + sum(&import.repairs),
-            Self::Choose { session, .. } => session.len(),
-            Self::Forget { session, entry_ids } => session.len() + sum(entry_ids),
-        };
-        SLOT_BYTES + (size_of::<(ReplyId, Self)>() + texts) as u64
-    }
-}
-
-/// How much may be asked of sessions that were not read yet.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MostAsked {
-    /// Commands of one session.
-    pub(crate) commands: usize,
-    /// The bytes of the commands of all sessions.
-    pub(crate) bytes: u64,
-}
-
-/// What became of a caller's command.
-pub(crate) enum Commanded {
-    /// The answer, once the decision is durable; without one, once what it rests on is.
-    Done { answer: Answer, decision: Option<SessionDecision>, last_append: AppendId },
-    /// The answer, for nothing was done.
-    Refused(Answer),
-    /// The answer names this run, of which nothing may be durable yet.
-    With { run: RunId, answer: Answer },
-    /// It is carried out when the session has been read.
-    Waits,
 }
 
 /// All sessions in memory. A session that an ask works in or waits for is among them.
@@ -285,78 +184,6 @@ impl Sessions {
         self.waits_no_more(run);
     }
 
-    /// Where nobody asks anything of the session, it may be put away when others need the room: then it is read again for
-    /// whoever asks next.
-    pub(crate) fn rest(&mut self, stream: RunId, oldest_in_flight: AppendId, most: IdleSessions) {
-        let Some(slot) = self.slots.get(&stream) else { return };
-        if matches!(slot.state, Loaded::Loading) || slot.active.is_some() {
-            return;
-        }
-        // It was used just now: whatever place it had among those to put away is no longer its own.
-        self.leave_idle(stream);
-        let place = self.idle.last_key_value().map_or(0, |(last, _)| last + 1);
-        if let Some(slot) = self.slots.get_mut(&stream) {
-            let bytes = slot.bytes();
-            slot.idle = Some((place, bytes));
-            self.idle.insert(place, stream);
-            self.idle_bytes += bytes;
-        }
-        self.put_away(oldest_in_flight, most);
-    }
-
-    /// Puts away as many sessions as there is no room for, those first that were left first. One of which something is in
-    /// flight has to stay until that is settled.
-    pub(crate) fn put_away(&mut self, oldest_in_flight: AppendId, most: IdleSessions) {
-        if self.is_within(most) || planted::is(Fault::IdleSessionsWithoutBound) {
-            return;
-        }
-        let mut next = 0;
-        while let Some((place, stream)) =
-            self.idle.range(next..).next().map(|(place, stream)| (*place, *stream))
-        {
-            if self.is_within(most) {
-                return;
-            }
-            next = place + 1;
-            let Some(slot) = self.slots.get(&stream) else { continue };
-            if !slot.is_idle() {
-                // It comes back when it is left.
-                self.leave_idle(stream);
-            } else if slot.last_append < oldest_in_flight {
-                self.remove(stream);
-            }
-        }
-    }
-
-    fn is_within(&self, most: IdleSessions) -> bool {
-        IdleSessions { sessions: self.idle.len(), bytes: self.idle_bytes }.is_within(most)
-    }
-
-    /// The session has no place among the idle ones any more.
-    fn leave_idle(&mut self, stream: RunId) {
-        let place = self.slots.get_mut(&stream).and_then(|slot| slot.idle.take());
-        if let Some((place, bytes)) = place {
-            self.idle.remove(&place);
-            self.idle_bytes = self.idle_bytes.saturating_sub(bytes);
-        }
-    }
-
-    /// Removes the session from memory, with its place among the idle ones.
-    fn remove(&mut self, stream: RunId) {
-        self.leave_idle(stream);
-        self.slots.remove(&stream);
-    }
-
-    /// The idle sessions of which nothing is in flight, counted anew; for invariant checks.
-    pub(crate) fn idle(&self, oldest_in_flight: AppendId) -> IdleSessions {
-        let idle = self.slots.values().filter(|slot| {
-            slot.is_idle() && !matches!(slot.state, Loaded::Loading) && slot.last_append < oldest_in_flight
-        });
-        let (sessions, bytes) =
-            idle.fold((0, 0), |(sessions, bytes), slot| (sessions + 1, bytes + slot.bytes()));
-        IdleSessions { sessions, bytes }
-    }
-
     /// A session was read; `None` where there is none. Commands that waited for it; `None` where the answer is old.
     pub(crate) fn loaded(
         &mut self,
@@ -418,102 +245,6 @@ impl Sessions {
             tracing::error!(session = %stream, %run, ?violations, "SESSION_INVALID: the state is not written");
             None
         })
-    }
-
-    /// A caller asks something of the session.
-    pub(crate) fn command(
-        &mut self,
-        stream: RunId,
-        reply: ReplyId,
-        command: SessionCommand,
-        now: Wall,
-        most: MostAsked,
-    ) -> Commanded {
-        let waiting = match self.slots.get(&stream) {
-            Some(Slot { state: Loaded::Ready(_), .. }) => return self.carry_out(stream, command, now),
-            Some(Slot { state: Loaded::Damaged(damage), .. }) => {
-                return Commanded::Refused(command.declined(Declined::Damaged(Box::new(damage.clone()))));
-            }
-            Some(Slot { state: Loaded::Loading, commands, .. }) => commands.len(),
-            // It is read only for what has room.
-            None => 0,
-        };
-        let is_full = waiting >= most.commands;
-        if is_full || self.commands_bytes.saturating_add(command.bytes()) > most.bytes {
-            let declined = Declined::Overloaded { retry_after_ms: RETRY_AFTER_MS };
-            return Commanded::Refused(command.declined(declined));
-        }
-        self.commands_bytes = self.commands_bytes.saturating_add(command.bytes());
-        self.slot(stream).commands.push((reply, command));
-        Commanded::Waits
-    }
-
-    /// The commands that waited for the session to be read, which wait no more.
-    fn take_commands(&mut self, stream: RunId) -> Vec<(ReplyId, SessionCommand)> {
-        let commands = self.slots.get_mut(&stream).map(|slot| std::mem::take(&mut slot.commands));
-        let commands = commands.unwrap_or_default();
-        let bytes: u64 = commands.iter().map(|(_, command)| command.bytes()).sum();
-        self.commands_bytes = self.commands_bytes.saturating_sub(bytes);
-        commands
-    }
-
-    /// Carries out what a caller asks of a session that was read.
-    pub(crate) fn carry_out(&mut self, stream: RunId, command: SessionCommand, now: Wall) -> Commanded {
-        let slot = self.slots.get_mut(&stream);
-        let Some(Slot { state: Loaded::Ready(session), active, last_append, .. }) = slot else {
-            return Commanded::Refused(command.declined(Declined::Unavailable));
-        };
-        let last_append = *last_append;
-        match command {
-            SessionCommand::Accept { request_id } => {
-                let Some(session) = session else {
-                    return Commanded::Refused(TransitionReply::SessionNotFound.into());
-                };
-                match session.accept(&request_id, now) {
-                    Err(_) => Commanded::Refused(TransitionReply::TransitionNotFound.into()),
-                    Ok((accepted, decision)) => {
-                        let answer = TransitionReply::Accepted(accepted).into();
-                        Commanded::Done { answer, decision, last_append }
-                    }
-                }
-            }
-            SessionCommand::Import(import) => {
-                let ImportSession { session: name, state, repairs } = *import;
-                let at_work = session.as_ref().and_then(|session| session.plan_at_work());
-                if let Some(run) = active.filter(|run| at_work == Some(run.to_string().as_str())) {
-                    return Commanded::With { run, answer: ImportReply::Busy { run }.into() };
-                }
-                match session::import(session, &name, &state, repairs, now) {
-                    Some(imported) => {
-                        let changed = imported.decision.is_some();
-                        let answer = ImportReply::Imported { seq: imported.seq, changed }.into();
-                        Commanded::Done { answer, decision: imported.decision, last_append }
-                    }
-                    None => Commanded::Refused(Answer::Imported(Err(Declined::Unavailable))),
-                }
-            }
-            SessionCommand::Choose { session: name, mode } => {
-                let mode = v1::ExecutionMode::try_from(mode).unwrap_or_default();
-                match session::choose_mode(session, &name, mode, now) {
-                    Some(chosen) => {
-                        let reply = ModeChosen { seq: chosen.seq, before: chosen.before.into() };
-                        let answer = Answer::Chosen(Ok(reply));
-                        Commanded::Done { answer, decision: chosen.decision, last_append }
-                    }
-                    None => Commanded::Refused(Answer::Chosen(Err(Declined::Unavailable))),
-                }
-            }
-            SessionCommand::Forget { session: name, entry_ids } => {
-                match session::forget(session, &name, entry_ids, now) {
-                    Some(session::Forgotten { seq, decision }) => Commanded::Done {
-                        answer: Answer::Forgotten(Ok(seq)),
-                        decision: Some(decision),
-                        last_append,
-                    },
-                    None => Commanded::Refused(Answer::Forgotten(Err(Declined::Unavailable))),
-                }
-            }
-        }
     }
 
     /// The state of a session that exists and was read.
@@ -699,51 +430,5 @@ impl Sessions {
         self.loads += 1;
         slot.load = self.loads;
         self.wanted.push(Load { stream, number: self.loads });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use capataz_crew::protocol::home;
-    use capataz_store::ShardId;
-
-    use super::*;
-
-    fn drawn(place: u8) -> RunId {
-        RunId(uuid::Uuid::from_u128(0x0199_aaaa_bbbb_7ccc_8ddd_1122_3344_5500 | u128::from(place)))
-    }
-
-    #[test]
-    fn a_run_lives_with_its_session_else_with_its_key_else_where_it_was_drawn() {
-        let of_session = place(session_stream("talk"));
-        let of_key = place(run_id(drawn(0), None, Some(b"order-7")));
-        assert_ne!(of_session, of_key, "or this test shows nothing");
-        for bits in [0, 1, 0x7f, 0xff] {
-            assert_eq!(run_id(drawn(bits), None, None), drawn(bits));
-            assert_eq!(run_id(drawn(bits), None, Some(b"order-7")), drawn(of_key));
-            assert_eq!(run_id(drawn(bits), Some("talk"), None), drawn(of_session));
-            assert_eq!(run_id(drawn(bits), Some("talk"), Some(b"order-7")), drawn(of_session));
-        }
-    }
-
-    #[test]
-    fn keys_and_sessions_are_spread_over_all_places() {
-        let of_keys = |number: u32| place(run_id(drawn(0), None, Some(&number.to_be_bytes())));
-        let of_sessions = |number: u32| place(session_stream(&number.to_string()));
-        for places in [of_keys as fn(u32) -> u8, of_sessions] {
-            let met: BTreeSet<u8> = (0..5_000).map(places).collect();
-            assert_eq!(met.len(), 256);
-        }
-    }
-
-    #[test]
-    fn every_place_has_a_shard_however_many_there_are() {
-        for count in [1u32, 2, 8, 256] {
-            let shards: Vec<ShardId> = (0..count).map(ShardId).collect();
-            let homes: BTreeSet<ShardId> =
-                (0..=u8::MAX).filter_map(|bits| home(drawn(bits), &shards)).collect();
-            assert_eq!(homes.len(), shards.len());
-        }
-        assert_eq!(home(drawn(1), &[]), None);
     }
 }
