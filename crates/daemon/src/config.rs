@@ -32,10 +32,12 @@ mod telemetry;
 #[cfg(test)]
 mod tests;
 mod text;
+mod whereabouts;
 
 pub use needs::{Lack, Need};
 pub use problem::Problem;
 pub use telemetry::TelemetryConfig;
+pub use whereabouts::Whereabouts;
 
 use document::{Document, MOST};
 use layers::{Environment, Toml};
@@ -189,6 +191,11 @@ impl RulesPlanner {
             }
         }
     }
+}
+
+/// The address that `listen` says.
+fn address(listen: &str) -> Result<SocketAddr, std::net::AddrParseError> {
+    listen.replace("localhost:", "127.0.0.1:").parse()
 }
 
 fn default_listen() -> String {
@@ -606,8 +613,7 @@ impl Config {
     }
 
     pub(crate) fn socket_address(&self) -> Result<SocketAddr, DaemonError> {
-        let text = self.listen.replace("localhost:", "127.0.0.1:");
-        let address: SocketAddr = text.parse().map_err(|error| DaemonError::Listen {
+        let address = address(&self.listen).map_err(|error| DaemonError::Listen {
             address: self.listen.clone(),
             source: std::io::Error::new(std::io::ErrorKind::InvalidInput, error),
         })?;

@@ -176,10 +176,14 @@ fn is_held(lock: &File) -> io::Result<bool> {
 
 /// What the folder's file says, if it can be read.
 fn listening(data_dir: &Path) -> Option<Listening> {
-    let file = File::open(data_dir.join(ADDRESS)).ok()?;
+    let path = data_dir.join(ADDRESS);
+    // A pipe would be waited for.
+    let file = fs::metadata(&path).ok().filter(fs::Metadata::is_file).and_then(|_| File::open(&path).ok())?;
     let mut text = String::new();
     file.take(MOST).read_to_string(&mut text).ok()?;
-    serde_json::from_str(&text).ok()
+    let listening: Option<Listening> = serde_json::from_str(&text).ok();
+    // A daemon listens on this machine alone.
+    listening.filter(|listening| listening.address.ip().is_loopback())
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ pub use capataz_telemetry::Own;
 pub use clock::Clock;
 pub use config::{
     Config, ConfigError, DeclaredAgent, HealthChecks, Lack, Need, Overrides, Problem, RetentionConfig,
-    RulesPlanner, TelemetryConfig,
+    RulesPlanner, TelemetryConfig, Whereabouts,
 };
 pub use holder::{Holder, Listening};
 pub use lock::LockError;

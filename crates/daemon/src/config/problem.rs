@@ -20,7 +20,11 @@ pub struct Problem {
 impl Problem {
     /// One that a rule tells, which begins with the path of what it is about.
     pub(super) fn told(text: &str) -> Self {
-        let is_path = |path: &str| !path.is_empty() && !path.contains(char::is_whitespace);
+        // The name of a variable or of a header may have a space, and no other part of a path has.
+        let is_path = |path: &str| match path.split_once(char::is_whitespace) {
+            Some((first, _)) => first.contains(['.', '[']),
+            None => !path.is_empty(),
+        };
         let (path, message) = match text.split_once(": ") {
             Some((path, message)) if is_path(path) => (path, message),
             _ => ("", text),
@@ -59,6 +63,7 @@ mod tests {
         for (text, path, message) in [
             ("agents[0].command: no: program", "agents[0].command", "no: program"),
             ("listen: no", "listen", "no"),
+            ("agents[0].env.MY VAR: no", "agents[0].env.MY VAR", "no"),
             ("3 more: problems", "", "3 more: problems"),
             ("a text", "", "a text"),
         ] {

@@ -8,6 +8,10 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
     ("unknown key", "clave desconocida"),
     ("unknown value; did you mean `{0}`?", "valor desconocido; ¿quizá `{0}`?"),
     ("unknown value; known are {0}", "valor desconocido; se conocen {0}"),
+    (
+        "there may be more problems, which are looked for once these are mended",
+        "puede haber más problemas, que se buscan cuando estos se corrijan",
+    ),
     ("{0} more problems", "{0} problemas más"),
     ("the key `{0}` is missing", "falta la clave `{0}`"),
     ("here is {0}; expected is {1}", "aquí hay {0}; se espera {1}"),
@@ -48,6 +52,10 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
     ("{0} cannot be attached to: {1}", "no es posible conectarse a {0}: {1}"),
     ("with browser.attach, no browser is started", "con browser.attach no se inicia ningún navegador"),
     ("it is no file", "no es un archivo"),
+    (
+        "it belongs to another user, or everybody may write it",
+        "es de otro usuario, o cualquiera puede escribirlo",
+    ),
     ("it has more than {0} bytes", "tiene más de {0} bytes"),
     ("the agent's name is missing", "falta el nombre del agente"),
     ("the agent's name is longer than {0} characters", "el nombre del agente tiene más de {0} caracteres"),

@@ -26,15 +26,20 @@ impl<'t> Document<'t> {
         let mut mending = Mending::of(self);
         let mut value = None;
         let rounds = (MOST_READ / self.text.len().max(1)).clamp(2, TRIES * MOST);
+        let mut has_ended = false;
         for _ in 0..rounds {
             match T::deserialize(Deserializer::from(mending.table.clone())) {
                 Ok(read) => {
                     value = Some(read);
+                    has_ended = true;
                     break;
                 }
                 Err(error) if mending.mend(&error) => {}
                 Err(_) => break,
             }
+        }
+        if !has_ended {
+            mending.tell_of_more();
         }
         // Items that have other places by now cannot be told apart by them.
         value = value.filter(|_| !mending.is_shifted);
@@ -117,6 +122,10 @@ impl<'d, 't> Mending<'d, 't> {
         if let Some((key, known)) = unknown {
             let is_renamed = nearest(key, &known).is_some_and(|meant| self.rename(&path, meant));
             self.unknown.push(path.clone());
+            // What was meant by it may be just what something else needs.
+            self.gaps.extend(
+                (!is_renamed).then(|| path.split_last().map(|(_, parent)| parent.to_vec())).flatten(),
+            );
             return is_renamed || self.take_out(&path);
         }
         self.gaps.push(path.clone());
@@ -138,6 +147,13 @@ impl<'d, 't> Mending<'d, 't> {
             near,
         };
         self.problems.push((span.start, problem));
+    }
+
+    /// Says that not all was looked at.
+    fn tell_of_more(&mut self) {
+        let file = Some(self.document.name.clone());
+        let message = "there may be more problems, which are looked for once these are mended".to_owned();
+        self.problems.push((usize::MAX, Problem { file, message, ..Problem::default() }));
     }
 
     fn is_mended_within(&self, path: &[Step]) -> bool {
