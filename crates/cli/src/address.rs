@@ -2,7 +2,11 @@
 
 use std::net::SocketAddr;
 
-use capataz_daemon::{Config, Holder, Overrides};
+use capataz_daemon::{Holder, Whereabouts};
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use capataz_display::words::{fill, words};
 
 /// Where a daemon listens that nobody has told anything else.
 const DEFAULT: &str = "http://127.0.0.1:7411";
@@ -12,26 +16,29 @@ pub fn url(address: SocketAddr) -> String {
     format!("http://{address}")
 }
 
-/// The address of the daemon that is meant: the named one; else that of the daemon which has the data folder of this folder's
-/// configuration; else that which the configuration says. A configuration that cannot be read says nothing: those to whom it
-/// matters, such as `serve`, tell what is wrong with it.
-pub fn meant(named: Option<&str>) -> String {
-    if let Some(named) = named.filter(|named| !named.is_empty()) {
-        return named.to_owned();
+/// The address of the daemon that is meant: the named one; else that of the `capataz.toml` of this folder; else the default.
+///
+/// # Errors
+/// That file cannot be used, or it is of a daemon that does not run and would take any free port. No other daemon is meant then.
+pub fn meant(named: Option<&str>) -> Result<String, Failure> {
+    if let Some(named) = named {
+        return Ok(named.to_owned());
     }
-    Config::load(None, Overrides::default()).map_or_else(|_| DEFAULT.to_owned(), |config| of(&config))
+    let Some(here) = Whereabouts::here().map_err(Failure::of_config)? else { return Ok(DEFAULT.to_owned()) };
+    of(&here).ok_or_else(|| {
+        let texts = &words().status;
+        // Whoever reads it may be in another folder.
+        let place = std::path::absolute(&here.data_dir).unwrap_or(here.data_dir);
+        let message = fill(texts.none, &[&place.display().to_string()]);
+        Failure::Local { exit: Exit::Unreachable, message, hint: Some(texts.none_hint.to_owned()) }
+    })
 }
 
-fn of(config: &Config) -> String {
-    let holder = Holder::of(&config.data_dir).ok().flatten();
-    match holder.as_ref().and_then(Holder::listening) {
-        Some(listening) => url(listening.address),
-        None if is_known(&config.listen) => format!("http://{}", config.listen),
-        None => DEFAULT.to_owned(),
-    }
-}
-
-/// Whether this is a place, and not any free port.
-fn is_known(listen: &str) -> bool {
-    listen.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok_and(|port| port > 0))
+/// The address of the daemon that has the data folder, or else the one at which it would listen; `None` where it would take any
+/// free port.
+pub fn of(whereabouts: &Whereabouts) -> Option<String> {
+    // A folder that belongs to another user tells nothing.
+    let holder = Holder::of(&whereabouts.data_dir).ok().flatten();
+    let listens = holder.as_ref().and_then(Holder::listening).map(|listening| listening.address);
+    listens.or(whereabouts.listen).map(url)
 }

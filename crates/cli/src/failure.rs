@@ -208,12 +208,13 @@ impl Failure {
             Self::Local { message, hint, .. } => {
                 let mut text = format!("{} {}", paint.text(Tone::Bad, "error:"), visible(message));
                 if let Some(hint) = hint {
-                    text.push_str(&format!("\n{hint}"));
+                    text.push_str(&format!("\n{}", visible_lines(hint)));
                 }
                 text
             }
             Self::Unknown { code, message, hint, .. } => {
-                format!("{} {code}: {}\n{hint}", paint.text(Tone::Bad, "error:"), visible(message))
+                let (head, hint) = (paint.text(Tone::Bad, "error:"), visible_lines(hint));
+                format!("{head} {code}: {}\n{hint}", visible(message))
             }
             Self::Files { message, files, hint } => {
                 let head = format!("{} {}", paint.text(Tone::Bad, "error:"), visible(message));
@@ -281,6 +282,11 @@ impl Failure {
             }
         }
     }
+}
+
+/// Lines without what would act on a terminal: names that a daemon has told may be in them.
+fn visible_lines(text: &str) -> String {
+    text.lines().map(visible).collect::<Vec<_>>().join("\n")
 }
 
 /// Puts the names that may be meant into an answer, where there are some.

@@ -49,12 +49,13 @@ pub fn again(run: &v1::Run) -> Option<String> {
     run.may_be_continued.then(|| format!("capataz runs continue {}", run.run_id))
 }
 
-/// The failures for people, the first ones in whole, with the command that runs them again.
+/// The failures for people, the first ones in whole or `all` of them, with the command that runs them again.
 #[must_use]
-pub fn text(run: &v1::Run, failed: &[Failed<'_>], form: Form, paint: Paint) -> String {
-    let in_whole = failed.iter().take(MOST_IN_WHOLE);
+pub fn text(run: &v1::Run, failed: &[Failed<'_>], all: bool, form: Form, paint: Paint) -> String {
+    let most = if all { failed.len() } else { MOST_IN_WHOLE };
+    let in_whole = failed.iter().take(most);
     let mut parts: Vec<String> = in_whole.map(|failed| failed.text(run, form, paint)).collect();
-    let more = failed.len().saturating_sub(MOST_IN_WHOLE) as u64;
+    let more = failed.len().saturating_sub(most) as u64;
     if more > 0 {
         let texts = &words().runs;
         let template = if more == 1 { texts.more_failed_one } else { texts.more_failed_many };
@@ -219,7 +220,7 @@ QUORUM_NOT_MET
   next: Look at the failed tasks; retry them or lower the threshold.
 
 run it again: capataz runs continue 0199";
-        let shown = text(&run, &of_run(&run, &events), Form::Compact, Paint::OFF);
+        let shown = text(&run, &of_run(&run, &events), false, Form::Compact, Paint::OFF);
         assert_eq!(shown, expected);
     }
 
@@ -228,13 +229,16 @@ run it again: capataz runs continue 0199";
         let mut run = run();
         (run.status, run.may_be_continued, run.error) = (v1::RunStatus::Waiting.into(), false, None);
         let events = events();
-        let shown = text(&run, &of_run(&run, &events), Form::Compact, Paint::OFF);
+        let shown = text(&run, &of_run(&run, &events), false, Form::Compact, Paint::OFF);
         assert_eq!(shown.matches("run it again: ").count(), 2, "{shown}");
         assert!(shown.contains("    | two\n  run it again: capataz runs retry 0199 a\n\nd "), "{shown}");
         run.waves.clear();
-        assert_eq!(text(&run, &of_run(&run, &events), Form::Compact, Paint::OFF), "Nothing has failed.");
+        assert_eq!(
+            text(&run, &of_run(&run, &events), false, Form::Compact, Paint::OFF),
+            "Nothing has failed."
+        );
         let shown =
-            Language::Spanish.within(|| text(&run, &of_run(&run, &events), Form::Compact, Paint::OFF));
+            Language::Spanish.within(|| text(&run, &of_run(&run, &events), false, Form::Compact, Paint::OFF));
         assert_eq!(shown, "Nada ha fallado.");
     }
 
@@ -246,7 +250,7 @@ run it again: capataz runs continue 0199";
         let mut told = |count: usize| {
             let failed = |number| task(&format!("t{number}"), v1::ResultStatus::Error, "E_A");
             run.waves[0].tasks = (0..count).map(failed).collect();
-            let shown = text(&run, &of_run(&run, &events), Form::Compact, Paint::OFF);
+            let shown = text(&run, &of_run(&run, &events), false, Form::Compact, Paint::OFF);
             let document = document(&run, &of_run(&run, &events));
             (shown, document["failed"].as_array().map_or(0, Vec::len))
         };
@@ -258,15 +262,17 @@ run it again: capataz runs continue 0199";
         assert_eq!((many.matches("E_A: it broke").count(), listed), (20, 5_000));
         let more = "\n\n… and 4980 more tasks have failed; a line for each: \
                     `capataz runs show 0199 --state failed`; all in whole: \
-                    `capataz runs show 0199 --failed --json`\n\nrun it again: ";
+                    `capataz runs show 0199 --failed --all`\n\nrun it again: ";
         assert!(many.contains(more), "{many}");
         assert!(many.lines().count() < 100, "{many}");
+        let all = text(&run, &of_run(&run, &events), true, Form::Compact, Paint::OFF);
+        assert_eq!((all.matches("E_A: it broke").count(), all.contains("more tasks")), (5_000, false));
     }
 
     #[test]
     fn who_wants_boxes_gets_the_failures_in_boxes() {
         let (run, events) = (run(), events());
-        let shown = text(&run, &of_run(&run, &events), Form::Boxes, Paint::OFF);
+        let shown = text(&run, &of_run(&run, &events), false, Form::Boxes, Paint::OFF);
         assert!(shown.starts_with("a (agent agent-a, wave checks)\n+="), "{shown}");
         for part in [
             "|  ERROR: E_A ",

@@ -589,8 +589,8 @@ texts! {
             / "(no se muestra; guárdela con `capataz runs output {0} {1} -o ARCHIVO`)",
         progress: "at work: {0}" / "trabajando: {0}",
         progress_bare: "at work" / "trabajando",
-        in_short: "From here on, an error has one line; in whole: capataz runs show {0} --failed"
-            / "Desde aquí, un error tiene una línea; entero: capataz runs show {0} --failed",
+        in_short: "From here on, an error has one line; in whole: capataz runs show {0} --failed --all"
+            / "Desde aquí, un error tiene una línea; entero: capataz runs show {0} --failed --all",
         more_questions_one: "… and {0} more open question: capataz runs show {1}"
             / "… y {0} pregunta abierta más: capataz runs show {1}",
         more_questions_many: "… and {0} more open questions: capataz runs show {1}"
@@ -643,10 +643,10 @@ texts! {
         failed_task: "{0} (agent {1}, wave {2})" / "{0} (agente {1}, ola {2})",
         failed_attempt: "attempt {0}: {1} after {2}" / "intento {0}: {1} tras {2}",
         fails_again: "run it again: {0}" / "repetirlo: {0}",
-        more_failed_one: "… and {0} more task has failed; in a line: `capataz runs show {1} --state failed`; all in whole: `capataz runs show {1} --failed --json`"
-            / "… y ha fallado {0} tarea más; en una línea: `capataz runs show {1} --state failed`; todas enteras: `capataz runs show {1} --failed --json`",
-        more_failed_many: "… and {0} more tasks have failed; a line for each: `capataz runs show {1} --state failed`; all in whole: `capataz runs show {1} --failed --json`"
-            / "… y han fallado {0} tareas más; una línea para cada una: `capataz runs show {1} --state failed`; todas enteras: `capataz runs show {1} --failed --json`",
+        more_failed_one: "… and {0} more task has failed; in a line: `capataz runs show {1} --state failed`; all in whole: `capataz runs show {1} --failed --all`"
+            / "… y ha fallado {0} tarea más; en una línea: `capataz runs show {1} --state failed`; todas enteras: `capataz runs show {1} --failed --all`",
+        more_failed_many: "… and {0} more tasks have failed; a line for each: `capataz runs show {1} --state failed`; all in whole: `capataz runs show {1} --failed --all`"
+            / "… y han fallado {0} tareas más; una línea para cada una: `capataz runs show {1} --state failed`; todas enteras: `capataz runs show {1} --failed --all`",
         task_head: "TASK\tAGENT\tSTATE\tATTEMPT\tTOOK\tDETAIL"
             / "TAREA\tAGENTE\tESTADO\tINTENTO\tDURÓ\tDETALLE",
         wave: "Wave {0} of {1}: {2} ({3})" / "Ola {0} de {1}: {2} ({3})",

@@ -79,6 +79,9 @@ Examples:
         /// Only what failed: each task with its error, next step, attempts, and the last lines of its log
         #[arg(long, conflicts_with_all = ["outputs", "states"])]
         failed: bool,
+        /// All failed tasks in whole, and not the first 20 alone
+        #[arg(long, requires = "failed")]
+        all: bool,
         /// The run as it was after this event; `runs logs` shows their numbers
         #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
         at: Option<u64>,

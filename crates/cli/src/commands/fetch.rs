@@ -87,6 +87,23 @@ pub async fn run_id(daemon: &Daemon, text: &str) -> Result<String, Failure> {
     id_among(daemon, text, None).await
 }
 
+/// Like [`run_id`], and the daemon has the run: a whole id is asked for as well.
+pub async fn known_id(daemon: &Daemon, text: &str) -> Result<String, Failure> {
+    let run_id = run_id(daemon, text).await?;
+    if whole(text).is_none() {
+        return Ok(run_id);
+    }
+    let request =
+        v1::GetRunRequest { run_id: run_id.clone(), summary_only: true, ..v1::GetRunRequest::default() };
+    match daemon.client.get_run(request).await {
+        // Of one that is damaged there is no answer, and it can be removed.
+        Err(error) if error.code() == Some(RUN_NOT_FOUND.as_str()) => {
+            Err(daemon.failure(error).about(&run_id))
+        }
+        _ => Ok(run_id),
+    }
+}
+
 /// Like [`run_id`], among scripts only.
 pub async fn script_id(daemon: &Daemon, text: &str) -> Result<String, Failure> {
     id_among(daemon, text, Some(v1::RunKind::Script)).await
@@ -97,8 +114,8 @@ async fn id_among(daemon: &Daemon, text: &str, kind: Option<v1::RunKind>) -> Res
     if text.trim().is_empty() {
         return Err(Failure::invalid(words().runs.unnamed));
     }
-    if text != LATEST && is_whole(text) {
-        return Ok(text.to_owned());
+    if let Some(run_id) = whole(text) {
+        return Ok(run_id);
     }
     let page_size = if text == LATEST { 1 } else { NEWEST };
     let kind = kind.map(|kind| kind as i32);
@@ -109,10 +126,11 @@ async fn id_among(daemon: &Daemon, text: &str, kind: Option<v1::RunKind>) -> Res
         let newest = runs.into_iter().next();
         return newest.map(|run| run.run_id).ok_or_else(|| unknown_run(texts.none_yet, texts.none_yet_hint));
     }
+    let part = text.to_ascii_lowercase();
     let fitting: Vec<String> = runs
         .into_iter()
         .map(|run| run.run_id)
-        .filter(|run_id| run_id.starts_with(text) || run_id.ends_with(text))
+        .filter(|run_id| run_id.starts_with(&part) || run_id.ends_with(&part))
         .collect();
     match fitting.as_slice() {
         [one] => Ok(one.clone()),
@@ -147,7 +165,8 @@ pub fn unknown_task(run_id: &str, task: &str, names: &[&str]) -> Failure {
     Failure::Unknown { code: TASK_NOT_FOUND.as_str(), message, hint, near }
 }
 
-/// Returns whether `text` is a whole UUID and not a part of one.
-fn is_whole(text: &str) -> bool {
-    text.len() == 36 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+/// The id that `text` is, where it is a whole UUID and not a part of one.
+pub fn whole(text: &str) -> Option<String> {
+    let is_whole = text.len() == 36 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    is_whole.then(|| text.to_ascii_lowercase())
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use capataz_client::{Client, RetryOptions};
 use capataz_contracts::v1;
 use capataz_daemon::machine::{Folder, Machine, Permission};
-use capataz_daemon::{Config, ConfigError, Lack, Need, Overrides};
+use capataz_daemon::{Config, ConfigError, Lack, Need, Overrides, Whereabouts};
 use capataz_executor::browsers;
 use serde_json::{Value, json};
 
@@ -80,8 +80,10 @@ pub async fn doctor(args: MachineArgs, global: &Global, out: &mut Output) -> Out
     let texts = &words().doctor;
     let overrides = Overrides { data_dir: args.data_dir, ..Overrides::default() };
     let mut findings = Vec::new();
+    let mut addr = global.addr.clone();
     match Config::load(args.config.as_deref(), overrides) {
         Ok(config) => {
+            addr = addr.or_else(|| address::of(&Whereabouts::from(&config)));
             let folder = Folder::examine(&config.data_dir);
             let place = config.data_dir.display().to_string();
             let found = fill(texts.configuration_good, &[&place]);
@@ -103,7 +105,7 @@ pub async fn doctor(args: MachineArgs, global: &Global, out: &mut Output) -> Out
         }
     }
     findings.extend(machine(&Machine::examine(), texts));
-    findings.push(daemon(global, texts).await);
+    findings.push(daemon(addr, texts).await);
     let worst = findings.iter().map(|finding| finding.verdict);
     let is_bad = worst.clone().any(|verdict| verdict == Verdict::Failure);
     if out.json {
@@ -286,8 +288,11 @@ fn machine(machine: &Machine, texts: &Doctor) -> [Finding; 3] {
     ]
 }
 
-async fn daemon(global: &Global, texts: &Doctor) -> Finding {
-    let addr = address::meant(global.addr.as_deref());
+async fn daemon(addr: Option<String>, texts: &Doctor) -> Finding {
+    let Some(addr) = addr else {
+        let unknown = Finding::new("daemon", texts.daemon, Verdict::Warning, texts.daemon_unknown.to_owned());
+        return unknown.next(texts.daemon_next);
+    };
     let asked = async {
         let client = Client::connect(&addr).await?.with_retry(RetryOptions::never());
         client.list_runs(v1::ListRunsRequest::default()).await

@@ -67,7 +67,7 @@ impl Daemon {
     /// # Errors
     /// The address is invalid, or no daemon listens there.
     pub async fn connect(global: &Global) -> Result<Self, Failure> {
-        Self::connect_to(&address::meant(global.addr.as_deref())).await
+        Self::connect_to(&address::meant(global.addr.as_deref())?).await
     }
 
     /// # Errors

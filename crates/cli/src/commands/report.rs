@@ -138,6 +138,12 @@ async fn content(daemon: &Daemon, id: &str) -> Result<Content, Failure> {
 /// Writes the file atomically: a reader never sees half of it, and a failure leaves an old file. One that exists is
 /// replaced only if that is allowed.
 fn save(file: &Path, contents: &[u8], may_replace: bool) -> std::io::Result<()> {
+    // What is no regular file, such as /dev/null, is written to and stays what it is; a link stays a link.
+    let target = std::fs::canonicalize(file);
+    let file = target.as_deref().unwrap_or(file);
+    if std::fs::metadata(file).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+        return std::fs::OpenOptions::new().write(true).open(file)?.write_all(contents);
+    }
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
     temporary.write_all(contents)?;

@@ -25,7 +25,7 @@ pub async fn runs(command: RunsCommand, global: &Global, out: &mut Output) -> Ou
     let daemon = &Daemon::connect(global).await?;
     match command {
         RunsCommand::List(args) => list(daemon, args, out).await,
-        RunsCommand::Show { run, failed: true, at, .. } => failures(daemon, &run, at, out).await,
+        RunsCommand::Show { run, failed: true, all, at, .. } => failures(daemon, &run, all, at, out).await,
         RunsCommand::Show { run, outputs, states, at, .. } => {
             show(daemon, &run, outputs, &states, at, out).await
         }
@@ -155,7 +155,7 @@ async fn show(
 }
 
 /// Prints what has failed, and nothing else.
-async fn failures(daemon: &Daemon, run: &str, at: Option<u64>, out: &mut Output) -> Outcome {
+async fn failures(daemon: &Daemon, run: &str, all: bool, at: Option<u64>, out: &mut Output) -> Outcome {
     let run_id = fetch::run_id(daemon, run).await?;
     let run = fetch::run_at(daemon, &run_id, at, false).await?;
     // Both tell of the same moment.
@@ -170,7 +170,7 @@ async fn failures(daemon: &Daemon, run: &str, at: Option<u64>, out: &mut Output)
     }
     let report = Report { run: &run, events: &events, answer: None, verbose: false, form: out.form };
     let of_script = report.failure_of_script(out.paint);
-    out.line(&of_script.unwrap_or_else(|| failed::text(&run, &failed, out.form, out.paint)));
+    out.line(&of_script.unwrap_or_else(|| failed::text(&run, &failed, all, out.form, out.paint)));
     Ok(Exit::Ok)
 }
 

@@ -164,7 +164,7 @@ async fn delete(daemon: &Daemon, args: DeleteArgs, out: &mut Output) -> Outcome 
 }
 
 /// Does this with each of the runs, one after the other, and says what came of it. Nothing is done if one of the names is none of a
-/// run; a run with which the daemon refuses it does not keep it from the others.
+/// run; a run with which the daemon refuses it does not keep it from the others, and a daemon that is gone does.
 async fn each(
     daemon: &Daemon,
     names: &[String],
@@ -174,7 +174,11 @@ async fn each(
 ) -> Outcome {
     let mut run_ids: Vec<String> = Vec::new();
     for name in names {
-        let run_id = fetch::run_id(daemon, name).await?;
+        // Of one alone, the daemon says so itself.
+        let run_id = match names {
+            [one] => fetch::run_id(daemon, one).await?,
+            _ => fetch::known_id(daemon, name).await?,
+        };
         if run_ids.contains(&run_id) {
             out.note(&fill(words().runs.named_twice, &[&run_id]));
         } else {
@@ -204,6 +208,10 @@ async fn each(
                     failure.tell(out);
                 }
                 exit = if exit == Exit::Ok { failure.exit() } else { exit };
+                // Nobody is there for the others either.
+                if failure.exit() == Exit::Unreachable {
+                    return Ok(Exit::Unreachable);
+                }
             }
         }
     }

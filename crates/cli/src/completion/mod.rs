@@ -16,6 +16,7 @@ use clap_complete::Shell;
 
 use crate::address;
 use crate::args::Cli;
+use crate::commands::fetch;
 use crate::output::Output;
 
 /// The hidden command that completion scripts call.
@@ -158,17 +159,24 @@ impl Wanted {
             return Vec::new();
         };
         let asked = runtime.block_on(async { tokio::time::timeout(PATIENCE, self.ask()).await });
-        let mut values = asked.ok().and_then(Result::ok).unwrap_or_default();
+        // A file that is being looked for on a slow disk is not waited for.
+        runtime.shutdown_background();
+        let mut values = asked.ok().flatten().unwrap_or_default();
         values.retain(|(value, _)| value.starts_with(&self.typed));
         values
     }
 
-    async fn ask(&self) -> Result<Vec<(String, String)>, ClientError> {
-        let client =
-            Client::connect(&address::meant(self.addr.clone().or_else(of_environment).as_deref())).await?;
+    async fn ask(&self) -> Option<Vec<(String, String)>> {
+        let named = self.addr.clone().or_else(of_environment);
+        let addr =
+            tokio::task::spawn_blocking(move || address::meant(named.as_deref()).ok()).await.ok()??;
+        self.asked(&Client::connect(&addr).await.ok()?).await.ok()
+    }
+
+    async fn asked(&self, client: &Client) -> Result<Vec<(String, String)>, ClientError> {
         match &self.kind {
             Kind::Runs(kind) => {
-                let runs = newest(&client, *kind, MOST_RUNS).await?;
+                let runs = newest(client, *kind, MOST_RUNS).await?;
                 let about = |run: &v1::Run| format!("{}, {}", run.name, status_name(run));
                 let latest = runs.first().map(|run| (LATEST.to_owned(), about(run)));
                 Ok(latest
@@ -177,7 +185,7 @@ impl Wanted {
                     .collect())
             }
             Kind::Tasks(run) => {
-                let run_id = match named(&client, run).await? {
+                let run_id = match named(client, run).await? {
                     Some(run_id) => run_id,
                     None => return Ok(Vec::new()),
                 };
@@ -205,6 +213,9 @@ async fn newest(client: &Client, kind: Option<v1::RunKind>, count: u32) -> Resul
 async fn named(client: &Client, run: &str) -> Result<Option<String>, ClientError> {
     if run.trim().is_empty() {
         return Ok(None);
+    }
+    if let Some(run_id) = fetch::whole(run) {
+        return Ok(Some(run_id));
     }
     let runs = newest(client, None, if run == LATEST { 1 } else { MOST_RUNS }).await?;
     let mut ids = runs.into_iter().map(|run| run.run_id);

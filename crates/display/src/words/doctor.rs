@@ -102,6 +102,8 @@ texts! {
         daemon: "daemon" / "daemon",
         daemon_there: "answers at {0}" / "responde en {0}",
         daemon_none: "none answers at {0}: {1}" / "ninguno responde en {0}: {1}",
+        daemon_unknown: "none has the data folder, or the configuration does not say where it is"
+            / "ninguno tiene la carpeta de datos, o la configuración no dice dónde está",
         daemon_next: "`capataz serve` starts one; --addr names another address"
             / "`capataz serve` inicia uno; --addr indica otra dirección",
     }

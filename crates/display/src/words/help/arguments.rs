@@ -364,6 +364,10 @@ pub(super) const OF_RUNS: Texts = &[
     ),
     ("Also print the outputs of the tasks", "Mostrar también las salidas de las tareas"),
     (
+        "All failed tasks in whole, and not the first 20 alone",
+        "Todas las tareas que fallaron enteras, y no solo las primeras 20",
+    ),
+    (
         "Only what failed: each task with its error, next step, attempts, and the last lines of its log",
         "Solo lo que falló: cada tarea con su error, siguiente paso, intentos y las últimas líneas de su registro",
     ),
