@@ -248,9 +248,7 @@ fn with_values(text: &str) -> String {
 
 /// The string literals of the source before its tests, without those of attributes, comments and log lines.
 fn literals(source: &str) -> Vec<String> {
-    // Tests that are in a file of their own are named at its head.
-    let tests = source.find("#[cfg(test)]\nmod tests {").unwrap_or(source.len());
-    let source = source.get(..tests).unwrap_or_default();
+    let source = source.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     let bytes: Vec<char> = source.chars().collect();
     let (mut found, mut at, mut line) = (Vec::new(), 0, String::new());
     while let Some(&character) = bytes.get(at) {
