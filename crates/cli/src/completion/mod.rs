@@ -305,7 +305,10 @@ mod tests {
         // Scripts and executions have evidence.
         check("evidence ", Some((runs, "", None)));
         check("runs output latest bu", Some((Kind::Tasks("latest".to_owned()), "bu", None)));
-        check("browser observe ", Some((Kind::Runs(v1::RunKind::from_str_name("RUN_KIND_SCRIPT")), "", None)));
+        check(
+            "browser observe ",
+            Some((Kind::Runs(v1::RunKind::from_str_name("RUN_KIND_SCRIPT")), "", None)),
+        );
         check("mode show ", Some((Kind::Runs(v1::RunKind::from_str_name("RUN_KIND_MODE")), "", None)));
         check("logs latest bu", Some((Kind::Tasks("latest".to_owned()), "bu", None)));
         check("logs latest build te", Some((Kind::Tasks("latest".to_owned()), "te", None)));
