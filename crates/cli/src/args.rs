@@ -67,7 +67,6 @@ pub struct Global {
         long,
         global = true, help_heading = GLOBAL,
         env = "CAPATAZ_ADDR",
-        value_parser = clap::builder::NonEmptyStringValueParser::new(),
         value_name = "URL"
     )]
     pub addr: Option<String>,

@@ -67,7 +67,7 @@ impl Failure {
                 let problems = problems.into_iter().map(Problem::from).collect();
                 Self::Problems { subject: words().errors.configuration.to_owned(), problems }
             }
-            other => Self::invalid(chain(&other)),
+            other => Self::invalid(messages::refusal(&chain(&other))),
         }
     }
 

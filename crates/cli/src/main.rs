@@ -85,11 +85,13 @@ fn parsed(mut command: clap::Command) -> Result<Cli, clap::Error> {
     let of_command = matches.subcommand().map_or(&matches, |(_, of_command)| of_command);
     let said_by = of_command.value_source("addr");
     let is_typed = said_by == Some(ValueSource::CommandLine);
-    // Who types a folder means it, whatever the environment says.
-    if !is_typed && names_folder(&cli.command) {
+    // Who types a folder means it, whatever the environment says; and an empty variable says nothing.
+    if !is_typed && (names_folder(&cli.command) || cli.global.addr.as_deref() == Some("")) {
         cli.global.addr = None;
     }
-    match conflict(&cli.command, is_typed) {
+    // A variable of a shell that is not set is no address, and no other daemon is meant.
+    let empty = (cli.global.addr.as_deref() == Some("")).then_some(words().wrong.addr_empty);
+    match empty.or_else(|| conflict(&cli.command, is_typed)) {
         Some(message) => Err(help::conflict(&mut command, message)),
         None => Ok(cli),
     }

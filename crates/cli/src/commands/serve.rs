@@ -17,6 +17,7 @@ use crate::output::Output;
 use crate::watch::keys;
 use capataz_display::paint::{Paint, Tone};
 use capataz_display::table::Table;
+use capataz_display::words::messages::setting;
 use capataz_display::words::{counted, fill, words};
 
 pub async fn serve(args: ServeArgs, out: &mut Output) -> Outcome {
@@ -85,7 +86,8 @@ fn check(config: &Config, out: &mut Output) -> Exit {
     }
     let mut table = Table::new(words().serve.check_head);
     for (key, value, origin) in config.describe() {
-        table.row([(key.clone(), Tone::Strong), (value.clone(), Tone::Plain), (origin.clone(), Tone::Faint)]);
+        let (value, origin) = (setting(value).into_owned(), setting(origin).into_owned());
+        table.row([(key.clone(), Tone::Strong), (value, Tone::Plain), (origin, Tone::Faint)]);
     }
     out.line(&table.render(out.paint));
     if !needs.is_empty() {

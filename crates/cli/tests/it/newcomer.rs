@@ -211,6 +211,11 @@ fn serve_check_names_all_that_the_configuration_needs_and_what_to_do_in_both_lan
     assert_eq!(told, expected);
     let english = said(&check(folder, &["serve", "--check"], 2).stderr);
     let spanish = said(&check(folder, &["serve", "--check", "--lang", "es"], 2).stderr);
+    let settings = said(&check(folder, &["serve", "--check", "--lang", "es"], 2).stdout);
+    for (setting, value) in [("browser.program", "se busca"), ("retention.max_log_bytes", "sin límite")] {
+        let line = settings.lines().find(|line| line.starts_with(setting)).expect("the setting is listed");
+        assert!(line.contains(value) && line.ends_with("predeterminado"), "{line}");
+    }
     for (text, lines) in [
         (
             english,
@@ -568,6 +573,14 @@ fn every_command_finds_the_daemon_of_the_folder_or_where_its_configuration_says(
     assert!(refused.contains("http://127.0.0.1:9"), "{refused}");
     // Who says an address means it.
     check(elsewhere.path(), &["runs", "list", "--addr", &served.url()], 0);
+    // An empty one, as of a variable that is not set, is none; an empty variable says nothing.
+    check(folder, &["runs", "list", "--addr", ""], 2);
+    let unset = capataz(folder, &["runs", "list"]).env("CAPATAZ_ADDR", "").output().unwrap();
+    assert_eq!(unset.status.code(), Some(0), "{}", said(&unset.stderr));
+    // A file that is wrong where it says where the daemon is means no other one.
+    let broken = tempfile::tempdir().unwrap();
+    fs::write(broken.path().join("capataz.toml"), "listen = 7\n").unwrap();
+    check(broken.path(), &["runs", "list"], 2);
     check(folder, &["runs", "list", "--addr", "http://127.0.0.1:9"], 3);
 }
 

@@ -2,6 +2,21 @@
 //!
 //! The place and the key in front, and the rule behind, are told apart by [`super::messages::placed_refusal`].
 
+/// What settings are where they are no value of their own, and where they come from, as `serve --check` lists them.
+pub(super) const SETTINGS: &[(&str, &str)] = &[
+    ("none", "ninguno"),
+    ("never", "nunca"),
+    ("no limit", "sin límite"),
+    ("looked for", "se busca"),
+    ("none: browsers are started", "ninguno: se inician navegadores"),
+    ("none: storage states are not encrypted", "ninguna: los estados guardados no se cifran"),
+    ("none: no spans are sent", "ninguno: no se envía ningún tramo"),
+    ("{0}, without the allowlist's second layer", "{0}, sin la segunda capa de la lista de permitidos"),
+    ("default", "predeterminado"),
+    ("environment", "entorno"),
+    ("flag", "opción"),
+];
+
 pub(super) const PATTERNS: &[(&str, &str)] = &[
     ("unknown key; did you mean `{0}`?", "clave desconocida; ¿quizá `{0}`?"),
     ("unknown key; known are {0}", "clave desconocida; se conocen {0}"),
@@ -52,6 +67,7 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
     ("{0} cannot be attached to: {1}", "no es posible conectarse a {0}: {1}"),
     ("with browser.attach, no browser is started", "con browser.attach no se inicia ningún navegador"),
     ("it is no file", "no es un archivo"),
+    ("{0}: no such file", "{0}: no existe ese archivo"),
     (
         "it belongs to another user, or everybody may write it",
         "es de otro usuario, o cualquiera puede escribirlo",

@@ -26,6 +26,15 @@ pub fn refusal(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// What is said of a setting that has no value of its own, or of where it comes from, in the language in use.
+#[must_use]
+pub fn setting(text: &str) -> Cow<'_, str> {
+    match Language::current() {
+        Language::English => Cow::Borrowed(text),
+        Language::Spanish => filled(configuration::SETTINGS, text).map_or(Cow::Borrowed(text), Cow::Owned),
+    }
+}
+
 /// A refusal behind its place and its key, such as `FILE:3:1: KEY: refusal`, in the language in use.
 #[must_use]
 pub fn placed_refusal(text: &str) -> Cow<'_, str> {

@@ -928,6 +928,8 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
     ("{0} items; at most {1} are allowed", "{0} elementos; se permiten {1} como máximo"),
     ("{0}; at most {1} are allowed", "{0}; se permiten {1} como máximo"),
     ("set, but to no value; leave it out", "puesto, pero sin valor; omítalo"),
+    ("the value does not fit {0}: {1}", "el valor no encaja en {0}: {1}"),
+    ("not a {0}: {1}", "no es un {0}: {1}"),
     ("there is no value {0}", "no hay ningún valor {0}"),
     ("{0} needs a target", "{0} necesita un target"),
     ("{0} needs a {1}", "{0} necesita {1}"),

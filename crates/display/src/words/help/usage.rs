@@ -65,6 +65,8 @@ texts! {
             / "--detach deja la ejecución a un daemon, y el de --local termina con este comando; inicie uno que siga: capataz serve",
         addr_of_serve: "--addr names a daemon to talk to; a daemon is told where to listen by --listen"
             / "--addr nombra un daemon con el que hablar; dónde escucha un daemon se dice con --listen",
+        addr_empty: "--addr is empty: it takes an address such as http://127.0.0.1:7411"
+            / "--addr está vacío: admite una dirección como http://127.0.0.1:7411",
         addr_of_none: "--addr names a daemon to talk to, and this command talks to none: leave it out"
             / "--addr nombra un daemon con el que hablar, y este comando no habla con ninguno: quítelo",
     }
