@@ -587,6 +587,7 @@ texts! {
         output_of: "Output of {0}:" / "Salida de {0}:",
         output_elsewhere: "(not shown; save it with `capataz runs output {0} {1} -o FILE`)"
             / "(no se muestra; guárdela con `capataz runs output {0} {1} -o ARCHIVO`)",
+        output_empty: "(empty)" / "(vacía)",
         progress: "at work: {0}" / "trabajando: {0}",
         progress_bare: "at work" / "trabajando",
         in_short: "From here on, an error has one line; in whole: capataz runs show {0} --failed --all"

@@ -147,9 +147,13 @@ async fn show(
     for (task, output) in tasks.filter_map(|task| Some((task, task.output.as_ref()?))) {
         let title = fill(words().watch.output_of, &[&visible(&task.name)]);
         out.line(&format!("\n{}", out.paint.text(Tone::Strong, &title)));
-        let excerpt = payload::excerpt(output);
-        let elsewhere = || fill(words().watch.output_elsewhere, &[&run_id, &visible(&task.name)]);
-        out.line(&excerpt.unwrap_or_else(elsewhere));
+        let texts = &words().watch;
+        let body = match payload::excerpt(output) {
+            Some(excerpt) => excerpt,
+            None if payload::size(output) == 0 => texts.output_empty.to_owned(),
+            None => fill(texts.output_elsewhere, &[&run_id, &visible(&task.name)]),
+        };
+        out.line(&body);
     }
     Ok(Exit::Ok)
 }

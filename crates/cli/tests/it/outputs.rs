@@ -32,6 +32,22 @@ name = "bad"
 command = ["false"]
 "#;
 
+/// Agents that succeed and give back nothing: the value for it, no byte where JSON may be, and no byte of a text.
+const NOTHING: &str = r#"
+[[agents]]
+name = "says-null"
+command = ["echo", "null"]
+
+[[agents]]
+name = "silent"
+command = ["true"]
+
+[[agents]]
+name = "empty"
+output = "text"
+command = ["true"]
+"#;
+
 /// A run that has ended, with a task for each agent.
 struct Ended {
     served: Served,
@@ -41,10 +57,14 @@ struct Ended {
 
 impl Ended {
     fn new() -> Self {
+        Self::of(CREW, &["count", "small", "loud", "bad"])
+    }
+
+    fn of(crew: &str, agents: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let served = Served::start(folder.path(), CREW);
-        let task = |name| format!("[[tasks]]\nname = \"{name}\"\nagent = \"{name}\"\n");
-        let tasks = ["count", "small", "loud", "bad"].map(task).concat();
+        let served = Served::start(folder.path(), crew);
+        let task = |name: &&str| format!("[[tasks]]\nname = \"{name}\"\nagent = \"{name}\"\n");
+        let tasks: String = agents.iter().map(task).collect();
         let plan = format!("name = \"p\"\npolicy = {{ kind = \"continue_all\" }}\n{tasks}");
         fs::write(folder.path().join("plan.toml"), plan).unwrap();
         let mut ended = Self { served, folder, run: String::new() };
@@ -140,4 +160,34 @@ fn what_has_no_output_says_so() {
     assert_eq!(refused["error"]["code"], "TASK_NOT_FOUND");
     assert_eq!(refused["error"]["near"], json!([{ "name": "cont", "names": ["count"] }]));
     ended.does(&["runs", "output", "latest", "small", "--force"], 2);
+}
+
+#[test]
+fn an_output_that_is_null_or_empty_is_shown_as_what_it_is() {
+    let ended = Ended::of(NOTHING, &["says-null", "silent", "empty"]);
+    let empty = json!({ "$media_type": "text/plain", "$text": "" });
+    let expected = [Some(&Value::Null), Some(&Value::Null), Some(&empty)];
+    let shown = ended.document(&["runs", "show", "latest", "--outputs"], 0);
+    let tasks = &shown["waves"][0]["tasks"];
+    assert_eq!([0_usize, 1, 2].map(|task| tasks[task].get("output")), expected, "{tasks}");
+    assert_eq!(ended.document(&["runs", "output", "latest", "silent"], 0).get("output"), expected[1]);
+
+    let shown = ended.does(&["runs", "show", "latest", "--outputs"], 0);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let outputs = "Output of says-null:\nnull\n\nOutput of silent:\nnull\n\nOutput of empty:\n(empty)\n";
+    assert!(shown.ends_with(outputs), "{shown}");
+    let spanish = ended.does(&["runs", "show", "latest", "--outputs", "--lang", "es"], 0);
+    assert!(String::from_utf8_lossy(&spanish.stdout).ends_with("Salida de empty:\n(vacía)\n"));
+
+    // The end of a run tells what there is, and names no command for what there is not.
+    let plan = ended.path("plan.toml");
+    for form in [&["run", &plan][..], &["run", &plan, "--boxes"]] {
+        let told = ended.does(form, 0);
+        let told = String::from_utf8_lossy(&told.stdout).into_owned();
+        assert!(told.contains("says-null") && told.contains("succeeded in "), "{told}");
+        assert!(!told.contains("not shown") && !told.contains("Output of"), "{told}");
+    }
+    let ran = ended.document(&["run", &plan], 0);
+    let tasks = &ran["result"]["tasks"];
+    assert_eq!([0_usize, 1, 2].map(|task| tasks[task].get("output")), expected, "{tasks}");
 }

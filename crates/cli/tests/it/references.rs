@@ -2,8 +2,13 @@
 
 use std::process::Command;
 
-use serde_json::Value;
+use capataz_client::worker::{Task, TaskOutput, Worker};
+use capataz_contracts::plan_file::{self, Format};
+use capataz_contracts::v1;
+use capataz_testmodel::{Asked, Protocol, TestModel, Turn};
+use serde_json::{Value, json};
 
+use crate::data_folder::until_served;
 use crate::served::Served;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_capataz");
@@ -58,4 +63,54 @@ fn a_command_is_given_all_of_the_large_outputs_that_its_input_refers_to() {
     for (task, bytes) in expected.into_iter().enumerate() {
         assert!(output(task).to_string().contains(&bytes.to_string()), "{task}: {}", output(task));
     }
+}
+
+const FOR_OTHERS: &str = r#"
+name = "large outputs for others"
+[[waves]]
+tasks = [{ name = "a", agent = "large" }]
+[[waves]]
+tasks = [
+  { name = "whole-for-a-model", agent = "model", input = "${tasks.a.output}" },
+  { name = "part-for-a-model", agent = "model", input = { text = "${tasks.a.output}" } },
+  { name = "whole-for-a-worker", agent = "worker", input = "${tasks.a.output}" },
+  { name = "part-for-a-worker", agent = "worker", input = { text = "${tasks.a.output}" } },
+]
+"#;
+
+#[tokio::test]
+async fn a_model_and_a_worker_are_given_all_of_a_large_output_alone_and_inside_an_object() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = TestModel::answering(|_| Turn::say("read")).await;
+    let model = format!(
+        "[[models]]\nname = \"model\"\nprotocol = \"openai\"\nbase_url = {:?}\nmodel = \"m\"\n",
+        server.base_url(Protocol::OpenAi),
+    );
+    let served = Served::start(folder.path(), &format!("{AGENTS}{model}"));
+    let client = served.client().await;
+    let counts = |task: Task| async move { TaskOutput::json(task.input_bytes().len()) };
+    let worker = Worker::new(served.url()).id("w1").slots(2).agent("worker", counts);
+    let worker = tokio::spawn(worker.run_until(std::future::pending::<()>()));
+    until_served(&client, &["worker"]).await;
+    let plan = plan_file::parse(FOR_OTHERS, Format::Toml).unwrap();
+    let ran = client.execute_run(v1::StartRunRequest::of_plan(plan), None).await.unwrap();
+    worker.abort();
+    let result = ran.result.unwrap();
+    assert_eq!(result.outcome(), v1::RunOutcome::Succeeded, "{result:?}");
+
+    let letters = "a".repeat(46_080);
+    let mut asked: Vec<String> = server.asked().iter().map(Asked::text).collect();
+    asked.sort();
+    // A text is asked as it is; `a` comes before `{`.
+    let expected = [letters.clone(), json!({ "text": letters }).to_string()];
+    let sizes: Vec<usize> = asked.iter().map(String::len).collect();
+    assert!(asked == expected, "{sizes:?}");
+    let said = |name: &str| {
+        let task = result.tasks.iter().find(|task| task.name == name).unwrap();
+        task.output.clone().unwrap().data.unwrap()
+    };
+    let number = |text: &'static str| v1::payload::Data::Inline(text.into());
+    assert_eq!(said("whole-for-a-worker"), number("46080"));
+    // `{"text":"…"}` has 11 bytes beside the text.
+    assert_eq!(said("part-for-a-worker"), number("46091"));
 }
