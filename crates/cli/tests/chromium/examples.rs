@@ -8,14 +8,14 @@ use std::process::{Child, Command, Output, Stdio};
 use crate::served::Served;
 
 /// The site on a free port, which ends with the test.
-struct DemoSite {
+pub struct DemoSite {
     process: Child,
     host: String,
     password: String,
 }
 
 impl DemoSite {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_capataz"));
         let mut process =
             command.args(["demo", "site", "--port", "0", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
@@ -35,7 +35,7 @@ impl Drop for DemoSite {
 }
 
 /// The example for the site, in a file of the folder.
-fn example(folder: &Path, site: &DemoSite, name: &str) -> PathBuf {
+pub fn example(folder: &Path, site: &DemoSite, name: &str) -> PathBuf {
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/scripts").join(name);
     let script = fs::read_to_string(shipped).unwrap().replace("127.0.0.1:8000", &site.host);
     let invoices = folder.join("invoices");
@@ -51,7 +51,7 @@ fn act(served: &Served, script: &Path) -> Output {
 }
 
 #[track_caller]
-fn check(output: &Output, exit: i32, expected: &[&str]) {
+pub fn check(output: &Output, exit: i32, expected: &[&str]) {
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(exit), "{said}");
     for expected in expected {

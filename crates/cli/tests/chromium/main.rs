@@ -7,6 +7,7 @@
     reason = "start programs, and wait for what they show"
 )]
 
+mod doctor;
 mod examples;
 mod kill;
 mod kill_modes;
