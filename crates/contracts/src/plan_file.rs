@@ -51,4 +51,8 @@ fn restore_path(violation: &mut Violation) {
     if let Some(rest) = violation.path.strip_prefix("waves[0].") {
         violation.path = rest.to_owned();
     }
+    // The places of keys are those of the file, too.
+    if violation.rule == "unknown_key" {
+        violation.message = violation.message.replace("`waves[].tasks[]", "`tasks[]");
+    }
 }

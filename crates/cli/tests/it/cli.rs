@@ -105,6 +105,27 @@ fn violations_are_all_told_with_their_paths() {
     assert_eq!(answer["violations"].as_array().map(Vec::len), Some(3), "{answer}");
 }
 
+/// TOML takes a key for one of the table above it.
+#[test]
+fn a_key_in_the_wrong_table_is_told_with_the_places_that_know_it() {
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("plan.toml");
+    let text =
+        "name = \"p\"\n[policy]\non_high = \"pause\"\nretry = {}\n[[tasks]]\nname = \"a\"\nagent = \"x\"\n";
+    fs::write(&file, text).expect("a file");
+    let file = file.to_string_lossy();
+    let english = "\
+  policy.on_high: there is no key `on_high` here; it is a key of the top level (unknown_key)
+  policy.retry: there is no key `retry` here; it is a key of the top level and of `tasks[]` (unknown_key)
+";
+    check(&["contract", "check", &file], 2, "", english);
+    let spanish = "\
+  policy.on_high: no hay ninguna clave `on_high` aquí; la hay en el nivel superior (unknown_key)
+  policy.retry: no hay ninguna clave `retry` aquí; la hay en el nivel superior y en `tasks[]` (unknown_key)
+";
+    check(&["contract", "check", &file, "--lang", "es"], 2, "", spanish);
+}
+
 /// Without a daemon, in text, in Spanish and in JSON.
 // S000-C6-09
 #[test]

@@ -19,6 +19,7 @@
 //! back.
 
 mod differences;
+mod elsewhere;
 mod payload;
 mod print;
 mod read;
@@ -67,7 +68,7 @@ pub fn parse<M: Message + Default>(full_name: &str, value: &Value) -> Result<M, 
     let Some(shape) = SCHEMA.message(full_name) else {
         return Err(internal(format!("there is no message {full_name}")));
     };
-    let mut reader = Reader::new(&SCHEMA, Unknown::Refused);
+    let mut reader = Reader::new(&SCHEMA, full_name, Unknown::Refused);
     let mut bytes = Vec::new();
     reader.message(shape, value, &Path::Root, 0, &mut bytes);
     let violations = reader.into_violations().into_vec();
@@ -84,7 +85,7 @@ pub(crate) fn parse_partly<M: Message + Default>(
     value: &Value,
     unknown: Unknown,
 ) -> (M, Violations) {
-    let mut reader = Reader::new(&SCHEMA, unknown);
+    let mut reader = Reader::new(&SCHEMA, full_name, unknown);
     let mut bytes = Vec::new();
     if let Some(shape) = SCHEMA.message(full_name) {
         reader.message(shape, value, &Path::Root, 0, &mut bytes);

@@ -9,7 +9,7 @@ use prost::encoding;
 use serde_json::{Map, Value};
 
 use super::schema::{FieldShape, Form, MessageShape, Multiplicity, Schema, Shape};
-use super::{MAX_DEPTH, depth_is_within, describe, payload, well_known};
+use super::{MAX_DEPTH, depth_is_within, describe, elsewhere, payload, well_known};
 use crate::duration;
 use crate::path::{Path, shown};
 use crate::violation::Violations;
@@ -28,13 +28,15 @@ const MAP_VALUE: u32 = 2;
 
 pub struct Reader<'s> {
     pub(super) schema: &'s Schema,
+    /// Full name of the message that the whole document is.
+    root: &'s str,
     pub(super) violations: Violations,
     unknown: Unknown,
 }
 
 impl<'s> Reader<'s> {
-    pub fn new(schema: &'s Schema, unknown: Unknown) -> Self {
-        Self { schema, violations: Violations::default(), unknown }
+    pub fn new(schema: &'s Schema, root: &'s str, unknown: Unknown) -> Self {
+        Self { schema, root, violations: Violations::default(), unknown }
     }
 
     pub fn into_violations(self) -> Violations {
@@ -291,12 +293,19 @@ impl<'s> Reader<'s> {
     }
 
     fn unknown_key(&mut self, shape: &MessageShape, key: &str, path: &Path<'_>) {
-        let mut message = format!("there is no key `{}` here", shown(key));
-        if !self.violations.is_full()
-            && let Some(nearest) = nearest(shape, key)
-        {
-            message.push_str(&format!("; did you mean `{nearest}`?"));
+        if self.violations.is_full() {
+            return self.violations.push(path, "unknown_key", String::new());
         }
+        let (near, shown) = (nearest(shape, key), shown(key));
+        let known = if near.is_none() { elsewhere::places(self.schema, self.root, key) } else { Vec::new() };
+        let message = match (near, known.as_slice()) {
+            (Some(near), _) => format!("there is no key `{shown}` here; did you mean `{near}`?"),
+            (None, [one]) => format!("there is no key `{shown}` here; it is a key of {one}"),
+            (None, [one, other, ..]) => {
+                format!("there is no key `{shown}` here; it is a key of {one} and of {other}")
+            }
+            (None, []) => format!("there is no key `{shown}` here"),
+        };
         self.violations.push(path, "unknown_key", message);
     }
 }

@@ -135,7 +135,7 @@ fn contract_messages() -> Vec<MessageDescriptor> {
 
 fn read_back(name: &str, document: &Value) -> DynamicMessage {
     let shape = SCHEMA.message(name).expect("the message is in the schema");
-    let mut reader = Reader::new(&SCHEMA, Unknown::Kept);
+    let mut reader = Reader::new(&SCHEMA, name, Unknown::Kept);
     let mut bytes = Vec::new();
     reader.message(shape, document, &Path::Root, 0, &mut bytes);
     let violations = reader.into_violations().into_vec();

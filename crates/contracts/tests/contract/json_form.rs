@@ -71,6 +71,27 @@ fn an_unknown_key_suggests_the_nearest_one() {
 }
 
 #[test]
+fn a_key_that_is_known_elsewhere_is_told_with_at_most_two_places() {
+    let of_policy = |key: &str| message(json!({"policy": {key: null}}));
+    let here = |key: &str| format!("there is no key `{key}` here");
+    assert_eq!(of_policy("on_high"), here("on_high") + "; it is a key of the top level");
+    let both = "; it is a key of the top level and of `waves[].tasks[]`";
+    assert_eq!(of_policy("retry"), here("retry") + both);
+    // A key may be written in each of its forms.
+    assert_eq!(of_policy("maxAttempts"), here("maxAttempts") + "; it is a key of `retry`");
+    assert_eq!(of_policy("detached"), here("detached") + "; it is a key of `waves[].tasks[].run`");
+    let of_task = message(json!({"waves": [{"tasks": [{"quorum_threshold": 0.5}]}]}));
+    assert_eq!(of_task, here("quorum_threshold") + "; it is a key of `policy`");
+    // Three messages know a name; the two nearest to the top level are told.
+    assert_eq!(of_policy("name"), here("name") + "; it is a key of the top level and of `waves[]`");
+    // What only the daemon writes is nobody's key, and a near key is meant rather than one elsewhere.
+    assert_eq!(of_policy("continues"), here("continues"));
+    assert_eq!(message(json!({"timeout": {}})), here("timeout") + "; did you mean `timeouts`?");
+    let script = json::parse::<v1::Script>("capataz.v1.Script", &json!({"browser": {"allowlist": []}}));
+    assert_eq!(script.unwrap_err()[0].message, here("allowlist") + "; it is a key of `policy`");
+}
+
+#[test]
 fn an_enum_names_what_is_allowed() {
     assert_eq!(message(json!({"on_high": "stop"})), "\"stop\" is not one of continue, pause");
     let severity = |text: &str| json!({"waves": [{"tasks": [{"severity": text}]}]});

@@ -82,6 +82,10 @@ fn a_plan_of_one_wave_may_list_its_tasks_at_the_top() {
     let task = v1::Task { name: "a".to_owned(), agent: "x".to_owned(), ..Default::default() };
     assert_eq!(plan.waves, [v1::Wave { tasks: vec![task], ..Default::default() }]);
     check("[[tasks]]\nnmae = 1\n", &["tasks[0].nmae unknown_key"]);
+    let elsewhere = |text: &str| parse(text, Format::Toml).unwrap_err().remove(0).message;
+    let message = "there is no key `agent` here; it is a key of";
+    assert_eq!(elsewhere("[policy]\nagent = \"a\"\n"), format!("{message} `waves[].tasks[]`"));
+    assert_eq!(elsewhere("[policy]\nagent = \"a\"\n[[tasks]]\n"), format!("{message} `tasks[]`"));
     check("tasks = 1", &["tasks type"]);
     check("tasks = []\nwaves = []", &["tasks duplicate_key"]);
 }

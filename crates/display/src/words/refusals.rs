@@ -8,6 +8,7 @@ pub(super) const OF_SPECS: &str = "the specs stay unchanged: {0}";
 
 /// Things that rules are about, as values of the patterns below.
 pub(super) const NAMES: &[(&str, &str)] = &[
+    ("the top level", "el nivel superior"),
     ("the plan's name", "el nombre del plan"),
     ("the planner", "el planificador"),
     ("a plan", "un plan"),
@@ -436,6 +437,11 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
         "there is no key `{0}` here; did you mean `{1}`?",
         "no hay ninguna clave `{0}` aquí; ¿quiso decir `{1}`?",
     ),
+    (
+        "there is no key `{0}` here; it is a key of {1} and of {2}",
+        "no hay ninguna clave `{0}` aquí; la hay en {1} y en {2}",
+    ),
+    ("there is no key `{0}` here; it is a key of {1}", "no hay ninguna clave `{0}` aquí; la hay en {1}"),
     ("there is no key `{0}` here", "no hay ninguna clave `{0}` aquí"),
     ("`{0}` does not go with a reserved key such as `{1}`", "`{0}` no va con una clave reservada como `{1}`"),
     ("the key {0} is reserved", "la clave {0} está reservada"),
