@@ -297,6 +297,7 @@ pub struct ListArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
+  capataz runs report latest                   save it as ID.html
   capataz runs report latest -o run.html
   capataz runs report 7f3a -o - > run.html
   capataz runs report latest -o run.html --lang es
@@ -307,9 +308,12 @@ pub struct ReportArgs {
     /// Id of the run, the beginning or end of it, or `latest`
     #[arg(value_name = "RUN")]
     pub run: String,
-    /// File to write; `-` for stdout
+    /// File to write; `-` for stdout [default: the id of the run with `.html`, in the working folder]
     #[arg(long, short = 'o', value_name = "FILE")]
-    pub output: PathBuf,
+    pub output: Option<PathBuf>,
+    /// Write over a file that exists, as --output does in any case
+    #[arg(long)]
+    pub force: bool,
 }
 
 #[derive(Args, Debug)]

@@ -93,7 +93,7 @@ async fn perform(daemon: &Daemon, script: v1::Script, args: &ActArgs, out: &mut 
     }
     // What came of the run is told by now, whatever becomes of its report.
     if let (true, Some(path)) = (finished, &args.report) {
-        match report::write(daemon, &run_id, path, out).await {
+        match report::write(daemon, &run_id, path, true, out).await {
             Ok(_) if out.json => {}
             Ok(_) => out.line(&fill(words().act.report_written, &[&path.display().to_string()])),
             Err(failure) => {

@@ -252,7 +252,7 @@ async fn register(address: &str, data_dir: &Path, out: &mut Output) -> Outcome {
         return Ok(if end == End::Interrupted { Exit::Interrupted } else { Exit::StillRunning });
     }
     let file = data_dir.join("report.html");
-    report::write(&daemon, &started.run_id, &file, out).await?;
+    report::write(&daemon, &started.run_id, &file, true, out).await?;
     let file = file.display().to_string();
     if out.json {
         out.record(&json!({ "run_id": started.run_id, "report": file }));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use capataz_contracts::v1;
 use serde_json::{Value, json};
@@ -24,12 +24,15 @@ pub const STDOUT: &str = "-";
 
 pub async fn report(daemon: &Daemon, args: ReportArgs, out: &mut Output) -> Outcome {
     let run_id = fetch::run_id(daemon, &args.run).await?;
-    let written = write(daemon, &run_id, &args.output, out).await?;
+    // Whoever names a file wants it written anew.
+    let may_replace = args.force || args.output.is_some();
+    let file = args.output.unwrap_or_else(|| PathBuf::from(format!("{run_id}.html")));
+    let written = write(daemon, &run_id, &file, may_replace, out).await?;
     // A page on stdout is the whole answer.
-    if args.output.as_os_str() == STDOUT {
+    if file.as_os_str() == STDOUT {
         return Ok(Exit::Ok);
     }
-    let file = args.output.display().to_string();
+    let file = file.display().to_string();
     if out.json {
         let mut document = json!({
             "run_id": run_id,
@@ -63,12 +66,18 @@ pub struct Written {
     pub actions: Option<usize>,
 }
 
-/// Writes the report of `run_id` to `file`.
+/// Writes the report of `run_id` to `file`. One that exists is replaced only if that is allowed.
 ///
 /// # Errors
 /// The daemon cannot be reached, or the file cannot be written. Evidence that is no longer stored is not an error: the
 /// report mentions it.
-pub async fn write(daemon: &Daemon, run_id: &str, file: &Path, out: &mut Output) -> Result<Written, Failure> {
+pub async fn write(
+    daemon: &Daemon,
+    run_id: &str,
+    file: &Path,
+    may_replace: bool,
+    out: &mut Output,
+) -> Result<Written, Failure> {
     let request = v1::GetRunRequest { run_id: run_id.to_owned(), task_limit: 1, ..Default::default() };
     let response = daemon.client.get_run(request).await.map_err(|error| daemon.failure(error))?;
     let run = response.run.unwrap_or_default();
@@ -96,7 +105,7 @@ pub async fn write(daemon: &Daemon, run_id: &str, file: &Path, out: &mut Output)
         out.raw(html.as_bytes());
         out.flush();
     } else {
-        save(file, html.as_bytes(), true).map_err(|error| cannot_write(file, &error))?;
+        keep(file, html.as_bytes(), may_replace)?;
     }
     Ok(Written { bytes: html.len(), kind, actions })
 }

@@ -101,7 +101,29 @@ fn what_was_written_is_said_and_a_page_on_stdout_is_the_whole_answer() {
         assert!(told.starts_with("<!DOCTYPE html>") && told.ends_with("</html>\n"), "{arguments:?} {told}");
     }
     reported.says(&["runs", "report", "latest", "-o", "nowhere/run.html"], 1);
-    reported.says(&["runs", "report", "latest"], 2);
+}
+
+#[test]
+fn a_report_without_a_file_is_named_after_its_run_and_writes_over_none() {
+    let reported = Reported::start();
+    reported.says(&["run", "plan.toml"], 1);
+    let told = reported.document(&["runs", "report", "latest"], 0);
+    let name = format!("{}.html", told["run_id"].as_str().unwrap());
+    assert_eq!(told["file"], json!(name));
+    let page = || fs::read_to_string(reported.path(&name)).unwrap();
+    assert_eq!(told["bytes"], json!(page().len()));
+
+    fs::write(reported.path(&name), "mine").unwrap();
+    let refused = reported.document(&["runs", "report", "latest"], 1);
+    let message = refused["error"]["message"].as_str().unwrap();
+    assert!(message.starts_with(&name) && message.ends_with("--force writes over it"), "{message}");
+    assert_eq!(page(), "mine");
+    reported.says(&["runs", "report", "latest", "--force"], 0);
+    assert!(page().starts_with("<!DOCTYPE html>"));
+    // Whoever names it wants it written.
+    fs::write(reported.path(&name), "mine").unwrap();
+    reported.says(&["runs", "report", "latest", "-o", &name], 0);
+    assert!(page().starts_with("<!DOCTYPE html>"));
 }
 
 #[test]

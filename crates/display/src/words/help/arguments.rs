@@ -419,7 +419,14 @@ pub(super) const OF_RUNS: Texts = &[
     ),
     ("Maximum number of runs", "Máximo de ejecuciones"),
     ("Continue an earlier list from its page token", "Continuar una lista anterior desde su token de página"),
-    ("File to write; `-` for stdout", "Archivo que se escribe; `-` para stdout"),
+    (
+        "File to write; `-` for stdout [default: the id of the run with `.html`, in the working folder]",
+        "Archivo que se escribe; `-` para stdout [predeterminado: el id de la ejecución con `.html`, en la carpeta de trabajo]",
+    ),
+    (
+        "Write over a file that exists, as --output does in any case",
+        "Sobrescribir un archivo que existe, como --output hace siempre",
+    ),
     (
         "Also what running tasks say and put out: a line where that is news, and with `--json` for each progress frame",
         "También lo que dicen y entregan las tareas en marcha: una línea si es nuevo, y con `--json` una por cada avance",

@@ -36,6 +36,7 @@ pub(super) const COMMENTS: Texts = &[
     ("what failed, why, and how to run it again", "qué falló, por qué y cómo repetirlo"),
     ("list it", "listarla"),
     ("save one as KIND-ID.png", "guardar una como CLASE-ID.png"),
+    ("save it as ID.html", "guardarlo como ID.html"),
     ("labels are spec ids", "las etiquetas son ids de specs"),
     ("shows the numbers of the events", "muestra los números de los eventos"),
     ("lists the open questions", "lista las preguntas abiertas"),
