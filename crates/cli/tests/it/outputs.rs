@@ -165,8 +165,8 @@ fn what_has_no_output_says_so() {
 #[test]
 fn an_output_that_is_null_or_empty_is_shown_as_what_it_is() {
     let ended = Ended::of(NOTHING, &["says-null", "silent", "empty"]);
-    let empty = json!({ "$media_type": "text/plain", "$text": "" });
-    let expected = [Some(&Value::Null), Some(&Value::Null), Some(&empty)];
+    let (null, empty) = (Value::Null, json!({ "$media_type": "text/plain", "$text": "" }));
+    let expected = [Some(&null), Some(&null), Some(&empty)];
     let shown = ended.document(&["runs", "show", "latest", "--outputs"], 0);
     let tasks = &shown["waves"][0]["tasks"];
     assert_eq!([0_usize, 1, 2].map(|task| tasks[task].get("output")), expected, "{tasks}");
