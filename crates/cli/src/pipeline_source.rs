@@ -128,7 +128,8 @@ fn judged(mut pipeline: InPart<v1::Pipeline>) -> InPart<v1::Pipeline> {
     pipeline
 }
 
-fn parse(
+/// Parses a pipeline, whose schemas are in files of this folder, and tells all that is wrong with it.
+pub fn parse(
     bytes: &[u8],
     format: Format,
     folder: Option<&Path>,

@@ -36,7 +36,8 @@ pub fn contents(file: &Path) -> Result<Vec<u8>, Failure> {
     })
 }
 
-fn parse(bytes: &[u8], format: Format, variables: &[(String, String)]) -> Given {
+/// Parses a script, and tells all that is wrong with it.
+pub fn parse(bytes: &[u8], format: Format, variables: &[(String, String)]) -> Given {
     let mut read = match script_file::parse_in_part(bytes, format) {
         Ok(read) => read,
         Err(violations) => {

@@ -105,6 +105,53 @@ fn violations_are_all_told_with_their_paths() {
     assert_eq!(answer["violations"].as_array().map(Vec::len), Some(3), "{answer}");
 }
 
+/// A key that is none, a value of another type, and what rules say of the rest; not what may follow from the former.
+#[test]
+fn what_has_no_form_and_what_breaks_rules_is_told_at_once() {
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("plan.toml");
+    let plan = "\
+nmae = \"p\"
+policy = { kind = \"quorum\", quorum_threshold = 2.0 }
+[[tasks]]
+name = 5
+agent = \"a\"
+[[tasks]]
+name = \"a b\"
+critical = \"yes\"
+";
+    fs::write(&file, plan).expect("a file");
+    let file = file.to_string_lossy();
+    let told = "6 violations
+  nmae: there is no key `nmae` here; did you mean `name`? (unknown_key)
+  tasks[0].name: expected a string, found a number (type)
+  tasks[1].critical: expected a boolean, found a string (type)
+  tasks[1].name: a task's name has letters, digits, `.`, `_` and `-` only (characters)
+  tasks[1].agent: the agent is missing (required)
+  policy.quorum_threshold: must be greater than 0 and at most 1, not 2 (range)
+";
+    check(&["contract", "check", &file], 2, "", told);
+    check(&["run", &file, "--addr", NOBODY], 2, "", told);
+    check(&["contract", "check", &file, "--lang", "es"], 2, "", "tasks[1].agent: falta el agente (required)");
+    let expected = [
+        "nmae unknown_key",
+        "tasks[0].name type",
+        "tasks[1].critical type",
+        "tasks[1].name characters",
+        "tasks[1].agent required",
+        "policy.quorum_threshold range",
+    ];
+    let in_short = |violations: &Value| {
+        let violations = violations.as_array().expect("violations").iter();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        violations.map(|one| format!("{} {}", text(&one["path"]), text(&one["rule"]))).collect::<Vec<_>>()
+    };
+    let answer = json(&check(&["contract", "check", &file, "--json"], 2, "", ""));
+    assert_eq!(in_short(&answer["violations"]), expected);
+    let answer = json(&check(&["run", &file, "--addr", NOBODY, "--json"], 2, "", ""));
+    assert_eq!(in_short(&answer["error"]["violations"]), expected);
+}
+
 /// Without a daemon, in text, in Spanish and in JSON.
 // S000-C6-09
 #[test]
