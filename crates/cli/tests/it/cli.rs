@@ -781,6 +781,12 @@ fn a_plan_that_breaks_rules_is_told_the_names_that_the_daemon_does_not_know_as_w
     // Without a daemon there is what needs none.
     let alone = told(&daemon.run(plan, &["--json", "--addr", "http://127.0.0.1:1"], 2, "", ""));
     assert_eq!(alone, both[..1]);
+    // So it is where the form is wrong.
+    let plan = plan.replace("\"no spaces\"", "5");
+    let both = told(&daemon.run(&plan, &["--json"], 2, "", ""));
+    let [of_form, of_names] = both.as_slice() else { panic!("{both:?}") };
+    assert_eq!(of_form, r#""tasks[0].name" "expected a string, found a number""#);
+    assert_eq!(of_names, r#""tasks[0].agent" "there is no agent \"ecco\"; similar: echo""#);
 }
 
 /// Scenario 2 of seed 000, as it draws it.
