@@ -25,6 +25,8 @@ mod script;
 mod sources;
 mod state_file;
 mod watch;
+#[cfg(test)]
+mod wrong_forms;
 
 use std::io;
 use std::pin::Pin;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use capataz_contracts::pipeline_file::{self, Format};
 use capataz_contracts::validate::INLINE_MAX;
-use capataz_contracts::{Violation, v1};
+use capataz_contracts::{InPart, Violation, v1};
 use capataz_display::words::{fill, words};
 use serde_json::{Map, Value};
 
@@ -62,12 +62,12 @@ pub fn known() -> Vec<Known> {
         let pipeline = fs::read(&file)
             .map_err(|error| vec![Violation::new(String::new(), "file", error.to_string())])
             .and_then(|bytes| parse(&bytes, Format::Toml, file.parent()))
-            .and_then(whole);
+            .and_then(InPart::whole);
         known.push(Known { name: name.to_owned(), file: Some(file), pipeline });
     }
     for built_in in BUILT_IN {
         if known.iter().all(|known| known.name != built_in.name) {
-            let pipeline = parse_built_in(built_in).and_then(whole);
+            let pipeline = parse_built_in(built_in).and_then(InPart::whole);
             known.push(Known { name: built_in.name.to_owned(), file: None, pipeline });
         }
     }
@@ -114,39 +114,43 @@ pub fn look(given: &Path, format: Option<Format>) -> Result<Looked<v1::Pipeline>
 
 fn looked(
     subject: String,
-    parsed: Result<v1::Pipeline, Vec<Violation>>,
+    parsed: Result<InPart<v1::Pipeline>, Vec<Violation>>,
 ) -> Result<Looked<v1::Pipeline>, Failure> {
     match parsed {
-        Ok(pipeline) => {
-            let violations = capataz_daemon::check_pipeline(&pipeline);
-            Ok(Looked::of(subject, pipeline, violations))
-        }
+        Ok(pipeline) => Ok(Looked::of(subject, pipeline)),
         Err(violations) => Err(Failure::Violations { subject, violations }),
     }
 }
 
-/// The pipeline, if it keeps every rule.
-fn whole(pipeline: v1::Pipeline) -> Result<v1::Pipeline, Vec<Violation>> {
-    let violations = capataz_daemon::check_pipeline(&pipeline);
-    if violations.is_empty() { Ok(pipeline) } else { Err(violations) }
+/// The pipeline with all that is wrong with it by itself.
+fn judged(mut pipeline: InPart<v1::Pipeline>) -> InPart<v1::Pipeline> {
+    pipeline.add(capataz_daemon::check_pipeline(&pipeline.document));
+    pipeline
 }
 
-fn parse(bytes: &[u8], format: Format, folder: Option<&Path>) -> Result<v1::Pipeline, Vec<Violation>> {
-    pipeline_file::parse_bytes(bytes, format, &mut |schema| {
+/// Parses a pipeline, whose schemas are in files of this folder, and tells all that is wrong with it.
+pub fn parse(
+    bytes: &[u8],
+    format: Format,
+    folder: Option<&Path>,
+) -> Result<InPart<v1::Pipeline>, Vec<Violation>> {
+    let parsed = pipeline_file::parse_in_part(bytes, format, &mut |schema| {
         let file = folder.unwrap_or(Path::new("")).join(schema);
         // A pipe or a device may never end, and `-` is no file.
         if !file.is_file() {
             return Err(words().pipelines.no_file.to_owned());
         }
         read(&file).map_err(|error| error.to_string())
-    })
+    });
+    parsed.map(judged)
 }
 
-fn parse_built_in(built_in: &BuiltIn) -> Result<v1::Pipeline, Vec<Violation>> {
-    pipeline_file::parse_bytes(built_in.text.as_bytes(), Format::Toml, &mut |schema| {
+fn parse_built_in(built_in: &BuiltIn) -> Result<InPart<v1::Pipeline>, Vec<Violation>> {
+    let parsed = pipeline_file::parse_in_part(built_in.text.as_bytes(), Format::Toml, &mut |schema| {
         let found = built_in.schemas.iter().find(|(name, _)| *name == schema);
         found.map(|(_, text)| text.as_bytes().to_vec()).ok_or_else(|| "it is not built in".to_owned())
-    })
+    });
+    parsed.map(judged)
 }
 
 /// The input of a run, out of what the command line gives; `None` where it gives nothing.

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use capataz_contracts::plan_file::{self, Format, MAX_BYTES};
-use capataz_contracts::{Violation, json, v1};
+use capataz_contracts::{InPart, Violation, v1};
 
 use crate::failure::Failure;
 use capataz_display::words::{fill, words};
@@ -24,58 +24,50 @@ pub fn load(file: &Path, format: Option<Format>) -> Result<v1::Plan, Failure> {
 /// A document as its file has it, with all that is wrong with it.
 pub struct Looked<T> {
     subject: String,
-    document: T,
-    /// The file names no wave, so that paths name none either.
-    has_tasks_at_the_top: bool,
-    violations: Vec<Violation>,
+    read: InPart<T>,
 }
 
 impl<T> Looked<T> {
-    /// Paths are those of the document.
-    pub fn of(subject: String, document: T, violations: Vec<Violation>) -> Self {
-        Self { subject, document, has_tasks_at_the_top: false, violations }
+    pub fn of(subject: String, read: InPart<T>) -> Self {
+        Self { subject, read }
     }
 
+    /// As much of it as could be read.
     pub fn document(&self) -> &T {
-        &self.document
+        &self.read.document
     }
 
     pub fn is_valid(&self) -> bool {
-        self.violations.is_empty()
+        self.read.is_valid()
     }
 
     /// Adds what somebody else has found wrong with it.
     pub fn add(&mut self, violations: impl IntoIterator<Item = Violation>) {
-        for mut violation in violations {
-            if self.has_tasks_at_the_top
-                && let Some(rest) = violation.path.strip_prefix("waves[0].")
-            {
-                violation.path = rest.to_owned();
-            }
-            self.violations.push(violation);
-        }
+        self.read.add(violations);
     }
 
     /// # Errors
     /// All that is wrong with it.
     pub fn checked(self) -> Result<T, Failure> {
-        let Self { subject, document, violations, .. } = self;
-        if violations.is_empty() { Ok(document) } else { Err(Failure::Violations { subject, violations }) }
+        let Self { subject, read } = self;
+        read.whole().map_err(|violations| Failure::Violations { subject, violations })
     }
 }
 
 /// Reads the plan in `file`.
 ///
 /// # Errors
-/// The file cannot be read, or is none of a plan. What is wrong with the plan that it is stands in the answer.
+/// The file cannot be read, or is neither TOML nor JSON. What is wrong with its plan stands in the answer.
 pub fn look(file: &Path, format: Option<Format>) -> Result<Looked<v1::Plan>, Failure> {
     let bytes = read(file).map_err(|error| {
         let message = fill(words().contract.cannot_read, &[&name_of(file), &error.to_string()]);
         Failure::invalid(message)
     })?;
     let format = format.unwrap_or_else(|| format_of(file, &bytes));
-    of_bytes(&bytes, format, name_of(file))
-        .map_err(|violations| Failure::Violations { subject: name_of(file), violations })
+    match of_bytes(&bytes, format) {
+        Ok(plan) => Ok(Looked::of(name_of(file), plan)),
+        Err(violations) => Err(Failure::Violations { subject: name_of(file), violations }),
+    }
 }
 
 /// The file's name in messages.
@@ -108,30 +100,13 @@ pub fn format_of(file: &Path, bytes: &[u8]) -> Format {
 
 /// Parses the plan in `bytes`, with all checks that the daemon makes of a plan alone.
 pub fn parse(bytes: &[u8], format: Format) -> Result<v1::Plan, Vec<Violation>> {
-    let Looked { document, violations, .. } = of_bytes(bytes, format, String::new())?;
-    if violations.is_empty() { Ok(document) } else { Err(violations) }
+    of_bytes(bytes, format)?.whole()
 }
 
-fn of_bytes(bytes: &[u8], format: Format, subject: String) -> Result<Looked<v1::Plan>, Vec<Violation>> {
-    let plan = plan_file::parse_bytes(bytes, format)?;
-    let violations = capataz_daemon::check_plan(&plan);
-    let mut looked = Looked::of(subject, plan, Vec::new());
-    if !violations.is_empty() {
-        looked.has_tasks_at_the_top = has_tasks_at_the_top(bytes, format);
-        looked.add(violations);
-    }
-    Ok(looked)
-}
-
-/// Returns whether the file lists its tasks outside of any wave, so that paths in messages name no wave.
-fn has_tasks_at_the_top(bytes: &[u8], format: Format) -> bool {
-    match format {
-        Format::Json => json::from_slice(bytes).is_ok_and(|document| document.get("tasks").is_some()),
-        Format::Toml => std::str::from_utf8(bytes)
-            .ok()
-            .and_then(|text| toml::from_str::<toml::Table>(text).ok())
-            .is_some_and(|document| document.contains_key("tasks")),
-    }
+fn of_bytes(bytes: &[u8], format: Format) -> Result<InPart<v1::Plan>, Vec<Violation>> {
+    let mut plan = plan_file::parse_in_part(bytes, format)?;
+    plan.add(capataz_daemon::check_plan(&plan.document));
+    Ok(plan)
 }
 
 #[cfg(test)]

@@ -23,6 +23,8 @@ mod codec;
 mod document;
 pub mod duration;
 pub mod free;
+mod gaps;
+mod in_part;
 pub mod json;
 pub mod log;
 mod path;
@@ -41,6 +43,7 @@ pub mod within;
 mod work;
 
 pub use canonical::canonical;
+pub use in_part::InPart;
 pub use violation::Violation;
 
 /// The encoded `FileDescriptorSet` of `proto/`, for reflection and for the JSON form.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 pub use crate::document::{Format, MAX_BYTES};
 use crate::violation::Violation;
-use crate::{document, json, v1};
+use crate::{InPart, document, json, v1};
 
 /// The most bytes of a schema's file.
 pub const SCHEMA_FILE_MAX: usize = 64 * 1024;
@@ -23,8 +23,20 @@ pub fn parse_bytes(
     format: Format,
     schema: &mut dyn FnMut(&str) -> Result<Vec<u8>, String>,
 ) -> Result<v1::Pipeline, Vec<Violation>> {
+    parse_in_part(bytes, format, schema)?.whole()
+}
+
+/// Reads as much of a pipeline file as its form and its schemas leave, so that its rules can be checked as well.
+///
+/// # Errors
+/// One violation of the rule `size` or `syntax`: nothing of the file can be read.
+pub fn parse_in_part(
+    bytes: &[u8],
+    format: Format,
+    schema: &mut dyn FnMut(&str) -> Result<Vec<u8>, String>,
+) -> Result<InPart<v1::Pipeline>, Vec<Violation>> {
     let mut document = document::value(document::text(bytes)?, format)?;
-    let mut violations = Vec::new();
+    let mut unread = Vec::new();
     let phases = document.get_mut("phases").and_then(Value::as_array_mut);
     for (index, phase) in phases.into_iter().flatten().enumerate() {
         let Some(place) = phase.get_mut("output").and_then(|output| output.get_mut("schema")) else {
@@ -35,19 +47,17 @@ pub fn parse_bytes(
             Ok(value) => *place = value,
             Err(reason) => {
                 let path = format!("phases[{index}].output.schema");
-                violations.push(Violation::new(path, "schema", format!("`{file}`: {reason}")));
+                unread.push(Violation::new(path, "schema", format!("`{file}`: {reason}")));
                 *place = Value::Bool(true);
             }
         }
     }
-    match json::parse("capataz.v1.Pipeline", &document) {
-        Ok(pipeline) if violations.is_empty() => Ok(pipeline),
-        Ok(_) => Err(violations),
-        Err(mut others) => {
-            others.append(&mut violations);
-            Err(others)
-        }
+    let mut pipeline = json::parse_in_part("capataz.v1.Pipeline", &document);
+    for violation in unread {
+        let place = violation.path.clone();
+        pipeline.refuse(violation, &place);
     }
+    Ok(pipeline)
 }
 
 fn read(contents: &[u8]) -> Result<Value, String> {

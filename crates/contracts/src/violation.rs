@@ -44,10 +44,15 @@ impl std::error::Error for Violation {}
 /// The most violations of one document that are reported; how many there are beyond them is counted.
 const REPORTED: usize = 100;
 
+/// The rule of the last violation, where it says how many more there are.
+pub(crate) const TRUNCATED: &str = "truncated";
+
 /// Collects the violations of one document, within bounded memory.
 #[derive(Debug, Default)]
 pub(crate) struct Violations {
     reported: Vec<Violation>,
+    /// The places of those that were pushed, by the names of the fields ([`Path::by_names`]).
+    places: Vec<String>,
     beyond: usize,
 }
 
@@ -56,8 +61,35 @@ impl Violations {
         if self.is_full() {
             self.beyond += 1;
         } else {
+            self.places.push(path.by_names());
             self.reported.push(Violation::new(path.to_string(), rule, message));
         }
+    }
+
+    /// Takes over a violation.
+    pub fn add(&mut self, violation: Violation) {
+        if self.is_full() {
+            self.beyond += 1;
+        } else {
+            self.reported.push(violation);
+        }
+    }
+
+    pub fn reported(&self) -> &[Violation] {
+        &self.reported
+    }
+
+    pub fn reported_mut(&mut self) -> &mut [Violation] {
+        &mut self.reported
+    }
+
+    pub fn places(&self) -> &[String] {
+        &self.places
+    }
+
+    /// Returns whether there are some that were only counted.
+    pub fn is_cut(&self) -> bool {
+        self.beyond > 0
     }
 
     /// Returns whether a further violation would only be counted, so that nobody need work out its message.
@@ -78,13 +110,8 @@ impl Violations {
                 place.is_empty()
                     || below.is_some_and(|below| below.is_empty() || below.starts_with(['.', '[']))
             });
-            if explained {
-                continue;
-            }
-            if self.is_full() {
-                self.beyond += 1;
-            } else {
-                self.reported.push(other);
+            if !explained {
+                self.add(other);
             }
         }
         self.beyond += others.beyond;
@@ -94,7 +121,7 @@ impl Violations {
     pub fn into_vec(self) -> Vec<Violation> {
         let mut violations = self.reported;
         if self.beyond > 0 {
-            violations.push(Violation::new("", "truncated", format!("… and {} more", self.beyond)));
+            violations.push(Violation::new("", TRUNCATED, format!("… and {} more", self.beyond)));
         }
         violations
     }

@@ -76,6 +76,8 @@ const EXEMPT: &[&str] = &[
     "; did you mean `v0`?",
     "task \"v0\" succeeded after v1 failed attemptv2",
     " and v0 more",
+    "v0 validation errorv1 found",
+    "v0 bytes",
     "; and v0 more",
     "v0; and v1 more",
     "; v0 items have failed",
@@ -107,6 +109,9 @@ const EXEMPT: &[&str] = &[
     "v0, and nothing would prove its effect",
     // What was observed in place of what a condition asks for: a value of the log.
     "a radio button",
+    // Before and behind a number that is taken out of the text again before it is told.
+    "… and ",
+    " more (truncated)",
     // What is kept with an error for whoever looks for a defect.
     "found by v0: v1",
     "no element was found",

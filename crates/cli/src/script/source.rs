@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use capataz_contracts::plan_file::Format;
-use capataz_contracts::{json, script_file, v1, validate};
+use capataz_contracts::{InPart, json, script_file, v1, validate};
 
 use crate::failure::Failure;
 use crate::plan_source::{format_of, name_of, read};
@@ -36,18 +36,23 @@ pub fn contents(file: &Path) -> Result<Vec<u8>, Failure> {
     })
 }
 
-fn parse(bytes: &[u8], format: Format, variables: &[(String, String)]) -> Given {
-    match script_file::parse_bytes(bytes, format) {
-        Ok(mut script) => {
-            script.variables.extend(variables.iter().cloned());
-            let violations = check(&script);
-            Given { script, violations }
+/// Parses a script, and tells all that is wrong with it.
+pub fn parse(bytes: &[u8], format: Format, variables: &[(String, String)]) -> Given {
+    let mut read = match script_file::parse_in_part(bytes, format) {
+        Ok(read) => read,
+        Err(violations) => {
+            let violations = violations.into_iter().map(|violation| of_contract(violation, None)).collect();
+            return Given { violations, ..Given::default() };
         }
-        Err(violations) => Given {
-            violations: violations.into_iter().map(|violation| of_contract(violation, None)).collect(),
-            ..Given::default()
-        },
-    }
+    };
+    read.document.variables.extend(variables.iter().cloned());
+    let mut rules = check(&read.document);
+    rules.retain(|found| !read.explains(&found.path, &found.rule));
+    let script = read.document.clone();
+    let form = read.whole().err().unwrap_or_default();
+    let form = form.into_iter().map(|violation| of_contract(violation, Some(&script)));
+    let violations = form.chain(rules).collect();
+    Given { script, violations }
 }
 
 /// All violations of the script: first those of its shape, then those of the rules for actions. A path that violates
@@ -63,14 +68,20 @@ pub fn check(script: &v1::Script) -> Vec<v1::ScriptViolation> {
 }
 
 /// Reads one action for a session. The daemon checks the rules, because its answer includes the state of the page as
-/// evidence.
+/// evidence. Where the form is wrong, so that there is nothing to send, those of the shape are told as well.
 ///
 /// # Errors
 /// The file cannot be read, or does not contain an action.
 pub fn action(file: &Path) -> Result<v1::Action, Failure> {
     let bytes = contents(file)?;
     let parsed = match json::from_slice(&bytes) {
-        Ok(document) => json::parse("capataz.v1.Action", &document),
+        Ok(document) => {
+            let mut action: InPart<v1::Action> = json::parse_in_part("capataz.v1.Action", &document);
+            if !action.is_valid() {
+                action.add(validate::action(&action.document));
+            }
+            action.whole()
+        }
         Err(violation) => Err(vec![violation]),
     };
     parsed.map_err(|violations| Failure::Violations { subject: name_of(file), violations })
@@ -148,6 +159,7 @@ mod tests {
     #[test]
     fn what_is_no_script_says_where() {
         check("name = ", &["  syntax"]);
-        check("nome = \"s\"", &["nome  unknown_key"]);
+        // The name may be what is meant by the key; that there are no actions is so in any case.
+        check("nome = \"s\"", &["nome  unknown_key", "actions  required"]);
     }
 }

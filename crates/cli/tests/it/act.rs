@@ -132,6 +132,67 @@ fn a_refusal_is_one_document_whoever_refuses() {
 }
 
 #[test]
+fn what_has_no_form_and_what_breaks_rules_is_told_at_once() {
+    // The kind of the first action cannot be read, so that nobody knows what it needs.
+    let script = r#"
+name = "s"
+[policy]
+allowlist = ["shop.example"]
+[[actions]]
+id = "open"
+kind = "navigaet"
+[[actions]]
+id = "buy"
+kind = "click"
+timeout = 5
+target = { text = "Buy", match = "contains" }
+[[actions]]
+id = "no spaces"
+kind = "fill"
+target = { label = "User" }
+"#;
+    let expected = [
+        ("actions[0].kind", "open", "enum"),
+        ("actions[1].timeout", "buy", "duration"),
+        ("actions[2].id", "no spaces", "characters"),
+        ("actions[1].target.match", "buy", "U2"),
+        ("actions[2].value", "no spaces", "required"),
+    ];
+    for arguments in [&["act", "check", "-"][..], &["act", "-"]] {
+        let said = check(arguments, Some(script), 2);
+        assert!(said.err.contains("stdin: 5 violations"), "{}", said.err);
+        for (path, id, rule) in expected {
+            let line = said.err.lines().find(|line| line.contains(&format!("{path} ({id}): ")));
+            assert!(line.is_some_and(|line| line.contains(&format!("({rule})"))), "{path} in\n{}", said.err);
+        }
+    }
+    for arguments in
+        [&["act", "check", "-", "--json"][..], &["contract", "check", "-", "--kind", "script", "--json"]]
+    {
+        let answer = check(arguments, Some(script), 2).json();
+        let violations = answer["violations"].as_array().cloned().unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let found: Vec<_> = violations
+            .iter()
+            .map(|one| (text(&one["path"]), text(&one["action_id"]), text(&one["rule"])))
+            .collect();
+        let expected = expected.map(|(path, id, rule)| (path.to_owned(), id.to_owned(), rule.to_owned()));
+        assert_eq!(found, expected, "{answer}");
+    }
+}
+
+#[test]
+fn an_action_for_a_session_is_told_all_of_its_form_and_its_shape() {
+    let action = r#"{"id": "no spaces", "kind": "clik", "timeout": 5}"#;
+    let said = check(&["browser", "do", "no-such-run", "-"], Some(action), 2);
+    for expected in
+        ["stdin: 3 violations", "kind: ", "(enum)", "timeout: ", "(duration)", "id: ", "(characters)"]
+    {
+        assert!(said.err.contains(expected), "{expected} in\n{}", said.err);
+    }
+}
+
+#[test]
 fn variables_come_from_the_command_line() {
     let said = check(&["act", "check", "-"], Some(VALID), 2);
     assert!(said.err.contains("actions[1].value (user)"), "{}", said.err);

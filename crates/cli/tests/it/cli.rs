@@ -126,6 +126,53 @@ fn a_key_in_the_wrong_table_is_told_with_the_places_that_know_it() {
     check(&["contract", "check", &file, "--lang", "es"], 2, "", spanish);
 }
 
+/// A key that is none, a value of another type, and what rules say of the rest; not what may follow from the former.
+#[test]
+fn what_has_no_form_and_what_breaks_rules_is_told_at_once() {
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("plan.toml");
+    let plan = "\
+nmae = \"p\"
+policy = { kind = \"quorum\", quorum_threshold = 2.0 }
+[[tasks]]
+name = 5
+agent = \"a\"
+[[tasks]]
+name = \"a b\"
+critical = \"yes\"
+";
+    fs::write(&file, plan).expect("a file");
+    let file = file.to_string_lossy();
+    let told = "6 violations
+  nmae: there is no key `nmae` here; did you mean `name`? (unknown_key)
+  tasks[0].name: expected a string, found a number (type)
+  tasks[1].critical: expected a boolean, found a string (type)
+  tasks[1].name: a task's name has letters, digits, `.`, `_` and `-` only (characters)
+  tasks[1].agent: the agent is missing (required)
+  policy.quorum_threshold: must be greater than 0 and at most 1, not 2 (range)
+";
+    check(&["contract", "check", &file], 2, "", told);
+    check(&["run", &file, "--addr", NOBODY], 2, "", told);
+    check(&["contract", "check", &file, "--lang", "es"], 2, "", "tasks[1].agent: falta el agente (required)");
+    let expected = [
+        "nmae unknown_key",
+        "tasks[0].name type",
+        "tasks[1].critical type",
+        "tasks[1].name characters",
+        "tasks[1].agent required",
+        "policy.quorum_threshold range",
+    ];
+    let in_short = |violations: &Value| {
+        let violations = violations.as_array().expect("violations").iter();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        violations.map(|one| format!("{} {}", text(&one["path"]), text(&one["rule"]))).collect::<Vec<_>>()
+    };
+    let answer = json(&check(&["contract", "check", &file, "--json"], 2, "", ""));
+    assert_eq!(in_short(&answer["violations"]), expected);
+    let answer = json(&check(&["run", &file, "--addr", NOBODY, "--json"], 2, "", ""));
+    assert_eq!(in_short(&answer["error"]["violations"]), expected);
+}
+
 /// Without a daemon, in text, in Spanish and in JSON.
 // S000-C6-09
 #[test]
@@ -755,6 +802,12 @@ fn a_plan_that_breaks_rules_is_told_the_names_that_the_daemon_does_not_know_as_w
     // Without a daemon there is what needs none.
     let alone = told(&daemon.run(plan, &["--json", "--addr", "http://127.0.0.1:1"], 2, "", ""));
     assert_eq!(alone, both[..1]);
+    // So it is where the form is wrong.
+    let plan = plan.replace("\"no spaces\"", "5");
+    let both = told(&daemon.run(&plan, &["--json"], 2, "", ""));
+    let [of_form, of_names] = both.as_slice() else { panic!("{both:?}") };
+    assert_eq!(of_form, r#""tasks[0].name" "expected a string, found a number""#);
+    assert_eq!(of_names, r#""tasks[0].agent" "there is no agent \"ecco\"; similar: echo""#);
 }
 
 /// Scenario 2 of seed 000, as it draws it.

@@ -143,6 +143,44 @@ fn a_pipeline_is_checked_with_its_schemas_and_without_a_daemon() {
 }
 
 #[test]
+fn what_has_no_form_and_what_breaks_rules_is_told_at_once() {
+    let folder = folder();
+    let bad = r#"
+name = "bad"
+[[phases]]
+naem = "read"
+agent = "reader"
+output.schema = "schemas/away.json"
+retry = { max_attempts = 0 }
+[[phases]]
+name = "a b"
+agent = 5
+input = { of = "${phases.read.summary}" }
+"#;
+    std::fs::write(folder.path().join("pipelines/bad.toml"), bad).unwrap();
+    let expected = [
+        "phases[0].naem unknown_key",
+        "phases[1].agent type",
+        "phases[0].output.schema schema",
+        "phases[1].name name",
+        "phases[0].retry.max_attempts range",
+    ];
+    let told = check(pipeline(folder.path(), &["lint", "bad"]), 2, "", "5 violations\n");
+    let text = String::from_utf8_lossy(&told.stderr).into_owned();
+    for violation in expected {
+        let (path, rule) = violation.split_once(' ').unwrap();
+        let line = text.lines().find(|line| line.trim_start().starts_with(&format!("{path}: ")));
+        assert!(line.is_some_and(|line| line.ends_with(&format!("({rule})"))), "{violation} in {text}");
+    }
+    let told = document(&check(pipeline(folder.path(), &["lint", "bad", "--json"]), 2, "", ""));
+    let violations = told["violations"].as_array().unwrap().iter();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let found: Vec<String> =
+        violations.map(|one| format!("{} {}", text(&one["path"]), text(&one["rule"]))).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
 fn a_pipeline_that_breaks_rules_is_told_the_agents_that_the_daemon_does_not_know_as_well() {
     let folder = folder();
     let daemon = Served::start(folder.path(), AGENTS);

@@ -42,9 +42,10 @@ pub use payload::{JSON_MEDIA_TYPE, depth_is_within, is_json};
 pub use text::{from_slice, from_str};
 pub use well_formed::well_formed;
 
+use crate::gaps::Gaps;
 use crate::path::Path;
 use crate::violation::Violations;
-use crate::{FILE_DESCRIPTOR_SET, Violation};
+use crate::{FILE_DESCRIPTOR_SET, InPart, Violation};
 use read::Reader;
 pub(crate) use read::Unknown;
 use schema::Schema;
@@ -64,39 +65,45 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
 /// All violations of the JSON form, with their paths. Rules: `unknown_key`, `duplicate_key`, `type`, `enum`, `range`,
 /// `oneof`, `output_only`, `duration`, `base64`, `payload`, `depth`, and `internal` where `M` is not `full_name`.
 pub fn parse<M: Message + Default>(full_name: &str, value: &Value) -> Result<M, Vec<Violation>> {
-    let internal = |message: String| vec![Violation::new("", "internal", message)];
-    let Some(shape) = SCHEMA.message(full_name) else {
-        return Err(internal(format!("there is no message {full_name}")));
-    };
-    let mut reader = Reader::new(&SCHEMA, full_name, Unknown::Refused);
-    let mut bytes = Vec::new();
-    reader.message(shape, value, &Path::Root, 0, &mut bytes);
-    let violations = reader.into_violations().into_vec();
-    if !violations.is_empty() {
-        return Err(violations);
-    }
-    decode(bytes).map_err(|error| internal(format!("the value does not fit {full_name}: {error}")))
+    parse_in_part(full_name, value).whole()
 }
 
-/// Reads as much of the message `full_name` as its violations leave, so that further rules can be checked in the same
-/// pass. What has a violation is absent or has its default; items of a list of messages keep their places.
+/// Reads as much of the message `full_name` as its violations leave, so that rules can be checked in the same pass. The
+/// violations are those of [`parse`]. What has one is absent or has its default; items of lists keep their places.
+pub fn parse_in_part<M: Message + Default>(full_name: &str, value: &Value) -> InPart<M> {
+    let (message, violations, gaps) = read_message(full_name, value, Unknown::Refused);
+    InPart::new(message, violations, gaps)
+}
+
+/// As [`parse_in_part`], for whoever has rules that look at one place each.
 pub(crate) fn parse_partly<M: Message + Default>(
     full_name: &str,
     value: &Value,
     unknown: Unknown,
 ) -> (M, Violations) {
+    let (message, violations, _) = read_message(full_name, value, unknown);
+    (message, violations)
+}
+
+fn read_message<M: Message + Default>(
+    full_name: &str,
+    value: &Value,
+    unknown: Unknown,
+) -> (M, Violations, Gaps) {
     let mut reader = Reader::new(&SCHEMA, full_name, unknown);
     let mut bytes = Vec::new();
-    if let Some(shape) = SCHEMA.message(full_name) {
-        reader.message(shape, value, &Path::Root, 0, &mut bytes);
+    match SCHEMA.message(full_name) {
+        Some(shape) => reader.message(shape, value, &Path::Root, 0, &mut bytes),
+        None => reader.violations.push(&Path::Root, "internal", format!("there is no message {full_name}")),
     }
-    let mut violations = reader.into_violations();
+    let (mut violations, mut gaps) = reader.into_parts();
     let message = decode(bytes).unwrap_or_else(|error| {
         let message = format!("the value does not fit {full_name}: {error}");
         violations.push(&Path::Root, "internal", message);
+        gaps.add_places_of(&violations);
         M::default()
     });
-    (message, violations)
+    (message, violations, gaps)
 }
 
 /// Events are decoded from `Bytes`; from another kind of buffer, every message would be compiled once more.

@@ -100,6 +100,7 @@ impl Reader<'_> {
     }
 
     fn reserved(&mut self, object: &Map<String, Value>, path: &Path<'_>, depth: usize, out: &mut Vec<u8>) {
+        let before = self.violations.reported().len();
         if !object.contains_key(MEDIA_TYPE) {
             self.violations.push(path, "payload", format!("`{MEDIA_TYPE}` is missing"));
         }
@@ -112,8 +113,9 @@ impl Reader<'_> {
             match (key.as_str(), value) {
                 (MEDIA_TYPE, Value::String(text)) => encoding::string::encode(MEDIA_TYPE_NUMBER, text, out),
                 (BASE64, Value::String(text)) => {
-                    let bytes = self.bytes(text, path);
-                    encoding::bytes::encode(INLINE_NUMBER, &bytes, out);
+                    if let Some(bytes) = self.bytes(text, path) {
+                        encoding::bytes::encode(INLINE_NUMBER, &bytes, out);
+                    }
                 }
                 (TEXT, Value::String(text)) => encoding::string::encode(INLINE_NUMBER, text, out),
                 (MEDIA_TYPE | BASE64 | TEXT, _) => self.wrong_type("a string", value, path),
@@ -130,6 +132,10 @@ impl Reader<'_> {
                     self.violations.push(path, "payload", message);
                 }
             }
+        }
+        if self.violations.reported().len() > before {
+            // No part of it says anything without the others.
+            self.gaps.add(path.by_names());
         }
     }
 }

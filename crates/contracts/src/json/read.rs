@@ -1,5 +1,5 @@
-//! JSON to the message's encoding. Goes on after each violation, so that one pass finds them all; what was written by
-//! then is of no use, and nobody decodes it.
+//! JSON to the message's encoding. Goes on after each violation, so that one pass finds them all. What is wrong is left out, as
+//! if it were absent; an item of a list or of a map has its default, so that the others stay where they are.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::schema::{FieldShape, Form, MessageShape, Multiplicity, Schema, Shape};
 use super::{MAX_DEPTH, depth_is_within, describe, elsewhere, payload, well_known};
 use crate::duration;
+use crate::gaps::Gaps;
 use crate::path::{Path, shown};
 use crate::violation::Violations;
 
@@ -31,16 +32,21 @@ pub struct Reader<'s> {
     /// Full name of the message that the whole document is.
     root: &'s str,
     pub(super) violations: Violations,
+    /// Where the document may mean something, beside the places of the violations.
+    pub(super) gaps: Gaps,
     unknown: Unknown,
 }
 
 impl<'s> Reader<'s> {
     pub fn new(schema: &'s Schema, root: &'s str, unknown: Unknown) -> Self {
-        Self { schema, root, violations: Violations::default(), unknown }
+        Self { schema, root, violations: Violations::default(), gaps: Gaps::default(), unknown }
     }
 
-    pub fn into_violations(self) -> Violations {
-        self.violations
+    /// What is wrong, and where nobody knows what is meant.
+    pub fn into_parts(self) -> (Violations, Gaps) {
+        let Self { violations, mut gaps, .. } = self;
+        gaps.add_places_of(&violations);
+        (violations, gaps)
     }
 
     /// Appends the encoding of the message to `out`.
@@ -84,7 +90,6 @@ impl<'s> Reader<'s> {
         let rest = shape.rest.filter(|_| self.unknown == Unknown::Kept);
         let mut kept: BTreeMap<&str, &Value> = BTreeMap::new();
         for (key, value) in object {
-            let path = &path.key(key);
             let known = shape.keys.get(key);
             let Some((index, form, field)) =
                 known.and_then(|(index, form)| Some((*index, *form, shape.fields.get(*index)?)))
@@ -92,10 +97,12 @@ impl<'s> Reader<'s> {
                 if rest.is_some() {
                     kept.insert(key, value);
                 } else {
-                    self.unknown_key(shape, key, path);
+                    self.unknown_key(shape, object, key, path);
                 }
                 continue;
             };
+            let parent = path;
+            let path = &parent.field(key, &field.name);
             if value.is_null() {
                 continue;
             }
@@ -113,6 +120,10 @@ impl<'s> Reader<'s> {
             {
                 let message = format!("only one of `{other}` and `{key}` can be set ({oneof})");
                 self.violations.push(path, "oneof", message);
+                let other = shape.keys.get(other).and_then(|(index, _)| shape.fields.get(*index));
+                if let Some(other) = other {
+                    self.gaps.add(parent.key(&other.name).by_names());
+                }
                 continue;
             }
             match form {
@@ -152,7 +163,11 @@ impl<'s> Reader<'s> {
             (Multiplicity::One, _) => self.one(&field.shape, value, path, depth, number, out),
             (Multiplicity::List, Value::Array(items)) => {
                 for (index, item) in items.iter().enumerate() {
+                    let before = out.len();
                     self.one(&field.shape, item, &path.index(index), depth, number, out);
+                    if out.len() == before {
+                        encode_default(&field.shape, number, out);
+                    }
                 }
             }
             (Multiplicity::Map(keys), Value::Object(object)) => {
@@ -183,28 +198,34 @@ impl<'s> Reader<'s> {
             (Shape::Bool, Value::Bool(value)) => encoding::bool::encode(number, value, out),
             (Shape::Text, Value::String(text)) => encoding::string::encode(number, text, out),
             (Shape::Bytes, Value::String(text)) => {
-                let bytes = self.bytes(text, path);
-                encoding::bytes::encode(number, &bytes, out);
+                if let Some(bytes) = self.bytes(text, path) {
+                    encoding::bytes::encode(number, &bytes, out);
+                }
             }
             (Shape::Enum(values), Value::String(text)) => {
-                let value = self.enum_value(values, text, path);
-                encoding::int32::encode(number, &value, out);
+                if let Some(value) = self.enum_value(values, text, path) {
+                    encoding::int32::encode(number, &value, out);
+                }
             }
             (Shape::I32, Value::Number(_)) => {
-                let value = self.integer(value, path, i32::MIN.into(), i32::MAX.into());
-                encoding::int32::encode(number, &value, out);
+                if let Some(value) = self.integer(value, path, i32::MIN.into(), i32::MAX.into()) {
+                    encoding::int32::encode(number, &value, out);
+                }
             }
             (Shape::I64, Value::Number(_)) => {
-                let value = self.integer(value, path, i64::MIN.into(), i64::MAX.into());
-                encoding::int64::encode(number, &value, out);
+                if let Some(value) = self.integer(value, path, i64::MIN.into(), i64::MAX.into()) {
+                    encoding::int64::encode(number, &value, out);
+                }
             }
             (Shape::U32, Value::Number(_)) => {
-                let value = self.integer(value, path, 0, u32::MAX.into());
-                encoding::uint32::encode(number, &value, out);
+                if let Some(value) = self.integer(value, path, 0, u32::MAX.into()) {
+                    encoding::uint32::encode(number, &value, out);
+                }
             }
             (Shape::U64, Value::Number(_)) => {
-                let value = self.integer(value, path, 0, u64::MAX.into());
-                encoding::uint64::encode(number, &value, out);
+                if let Some(value) = self.integer(value, path, 0, u64::MAX.into()) {
+                    encoding::uint64::encode(number, &value, out);
+                }
             }
             (Shape::F64, Value::Number(value)) => {
                 encoding::double::encode(number, &value.as_f64().unwrap_or_default(), out);
@@ -227,16 +248,16 @@ impl<'s> Reader<'s> {
         }
     }
 
-    fn integer<T: TryFrom<i128> + Default>(
+    fn integer<T: TryFrom<i128>>(
         &mut self,
         value: &Value,
         path: &Path<'_>,
         least: i128,
         most: i128,
-    ) -> T {
+    ) -> Option<T> {
         let whole = value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from));
         if let Some(read) = whole.and_then(|whole| T::try_from(whole).ok()) {
-            return read;
+            return Some(read);
         }
         // Digits beyond 64 bits arrive as a double.
         let beyond = value.as_f64().is_some_and(|double| double.abs() >= 9_223_372_036_854_775_808.0);
@@ -245,17 +266,17 @@ impl<'s> Reader<'s> {
         } else {
             self.violations.push(path, "type", format!("expected an integer, found {value}"));
         }
-        T::default()
+        None
     }
 
-    fn enum_value(&mut self, values: &[(String, i32)], text: &str, path: &Path<'_>) -> i32 {
+    fn enum_value(&mut self, values: &[(String, i32)], text: &str, path: &Path<'_>) -> Option<i32> {
         if let Some((_, number)) = values.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)) {
-            return *number;
+            return Some(*number);
         }
         let allowed: Vec<&str> =
             values.iter().filter(|(_, number)| *number != 0).map(|(name, _)| name.as_str()).collect();
         self.violations.push(path, "enum", format!("{:?} is not one of {}", shown(text), allowed.join(", ")));
-        0
+        None
     }
 
     fn duration(&mut self, field: &FieldShape, value: &Value, path: &Path<'_>, out: &mut Vec<u8>) {
@@ -272,11 +293,14 @@ impl<'s> Reader<'s> {
         self.violations.push(path, "duration", refused);
     }
 
-    pub(super) fn bytes(&mut self, text: &str, path: &Path<'_>) -> Vec<u8> {
-        STANDARD.decode(text).unwrap_or_else(|error| {
-            self.violations.push(path, "base64", format!("not base64: {error}"));
-            Vec::new()
-        })
+    pub(super) fn bytes(&mut self, text: &str, path: &Path<'_>) -> Option<Vec<u8>> {
+        match STANDARD.decode(text) {
+            Ok(bytes) => Some(bytes),
+            Err(error) => {
+                self.violations.push(path, "base64", format!("not base64: {error}"));
+                None
+            }
+        }
     }
 
     pub(super) fn wrong_type(&mut self, expected: &str, value: &Value, path: &Path<'_>) {
@@ -292,9 +316,16 @@ impl<'s> Reader<'s> {
         }
     }
 
-    fn unknown_key(&mut self, shape: &MessageShape, key: &str, path: &Path<'_>) {
+    fn unknown_key(
+        &mut self,
+        shape: &MessageShape,
+        object: &Map<String, Value>,
+        key: &str,
+        parent: &Path<'_>,
+    ) {
+        let path = parent.key(key);
         if self.violations.is_full() {
-            return self.violations.push(path, "unknown_key", String::new());
+            return self.violations.push(&path, "unknown_key", String::new());
         }
         let (near, shown) = (nearest(shape, key), shown(key));
         let known = if near.is_none() { elsewhere::places(self.schema, self.root, key) } else { Vec::new() };
@@ -306,7 +337,49 @@ impl<'s> Reader<'s> {
             }
             (None, []) => format!("there is no key `{shown}` here"),
         };
-        self.violations.push(path, "unknown_key", message);
+        self.violations.push(&path, "unknown_key", message);
+        self.add_what_may_be_meant(shape, object, near, parent);
+    }
+
+    /// An unknown key may be meant for the field that it is near to, where that one is absent; else for any that is.
+    fn add_what_may_be_meant(
+        &mut self,
+        shape: &MessageShape,
+        object: &Map<String, Value>,
+        nearest: Option<&str>,
+        parent: &Path<'_>,
+    ) {
+        let mut is_absent = vec![true; shape.fields.len()];
+        for (key, (index, _)) in &shape.keys {
+            if object.get(key).is_some_and(|value| !value.is_null())
+                && let Some(is_absent) = is_absent.get_mut(*index)
+            {
+                *is_absent = false;
+            }
+        }
+        let absent = || shape.fields.iter().enumerate().zip(&is_absent).filter(|(_, is_absent)| **is_absent);
+        let meant = nearest.and_then(|key| shape.keys.get(key)).map(|(index, _)| *index);
+        let meant = meant.filter(|meant| absent().any(|((index, _), _)| index == *meant));
+        for ((index, field), _) in absent() {
+            if meant.is_none_or(|meant| meant == index) {
+                self.gaps.add(parent.key(&field.name).by_names());
+            }
+        }
+    }
+}
+
+/// Appends the field `number` with the default of its type.
+fn encode_default(shape: &Shape, number: u32, out: &mut Vec<u8>) {
+    match shape {
+        Shape::Bool => encoding::bool::encode(number, &false, out),
+        Shape::I32 | Shape::Enum(_) => encoding::int32::encode(number, &0, out),
+        Shape::I64 => encoding::int64::encode(number, &0, out),
+        Shape::U32 => encoding::uint32::encode(number, &0, out),
+        Shape::U64 => encoding::uint64::encode(number, &0, out),
+        Shape::F64 => encoding::double::encode(number, &0.0, out),
+        Shape::Text | Shape::Json => encoding::string::encode(number, &String::new(), out),
+        Shape::Bytes | Shape::Message(_) => encoding::bytes::encode(number, &Vec::<u8>::new(), out),
+        Shape::Unsupported => {}
     }
 }
 

@@ -138,7 +138,8 @@ fn read_back(name: &str, document: &Value) -> DynamicMessage {
     let mut reader = Reader::new(&SCHEMA, name, Unknown::Kept);
     let mut bytes = Vec::new();
     reader.message(shape, document, &Path::Root, 0, &mut bytes);
-    let violations = reader.into_violations().into_vec();
+    let (violations, _) = reader.into_parts();
+    let violations = violations.into_vec();
     assert!(violations.is_empty(), "{name}: {violations:?}\n{document:#}");
     DynamicMessage::decode(shape.descriptor.clone(), bytes.as_slice()).expect("it was written for this type")
 }

@@ -69,7 +69,7 @@ pub fn check(pipeline: &v1::Pipeline, path: &Path<'_>, violations: &mut Violatio
     let mut earlier = BTreeMap::new();
     for (index, phase) in pipeline.phases.iter().enumerate() {
         check_phase(phase, &earlier, &path.index(index), violations);
-        if earlier.insert(phase.name.as_str(), index).is_some() {
+        if earlier.insert(phase.name.as_str(), index).is_some() && !phase.name.is_empty() {
             let message = format!("there is another phase `{}`", shown(&phase.name));
             violations.push(&path.index(index).key("name"), "duplicate", message);
         }

@@ -147,7 +147,11 @@ fn task_name<'p>(
 ) {
     let path = &path.key("name");
     name(&task.name, "the task's name", path, violations);
-    if !task.name.is_empty() && task.name.chars().count() <= super::NAME_MAX && !is_task_name(&task.name) {
+    // Tasks that have none have no other in common.
+    if task.name.is_empty() {
+        return;
+    }
+    if task.name.chars().count() <= super::NAME_MAX && !is_task_name(&task.name) {
         let message = "a task's name has letters, digits, `.`, `_` and `-` only";
         violations.push(path, "characters", message);
     }

@@ -5,6 +5,7 @@ mod action_identity;
 mod action_pages;
 mod executor_errors;
 mod identity;
+mod in_part;
 mod json_form;
 mod limits;
 mod plan_files;
