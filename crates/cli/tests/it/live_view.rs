@@ -123,6 +123,28 @@ fn a_run_of_31_tasks_shows_those_at_work_and_leaves_its_report_alone() {
 }
 
 #[test]
+fn a_pipeline_has_its_phases_in_the_heading() {
+    let work = Work::with("");
+    let pipeline = work.folder.path().join("review.toml");
+    let phase = |name: &str, agent: &str| format!("[[phases]]\nname = \"{name}\"\nagent = \"{agent}\"\n");
+    let phases = [phase("read", "quick"), phase("tell", "gated"), phase("check", "slow")].concat();
+    std::fs::write(&pipeline, format!("name = \"review\"\n{phases}")).unwrap();
+    let terminal = Terminal::of(24, 100);
+    let arguments =
+        ["pipeline", "run", pipeline.to_str().unwrap(), "--input", "a=b", "--addr", work.served.address()];
+    let mut running = terminal.starts(PROGRAM, &arguments);
+    terminal.sees("one phase is done, and the second one at work", |rows| {
+        has(rows, "review: 1 of 3 done, 0 failed") && has(rows, "tell in progress") && has(rows, OF_A_ROW)
+    });
+    work.opens("gated");
+    terminal.sees("two are done", |rows| has(rows, "review: 2 of 3 done, 0 failed"));
+    work.opens("slow");
+    assert_eq!(code(&mut running), Some(0), "{}", terminal.shown());
+    terminal.sees("the end of the report", |rows| has(rows, "capataz runs show"));
+    assert!(!has(&terminal.everything(), "of 3 done"), "{:#?}", terminal.everything());
+}
+
+#[test]
 fn a_run_is_quiet_where_only_its_end_is_waited_for() {
     let work = Work::with(&plan([("a".to_owned(), "gated")]));
     let terminal = Terminal::of(24, 80);
