@@ -467,6 +467,12 @@ pub(crate) fn declined(declined: &Declined) -> Status {
     }
 }
 
+/// The core has not answered in time.
+pub(crate) fn hangs() -> Status {
+    let message = "the core of the daemon does not answer; the daemon has to be started again";
+    status(Code::Unavailable, codes::UNAVAILABLE, message)
+}
+
 /// Why a start has started nothing.
 pub(crate) fn start(reply: &StartReply) -> Status {
     match reply {

@@ -16,13 +16,24 @@ pub struct Execution {
     pub mode: ExecutionMode,
     /// Calls of tools that have come to something.
     pub actions: u32,
+    /// Those of them that have failed.
+    pub failed: u32,
     pub plan: Option<v1::ModePlan>,
     /// Where its steps stand.
     pub steps: Vec<StepStatus>,
     /// Tokens of memory in the newest prompt.
     pub memory_tokens: u32,
     pub spent: Spent,
-    kept: BTreeMap<String, (u32, Option<v1::ModePlan>, Vec<StepStatus>)>,
+    kept: BTreeMap<String, Kept>,
+}
+
+/// What a checkpoint has kept.
+#[derive(Clone, Debug)]
+struct Kept {
+    actions: u32,
+    failed: u32,
+    plan: Option<v1::ModePlan>,
+    steps: Vec<StepStatus>,
 }
 
 /// What models took, as those who asked them say.
@@ -92,6 +103,7 @@ impl Execution {
             Body::ToolObserved(seen) => {
                 self.actions = seen.step;
                 let has_failed = seen.error.is_some() && !seen.as_expected;
+                self.failed += u32::from(has_failed);
                 let status = if has_failed { StepStatus::Failed } else { StepStatus::Succeeded };
                 self.stands(seen.step_index, status);
             }
@@ -101,11 +113,13 @@ impl Execution {
                 for status in steps.iter_mut().filter(|status| **status == StepStatus::InProgress) {
                     *status = StepStatus::Pending;
                 }
-                self.kept.insert(made.checkpoint_id.clone(), (self.actions, self.plan.clone(), steps));
+                let (actions, failed, plan) = (self.actions, self.failed, self.plan.clone());
+                self.kept.insert(made.checkpoint_id.clone(), Kept { actions, failed, plan, steps });
             }
             Body::ModeRolledBack(back) => {
-                if let Some((actions, plan, steps)) = self.kept.get(&back.checkpoint_id).cloned() {
-                    (self.actions, self.plan, self.steps) = (actions, plan, steps);
+                if let Some(kept) = self.kept.get(&back.checkpoint_id).cloned() {
+                    (self.actions, self.failed) = (kept.actions, kept.failed);
+                    (self.plan, self.steps) = (kept.plan, kept.steps);
                 }
             }
             Body::TaskSettled(settled) => self.spent.extend(&settled.usage),

@@ -21,6 +21,7 @@ pub mod log;
 pub mod memory;
 pub mod mode;
 pub mod model;
+pub mod pace;
 pub mod paint;
 pub mod payload;
 pub mod pipeline;

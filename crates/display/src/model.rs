@@ -10,6 +10,7 @@ use capataz_contracts::v1::event::Body;
 use capataz_policy::codes::{self, Code};
 
 use crate::executing::Execution;
+use crate::pace::Pace;
 use crate::retry::{Attempt, Cause};
 use crate::script::fold::ScriptRun;
 use crate::{log, pipeline};
@@ -134,6 +135,8 @@ pub struct Run {
     pub names_tasks: bool,
     /// A HIGH failure holds the run, and a person is asked.
     pub pauses_on_high: bool,
+    /// How fast it is.
+    pub pace: Pace,
 }
 
 impl Run {
@@ -330,6 +333,7 @@ impl Run {
         if let Some(execution) = &mut self.execution {
             execution.apply(body);
         }
+        self.keep_pace(body, event.at_ms);
     }
 
     /// Applies a worker's progress report.

@@ -4,7 +4,7 @@ use capataz_contracts::json::is_json;
 use capataz_contracts::v1;
 use capataz_contracts::v1::payload::Data;
 
-use crate::frame::{truncated, visible, visible_block};
+use crate::frame::{columns, truncated, visible, visible_block};
 
 /// The size of the payload in bytes.
 pub fn size(payload: &v1::Payload) -> u64 {
@@ -26,10 +26,10 @@ pub fn about_tokens(payload: &v1::Payload) -> Option<u64> {
 
 /// Maximum number of lines of a payload that is shown.
 const MOST_LINES: usize = 24;
-/// Maximum number of columns of each such line.
-const LINE_WIDTH: usize = 110;
+/// Columns of each such line where nothing bounds them.
+const COLUMNS: usize = 110;
 
-/// The payload as text, shortened. `None` for payloads that are not text, are empty, are stored as a blob, or are absent.
+/// The payload as text, shortened, as wide as the terminal at most. `None` for payloads that are not text, are empty, are stored as a blob, or are absent.
 pub fn excerpt(payload: &v1::Payload) -> Option<String> {
     let Some(Data::Inline(bytes)) = &payload.data else { return None };
     let text = std::str::from_utf8(bytes).ok()?;
@@ -43,8 +43,9 @@ pub fn excerpt(payload: &v1::Payload) -> Option<String> {
         text.to_owned()
     };
     let shown = visible_block(pretty.trim_end());
+    let columns = columns().unwrap_or(COLUMNS);
     let mut lines: Vec<String> =
-        shown.lines().take(MOST_LINES).map(|line| truncated(line, LINE_WIDTH)).collect();
+        shown.lines().take(MOST_LINES).map(|line| truncated(line, columns)).collect();
     if shown.lines().count() > MOST_LINES {
         lines.push("…".to_owned());
     }
@@ -72,6 +73,7 @@ pub fn line(payload: &v1::Payload) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::within;
 
     #[track_caller]
     fn check(media_type: &str, text: &str, expected: Option<&str>) {
@@ -89,6 +91,16 @@ mod tests {
         check("application/json", "null", Some("null"));
         check("text/plain", "a\u{7}\n\tb\n", Some("a\\u{7}\n    b"));
         check("application/octet-stream", "", None);
+    }
+
+    #[test]
+    fn a_line_is_as_wide_as_the_terminal_at_most() {
+        let text = format!("{}\nshort", "x".repeat(200));
+        let cut = |columns: usize| format!("{}…\nshort", "x".repeat(columns - 1));
+        check("text/plain", &text, Some(&cut(110)));
+        within(40, || check("text/plain", &text, Some(&cut(40))));
+        within(199, || check("text/plain", &text, Some(&cut(199))));
+        within(200, || check("text/plain", &text, Some(&text)));
     }
 
     // S000-C3-25

@@ -109,7 +109,7 @@ const EXEMPT: &[&str] = &[
     "v0, and nothing would prove its effect",
     // What was observed in place of what a condition asks for: a value of the log.
     "a radio button",
-    // Before and behind a number that is taken out of the text again before it is told.
+    // A violation that stands for others, with its rule.
     "… and ",
     " more (truncated)",
     // What is kept with an error for whoever looks for a defect.

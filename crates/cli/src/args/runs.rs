@@ -260,6 +260,7 @@ Examples:
   capataz runs list --label env=ci --outcome failed --limit 200
   capataz runs list --name nightly --since 2d
   capataz runs list --name 'build-*' --kind pipeline --until 12h
+  capataz runs list --session release
   capataz runs list --json | jq -r '.runs[].run_id'")]
 pub struct ListArgs {
     /// Only runs with this label; may be repeated
@@ -286,6 +287,9 @@ pub struct ListArgs {
     /// Only runs that tasks of this run are, or have started
     #[arg(long, value_name = "RUN")]
     pub parent: Option<String>,
+    /// Only runs of this session
+    #[arg(long, value_name = "SESSION")]
+    pub session: Option<String>,
     /// Maximum number of runs
     #[arg(long, short = 'n', default_value_t = 50, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,

@@ -73,6 +73,8 @@ async fn perform(daemon: &Daemon, script: v1::Script, args: &ActArgs, out: &mut 
     let style = match (args.watch, out.json) {
         (false, true) => Style::Silent,
         (true, true) => Style::Json,
+        // Above the view are the lines that there are without it.
+        (false, false) if out.moves => Style::Live,
         (false, false) => Style::Lines(Detail::Results),
         (true, false) => Style::Lines(Detail::Steps),
     };

@@ -73,6 +73,7 @@ async fn list(daemon: &Daemon, args: ListArgs, out: &mut Output) -> Outcome {
             name: args.name.clone(),
             since_ms: args.since.map(ago),
             until_ms: args.until.map(ago),
+            session: args.session.clone(),
         };
         let page = daemon.client.list_runs(request).await.map_err(|error| daemon.failure(error))?;
         runs.extend(page.runs);

@@ -1,5 +1,5 @@
 
-# Runs, tasks and agents as the daemon knows them; all else as above.
+# Names as the daemon knows them; all else as above.
 _capataz_or_values() {
     local value values=() word=${COMP_LINE-} cut=
     # What bash takes for words of their own, such as what stands before a colon, stays where it is.

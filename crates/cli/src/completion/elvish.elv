@@ -1,5 +1,5 @@
 
-# Runs, tasks and agents as the daemon knows them; all else as above.
+# Names as the daemon knows them; all else as above.
 var static = $edit:completion:arg-completer[capataz]
 set edit:completion:arg-completer[capataz] = {|@words|
     var lines = []

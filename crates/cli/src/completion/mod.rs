@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use capataz_client::{Client, ClientError};
 use capataz_contracts::v1;
+use capataz_display::format::utc;
 use capataz_display::frame::visible;
 use capataz_display::run::status_name;
 use clap::{Arg, ArgAction, CommandFactory};
@@ -27,6 +28,8 @@ const PATIENCE: Duration = Duration::from_millis(700);
 const MOST_RUNS: u32 = 50;
 /// Tasks that are offered: one answer of the daemon.
 const MOST_TASKS: u32 = 1_000;
+/// Sessions that are offered: one answer of the daemon.
+const MOST_SESSIONS: u32 = 500;
 const LATEST: &str = "latest";
 
 /// The script for a shell.
@@ -100,7 +103,11 @@ enum Kind {
     Runs(Option<v1::RunKind>),
     /// Tasks of this run.
     Tasks(String),
+    /// Open questions of this run.
+    Questions(String),
     Agents,
+    Sessions,
+    Specs,
 }
 
 /// What is to be completed.
@@ -146,10 +153,13 @@ impl Wanted {
                 given.push(word);
             }
         }
-        if of_option.is_some() || typed.starts_with('-') && !only_values {
+        if typed.starts_with('-') && !only_values {
             return None;
         }
-        let kind = kind_of(command, &path, &given)?;
+        let kind = match of_option {
+            Some(option) => kind_of_option(command, option)?,
+            None => kind_of(command, &path, &given)?,
+        };
         Some(Self { kind, typed: typed.clone(), addr })
     }
 
@@ -193,6 +203,26 @@ impl Wanted {
                 let run = client.get_run(request).await?.run.unwrap_or_default();
                 let tasks = run.waves.into_iter().flat_map(|wave| wave.tasks);
                 Ok(tasks.map(|task| (task.name, task.agent)).collect())
+            }
+            Kind::Questions(run) => {
+                let run_id = match named(client, run).await? {
+                    Some(run_id) => run_id,
+                    None => return Ok(Vec::new()),
+                };
+                let request = v1::GetRunRequest { run_id, summary_only: true, ..Default::default() };
+                let run = client.get_run(request).await?.run.unwrap_or_default();
+                let open = run.questions.into_iter().filter(|question| question.answer.is_none());
+                Ok(open.map(|question| (question.question_id, question.text)).collect())
+            }
+            Kind::Sessions => {
+                let request = v1::ListSessionsRequest { page_size: MOST_SESSIONS, ..Default::default() };
+                let mut sessions = client.list_sessions(request).await?.sessions;
+                sessions.sort_by_key(|session| std::cmp::Reverse(session.updated_at_ms));
+                Ok(sessions.into_iter().map(|one| (one.session, utc(one.updated_at_ms))).collect())
+            }
+            Kind::Specs => {
+                let specs = client.list_specs().await?.into_iter();
+                Ok(specs.map(|spec| (spec.id, spec.title)).collect())
             }
             Kind::Agents => {
                 let agents = client.list_agents().await?.into_iter().filter_map(|status| status.agent);
@@ -253,9 +283,6 @@ fn kind_of(command: &clap::Command, path: &[&str], given: &[&str]) -> Option<Kin
     let positionals: Vec<&Arg> = command.get_positionals().collect();
     let is_repeated = |argument: &&&Arg| matches!(argument.get_action(), ArgAction::Append);
     let next = positionals.get(given.len()).or_else(|| positionals.last().filter(is_repeated))?;
-    let name_of = |argument: &Arg| {
-        argument.get_value_names().and_then(|names| names.first().map(|name| name.to_string()))
-    };
     // Some commands are about runs of one kind.
     let kind = match path.first() {
         Some(&"browser") => "SCRIPT",
@@ -266,13 +293,31 @@ fn kind_of(command: &clap::Command, path: &[&str], given: &[&str]) -> Option<Kin
     let of_runs = v1::RunKind::from_str_name(&format!("RUN_KIND_{kind}"));
     match (name_of(next)?.as_str(), path) {
         ("RUN" | "RUN[@SEQ]", _) => Some(Kind::Runs(of_runs)),
-        ("TASK", _) => {
+        (of_run @ ("TASK" | "QUESTION"), _) => {
             let run = positionals.iter().position(|argument| name_of(argument).as_deref() == Some("RUN"))?;
-            Some(Kind::Tasks((*given.get(run)?).to_owned()))
+            let run = (*given.get(run)?).to_owned();
+            Some(if of_run == "TASK" { Kind::Tasks(run) } else { Kind::Questions(run) })
         }
+        ("SESSION", _) => Some(Kind::Sessions),
         ("NAME", ["agents", ..]) => Some(Kind::Agents),
         _ => None,
     }
+}
+
+/// What the value of this option of the command is.
+fn kind_of_option(command: &clap::Command, id: &str) -> Option<Kind> {
+    let option = command.get_arguments().find(|argument| argument.get_id() == id)?;
+    match (id, name_of(option)?.as_str()) {
+        ("session", _) => Some(Kind::Sessions),
+        ("spec", _) => Some(Kind::Specs),
+        (_, "RUN") => Some(Kind::Runs(None)),
+        _ => None,
+    }
+}
+
+/// The name of an argument's value.
+fn name_of(argument: &Arg) -> Option<String> {
+    argument.get_value_names().and_then(|names| names.first().map(|name| name.to_string()))
 }
 
 #[cfg(test)]
@@ -313,9 +358,28 @@ mod tests {
         check("logs latest bu", Some((Kind::Tasks("latest".to_owned()), "bu", None)));
         check("logs latest build te", Some((Kind::Tasks("latest".to_owned()), "te", None)));
         check("runs retry 7f3a ", Some((Kind::Tasks("7f3a".to_owned()), "", None)));
+        check("runs resolve latest q", Some((Kind::Questions("latest".to_owned()), "q", None)));
         check("agents check one tw", Some((Kind::Agents, "tw", None)));
+        check("sessions show ", Some((Kind::Sessions, "", None)));
+        check("router accept ca", Some((Kind::Sessions, "ca", None)));
         check("--addr http://a:1 agents stats ", Some((Kind::Agents, "", Some("http://a:1"))));
         check("agents stats --addr=http://a:1 -- -x", Some((Kind::Agents, "-x", Some("http://a:1"))));
+    }
+
+    #[test]
+    fn the_value_of_an_option_is_known_as_well() {
+        check("run plan.toml --session re", Some((Kind::Sessions, "re", None)));
+        check("mode run -s ", Some((Kind::Sessions, "", None)));
+        check("--addr http://a:1 ask hm --spec ki", Some((Kind::Specs, "ki", Some("http://a:1"))));
+        check("runs list --parent ", Some((Kind::Runs(None), "", None)));
+        // Behind its value it is over.
+        check(
+            "mode show --addr http://a:1 ",
+            Some((Kind::Runs(Some(v1::RunKind::Mode)), "", Some("http://a:1"))),
+        );
+        for typed in ["run --session -", "router lint --specs ", "runs show --session ", "ask -s career "] {
+            check(typed, None);
+        }
     }
 
     #[test]

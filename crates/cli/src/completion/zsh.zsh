@@ -1,4 +1,4 @@
-# Runs, tasks and agents as the daemon knows them; all else as above.
+# Names as the daemon knows them; all else as above.
 _capataz() {
     local line
     local -a values

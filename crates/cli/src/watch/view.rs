@@ -1,9 +1,9 @@
 //! The whole view of a run: how far it is, what is at work, and what the keys do, in as many rows as there are.
 
-use capataz_contracts::v1;
 use capataz_display::format::took;
 use capataz_display::frame::{truncated, width};
-use capataz_display::model::{Phase, Run, Step};
+use capataz_display::model::Run;
+use capataz_display::pace::Unit;
 use capataz_display::paint::{Paint, Tone};
 use capataz_display::words::{fill, words};
 
@@ -35,7 +35,9 @@ pub fn view(
     let hints = if rows >= LEAST_ROWS { hints } else { Vec::new() };
     let heading = overview(run, now_ms, columns.saturating_sub(BESIDE), paint);
     let room = rows.saturating_sub(usize::from(heading.is_some()) + hints.len());
-    let is_low = heading.is_some() && rows < LEAST_ROWS;
+    // A script has no heading but that of the run.
+    let has_two = heading.is_some() && run.script.is_none() && run.wave.is_some();
+    let is_low = has_two && rows < LEAST_ROWS;
     let mut lines = screen(run, run_id, now_ms, room + usize::from(is_low), columns, paint);
     if lines.is_empty() {
         return lines;
@@ -53,41 +55,34 @@ pub fn view(
     lines
 }
 
-/// How far a run of a plan is: `nightly: 29 of 31 done, 1 failed  12s  about 4s left`, or as much of it as there is room for.
+/// How far a run is: `nightly: 29 of 31 done, 1 failed  12s  about 4s left`, or as much of it as there is room for.
 fn overview(run: &Run, now_ms: i64, columns: usize, paint: Paint) -> Option<Line> {
-    if !run.names_tasks {
-        return None;
-    }
     let texts = &words().live;
-    let has_failed = |step: &Step| matches!(step, Step::Settled { status } if matches!(status, v1::ResultStatus::Error | v1::ResultStatus::Timeout));
-    let all = run.tasks().count();
-    let done = run.tasks().filter(|task| matches!(task.step, Step::Settled { .. })).count();
-    let failed = run.tasks().filter(|task| has_failed(&task.step)).count();
-    let elapsed_ms = now_ms - run.accepted_at_ms;
-    let elapsed = took(elapsed_ms);
-    let counts = fill(texts.counts, &[&done.to_string(), &all.to_string(), &failed.to_string()]);
+    let far = run.how_far()?;
+    let elapsed = took(now_ms - run.accepted_at_ms);
+    let (done, failed) = (far.done.to_string(), far.failed.to_string());
+    let (counts, done) = match far.all.map(|all| all.to_string()) {
+        Some(all) => {
+            let template = if far.unit == Unit::Steps { texts.counts_of_steps } else { texts.counts };
+            (fill(template, &[&done, &all, &failed]), format!("{done}/{all}"))
+        }
+        None => (fill(texts.counts_so_far, &[&done, &failed]), done),
+    };
     let named = format!("{}: {counts}  {elapsed}", truncated(&run.name, MOST_NAME_WIDTH));
-    let left = estimate(elapsed_ms, done, all).filter(|_| run.phase == Phase::Running);
+    let left = run.time_left_ms(&far, now_ms);
     let estimated = left.map(|left| format!("{named}  {}", fill(texts.estimate, &[&took(left)])));
-    let short = if failed > 0 { format!("{done}/{all} ✗{failed}") } else { format!("{done}/{all}") };
+    let short = if far.failed > 0 { format!("{done} ✗{failed}") } else { done };
     let forms =
         estimated.into_iter().chain([named, format!("{counts}  {elapsed}"), format!("{short}  {elapsed}")]);
     let mut forms = forms.filter(|form| width(form) <= columns);
     let text = forms.next().unwrap_or_else(|| truncated(&short, columns));
-    let tone = if failed > 0 { Tone::Warning } else { Tone::Strong };
+    let tone = if far.failed > 0 { Tone::Warning } else { Tone::Strong };
     Some(Line { spins: false, text: paint.text(tone, &text) })
-}
-
-/// The time that the tasks that are left take, in milliseconds, if they take as long as those that are done: whole seconds, and
-/// `None` for less.
-fn estimate(elapsed_ms: i64, done: usize, all: usize) -> Option<i64> {
-    let (done, all) = (i64::try_from(done).ok()?, i64::try_from(all).ok()?);
-    let left = elapsed_ms.saturating_mul(all - done).checked_div(done)? / 1_000 * 1_000;
-    (left > 0).then_some(left)
 }
 
 #[cfg(test)]
 mod tests {
+    use capataz_contracts::v1::{self, event::Body};
     use capataz_display::model::tests::{accepted, fold, leased, settled, started};
     use capataz_display::words::Language;
 
@@ -145,6 +140,54 @@ mod tests {
         assert_eq!(shown(&run, run.accepted_at_ms + 900, None, 20, 80)[0], heading, "nor less than a second");
     }
 
+    #[test]
+    fn a_script_has_its_actions_in_the_heading() {
+        let mut run = Run::default();
+        capataz_display::script::tests::story().iter().take(11).for_each(|event| run.apply(event));
+        // It was accepted after 10 ms, and its second action began after 100 ms.
+        let [heading, action] = [
+            "shop: 1 of 4 done, 0 failed  1.2s  about 3s left",
+            "2 of 4: click role=button name=\"Buy\"  1.1s",
+        ];
+        assert_eq!(shown(&run, 1_210, None, 20, 80), [heading, action]);
+        assert_eq!(shown(&run, 1_210, None, 2, 80), [heading, action]);
+        assert_eq!(shown(&run, 1_210, None, 1, 80), [heading]);
+        let heading = "shop: 1 de 4 terminadas, 0 con error  1.2s  quedan unos 3s";
+        Language::Spanish.within(|| assert_eq!(shown(&run, 1_210, None, 1, 80), [heading]));
+    }
+
+    #[test]
+    fn an_execution_that_may_be_planned_anew_has_what_was_done_and_no_estimate() {
+        let accepted = v1::RunAccepted {
+            work: Some(v1::run_accepted::Work::Mode(v1::ModeRun {
+                query: "tidy the notes".to_owned(),
+                ..v1::ModeRun::default()
+            })),
+            ..v1::RunAccepted::default()
+        };
+        let begun = v1::ModeBegun { mode: v1::ExecutionMode::Planner.into(), ..v1::ModeBegun::default() };
+        let task = v1::Task { name: "look.1".to_owned(), agent: "look".to_owned(), ..v1::Task::default() };
+        let tasks = Some(v1::Wave { tasks: vec![task], ..v1::Wave::default() });
+        let run = fold([
+            Body::RunAccepted(Box::new(accepted)),
+            Body::ModeBegun(begun),
+            Body::ToolCalled(v1::ToolCalled { tasks, ..v1::ToolCalled::default() }),
+            Body::ToolObserved(v1::ToolObserved {
+                step: 1,
+                error: Some(v1::Error::default()),
+                ..v1::ToolObserved::default()
+            }),
+        ]);
+        let now = run.accepted_at_ms + 12_000;
+        let lines = shown(&run, now, None, 20, 80);
+        assert_eq!(lines[..2], ["tidy the notes: 1 done, 1 failed  12s", "planner; 1 action"]);
+        assert_eq!(shown(&run, now, None, 20, 20)[0], "1 ✗1  12s");
+        Language::Spanish.within(|| {
+            let heading = "tidy the notes: terminadas: 1, con error: 1  12s";
+            assert_eq!(shown(&run, now, None, 20, 80)[0], heading);
+        });
+    }
+
     /// Who presses a key has seen what it does.
     #[test]
     fn what_the_keys_do_is_there_however_many_questions_are_open() {
@@ -153,7 +196,7 @@ mod tests {
             let question =
                 v1::Question { question_id: format!("q{number}"), options, ..v1::Question::default() };
             let asked = v1::QuestionAsked { question: Some(question), ..v1::QuestionAsked::default() };
-            v1::event::Body::QuestionAsked(Box::new(asked))
+            Body::QuestionAsked(Box::new(asked))
         };
         let begun = [accepted(&["a", "b"]), started(), leased(0, 1)];
         let run = fold(begun.into_iter().chain((0..40).map(asked)));

@@ -14,9 +14,12 @@ mod kill_modes;
 mod modes;
 mod report;
 mod reports;
+mod watched;
 
 // Shared with the tests that need no browser.
 #[path = "../it/reported/mod.rs"]
 mod reported;
 #[path = "../it/served/mod.rs"]
 mod served;
+#[path = "../it/terminal/mod.rs"]
+mod terminal;

@@ -104,7 +104,14 @@ impl Daemon {
     /// Runs a conversation with one message a line.
     #[track_caller]
     fn converse(&self, arguments: &[&str], lines: &[&str], exit: i32) -> Said {
+        self.converse_in("C", arguments, lines, exit)
+    }
+
+    /// The same in this locale.
+    #[track_caller]
+    fn converse_in(&self, locale: &str, arguments: &[&str], lines: &[&str], exit: i32) -> Said {
         let mut command = self.command(arguments);
+        command.env("LC_ALL", locale).env_remove("CAPATAZ_LANG");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the command starts");
         let mut stdin = child.stdin.take().expect("its stdin is a pipe");
@@ -465,6 +472,36 @@ fn a_conversation_is_held_in_spanish() {
     let daemon = Daemon::start(specs.path(), "");
     let talk = daemon.converse(&[&spanish[..], &["first"]].concat(), &["one two three"], 0);
     talk.shows(&["\n-> other sería más adecuado (0.90): it counts\n   /accept para seguir con él\n"]);
+}
+
+#[test]
+fn each_answer_is_in_the_language_of_its_message_whatever_the_locale_unless_one_is_named() {
+    let daemon = Daemon::start(&shipped(), "");
+    let (english, spanish) = ("I have to decide between two offers", "Tengo que decidir entre dos ofertas");
+    let choice = format!("/spec {KIRO}");
+    let lines = [&*choice, english, &*choice, spanish, &*choice, english];
+    // A pattern has two answers in each language.
+    let answers = [
+        ("Go through this in order", "en"),
+        ("three short questions", "en"),
+        ("Sigue este orden", "es"),
+        ("tres preguntas cortas", "es"),
+    ];
+    let languages = |said: &Said| {
+        let found = answers.iter().flat_map(|(text, language)| {
+            said.out.match_indices(text).map(move |(place, _)| (place, *language))
+        });
+        let mut found: Vec<(usize, &str)> = found.collect();
+        found.sort_unstable();
+        found.into_iter().map(|(_, language)| language).collect::<Vec<_>>()
+    };
+    let talk = daemon.converse_in("es_ES.UTF-8", &["ask"], &lines, 0);
+    talk.notes("/help muestra las órdenes del chat");
+    assert_eq!(languages(&talk), ["en", "es", "en"], "{}", talk.out);
+    let talk = daemon.converse_in("en_US.UTF-8", &["ask", "--lang", "es"], &lines, 0);
+    assert_eq!(languages(&talk), ["es", "es", "es"], "{}", talk.out);
+    let talk = daemon.converse_in("es_ES.UTF-8", &["ask", "--language", "en"], &lines, 0);
+    assert_eq!(languages(&talk), ["en", "en", "en"], "{}", talk.out);
 }
 
 #[test]

@@ -24,10 +24,14 @@ fn capataz(served: &Served, arguments: &[&str]) -> Output {
 }
 
 fn run(served: &Served, folder: &Path, name: &str, agent: &str) {
+    run_with(served, folder, name, agent, &[]);
+}
+
+fn run_with(served: &Served, folder: &Path, name: &str, agent: &str, options: &[&str]) {
     let file = folder.join("plan.toml");
     let plan = format!("name = \"{name}\"\n\n[[tasks]]\nname = \"t\"\nagent = \"{agent}\"\n");
     std::fs::write(&file, plan).unwrap();
-    capataz(served, &["run", file.to_str().unwrap(), "--wait"]);
+    capataz(served, &[&["run", file.to_str().unwrap(), "--wait"], options].concat());
 }
 
 /// The names of the listed runs.
@@ -67,6 +71,26 @@ fn runs_are_listed_by_name_kind_and_age() {
     // A list of none says nothing of what there is.
     for wrong in [["--name", &long], ["--kind", "session"], ["--since", "yesterday"], ["-n", "0"]] {
         let refused = capataz(&served, &[&["runs", "list"][..], &wrong].concat());
+        assert_eq!(refused.status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn runs_of_one_session_are_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::start(folder.path(), CREW);
+    run_with(&served, folder.path(), "build", "good", &["--session", "release"]);
+    run_with(&served, folder.path(), "other", "good", &["--session", "shop"]);
+    run(&served, folder.path(), "alone", "good");
+    run_with(&served, folder.path(), "publish", "bad", &["--session", "release"]);
+    check(&served, &["--session", "release"], &["publish", "build"]);
+    check(&served, &["--session", "release", "--outcome", "succeeded"], &["build"]);
+    check(&served, &["--session", "shop"], &["other"]);
+    check(&served, &["--session", "rel"], &[]);
+    let none = capataz(&served, &["runs", "list", "--session", "nobody"]);
+    assert_eq!(String::from_utf8_lossy(&none.stdout), "No runs.\n");
+    for wrong in ["", "two words"] {
+        let refused = capataz(&served, &["runs", "list", "--session", wrong]);
         assert_eq!(refused.status.code(), Some(2), "{wrong:?}");
     }
 }

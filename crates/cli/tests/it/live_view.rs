@@ -1,16 +1,23 @@
 //! The live view of a run, as a person sees it at a real terminal: what is on the screen, and what is left of it afterwards.
 
+use std::cell::Cell;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
+use capataz_client::worker::{Task, TaskError, TaskOutput, Worker};
 use capataz_display::frame::width;
 use tempfile::TempDir;
+use tokio::sync::watch;
 
 use crate::served::Served;
 use crate::terminal::Terminal;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_capataz");
+
+/// A time limit that only a failing test reaches.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What only the rows of tasks at work have.
 const OF_A_ROW: &str = "attempt 1/";
@@ -120,6 +127,28 @@ fn a_run_of_31_tasks_shows_those_at_work_and_leaves_its_report_alone() {
     assert!(last(&everything, 1)[0].starts_with("look at it:"), "{everything:#?}");
     let (row, column, is_seen) = terminal.cursor();
     assert!(column == 0 && is_seen, "{row} {column}");
+}
+
+#[test]
+fn a_pipeline_has_its_phases_in_the_heading() {
+    let work = Work::with("");
+    let pipeline = work.folder.path().join("review.toml");
+    let phase = |name: &str, agent: &str| format!("[[phases]]\nname = \"{name}\"\nagent = \"{agent}\"\n");
+    let phases = [phase("read", "quick"), phase("tell", "gated"), phase("check", "slow")].concat();
+    std::fs::write(&pipeline, format!("name = \"review\"\n{phases}")).unwrap();
+    let terminal = Terminal::of(24, 100);
+    let arguments =
+        ["pipeline", "run", pipeline.to_str().unwrap(), "--input", "a=b", "--addr", work.served.address()];
+    let mut running = terminal.starts(PROGRAM, &arguments);
+    terminal.sees("one phase is done, and the second one at work", |rows| {
+        has(rows, "review: 1 of 3 done, 0 failed") && has(rows, "tell in progress") && has(rows, OF_A_ROW)
+    });
+    work.opens("gated");
+    terminal.sees("two are done", |rows| has(rows, "review: 2 of 3 done, 0 failed"));
+    work.opens("slow");
+    assert_eq!(code(&mut running), Some(0), "{}", terminal.shown());
+    terminal.sees("the end of the report", |rows| has(rows, "capataz runs show"));
+    assert!(!has(&terminal.everything(), "of 3 done"), "{:#?}", terminal.everything());
 }
 
 #[test]
@@ -285,4 +314,65 @@ fn five_thousand_tasks_with_names_of_128_characters_have_ten_rows() {
     let seen = terminal.sees("no rows", |rows| !has(rows, "x…") && has(rows, "without you"));
     assert!(!has(&seen, "queued"), "{seen:#?}");
     assert!(!has(&terminal.everything(), "界"), "and nothing has left the screen at its top");
+}
+
+/// A worker that serves `failing`: a hundred tasks at once, all of which fail when the gate is opened.
+async fn failing(work: &Work, gate: watch::Receiver<bool>) -> tokio::task::JoinHandle<()> {
+    let fail = move |_: Task| {
+        let mut gate = gate.clone();
+        async move {
+            let _ = gate.wait_for(|is_open| *is_open).await;
+            Err::<TaskOutput, _>(TaskError::new("BROKEN", "it is broken"))
+        }
+    };
+    let worker = Worker::new(work.served.url()).id("w1").slots(100).agent("failing", fail);
+    let worker = tokio::spawn(async move { drop(worker.run_until(std::future::pending::<()>()).await) });
+    let client = work.served.client().await;
+    let is_known = async {
+        let names =
+            async || client.list_agents().await.unwrap().into_iter().filter_map(|status| status.agent);
+        while !names().await.any(|agent| agent.name == "failing") {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, is_known).await.unwrap();
+    worker
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn five_thousand_failures_have_a_line_each_above_a_view_that_stays_as_low_as_it_was() {
+    const TASKS: usize = 5_000;
+    let work = Work::with(&plan((0..TASKS).map(|number| (format!("t{number}"), "failing"))));
+    let (open, gate) = watch::channel(false);
+    let worker = failing(&work, gate).await;
+    let terminal = Terminal::of(24, 100);
+    let begun = Instant::now();
+    let mut running = work.runs_at(&terminal, &[]);
+    // What a key does is told of a run whose history was read.
+    terminal.sees("a hundred at work", |rows| {
+        let counts = ["nightly: 0 of 5000 done, 0 failed", "… and 91 more", "4900 queued", "15m more"];
+        counts.iter().all(|text| has(rows, text))
+    });
+    open.send_replace(true);
+    let highest = Cell::new(0);
+    terminal.sees("the end of the report", |rows| {
+        let view = rows.iter().skip_while(|row| !row.contains(" of 5000 done"));
+        let height = view.filter(|row| !row.is_empty()).count();
+        highest.set(highest.get().max(height));
+        has(rows, "look at it: capataz runs show")
+    });
+    running.wait().unwrap();
+    // How far the run is, how far its wave is, ten tasks, how many wait, and what a key does.
+    assert!((1..=14).contains(&highest.get()), "{}", highest.get());
+    let everything = terminal.everything();
+    // The first twenty are told in whole.
+    assert_eq!(count(&everything, "failed after"), TASKS - 20);
+    assert_eq!(count(&everything, "From here on, an error has one line; "), 1);
+    assert!(!has(&everything, " queued") && !has(&everything, "… and 91 more"), "the view has gone");
+    // A line for each failure, twenty errors in whole and the report, and ten times a second the rows of the view.
+    let views = 10 * (begun.elapsed().as_secs() + 1);
+    let most = 200 * TASKS + 100_000 + 14 * 250 * usize::try_from(views).unwrap();
+    let written = terminal.shown().len();
+    assert!(written < most, "{written} bytes, and not {most}");
+    worker.abort();
 }

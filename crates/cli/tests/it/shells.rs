@@ -150,6 +150,57 @@ fn names_that_the_daemon_knows_are_told_in_lines_with_what_they_are() {
     }
 }
 
+/// A daemon with specs, the session `release`, and in it a run whose question q is open: its id, and that of its question.
+fn asking(folder: &Path) -> (Served, String, String) {
+    let specs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../specs");
+    let agent = "[[agents]]\nname = \"broken\"\ncommand = [\"/bin/sh\", \"-c\", \"exit 3\"]\n";
+    let served = Served::start(folder, &format!("specs_dir = {specs:?}\n{agent}"));
+    let plan = folder.join("plan.toml");
+    let text = "name = \"mending\"\non_high = \"pause\"\npolicy = { kind = \"continue_all\" }\n\
+                [[tasks]]\nname = \"mend\"\nagent = \"broken\"\nseverity = \"HIGH\"\n";
+    fs::write(&plan, text).unwrap();
+    let started = ["run", plan.to_str().unwrap(), "--session", "release", "--exit-on-question", "--json"];
+    let started = capataz(&[&started[..], &["--addr", served.address()]].concat());
+    assert_eq!(started.status.code(), Some(5), "{}{}", said(&started.stdout), said(&started.stderr));
+    let answer: serde_json::Value = serde_json::from_slice(&started.stdout).unwrap();
+    let run = answer["run_id"].as_str().unwrap().to_owned();
+    let shown = capataz(&["runs", "show", &run, "--json", "--addr", served.address()]);
+    let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+    let question = shown["questions"][0]["question_id"].as_str().unwrap().to_owned();
+    (served, run, question)
+}
+
+#[test]
+fn sessions_specs_and_open_questions_are_told_as_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let (served, run, question) = asking(folder.path());
+    let values = |words: &[&str]| {
+        let output = capataz(&[&["__values", "--addr", served.address()], words].concat());
+        assert_eq!((output.status.code(), said(&output.stderr)), (Some(0), String::new()), "{words:?}");
+        said(&output.stdout)
+            .lines()
+            .map(|line| line.split('\t').next().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(values(&["sessions", "show", ""]), ["release"]);
+    assert_eq!(values(&["sessions", "show", "x"]), [""; 0]);
+    for words in
+        [&["run", "plan.toml", "--session", "re"][..], &["ask", "hm", "-s", ""], &["router", "accept", ""]]
+    {
+        assert_eq!(values(words), ["release"], "{words:?}");
+    }
+    let specs = values(&["ask", "hm", "--spec", ""]);
+    assert!(specs.contains(&"whispers-of-the-wave".to_owned()) && specs.len() > 1, "{specs:?}");
+    assert_eq!(values(&["ask", "hm", "--spec", "whis"]), ["whispers-of-the-wave"]);
+    assert_eq!(values(&["runs", "list", "--parent", &run[..30]]), [run.clone()]);
+    assert_eq!(values(&["runs", "resolve", "latest", ""]), [question.clone()]);
+    assert_eq!(values(&["runs", "resolve", &run, "zzz"]), [""; 0]);
+    // One that is answered is not offered any more.
+    let answered = capataz(&["runs", "resolve", &run, &question, "abort", "--addr", served.address()]);
+    assert!(answered.status.success(), "{}", said(&answered.stderr));
+    assert_eq!(values(&["runs", "resolve", "latest", ""]), [""; 0]);
+}
+
 #[test]
 fn bash_completes_runs_tasks_and_agents_that_the_daemon_knows() {
     let known = Known::new();

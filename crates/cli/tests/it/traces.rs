@@ -340,6 +340,33 @@ async fn a_collector_that_never_answers_holds_up_no_run_and_no_end_of_the_daemon
 }
 
 #[tokio::test]
+async fn a_collector_that_answers_late_slows_no_run_and_gets_the_same_spans_later() {
+    let collector = Collector::start().await;
+    let (_folder, _daemon, client) = served(&collector).await;
+    let mut runs = Vec::new();
+    for round in 0..2 {
+        collector.holds(true);
+        let (before, taken) = (collector.calls(), collector.spans());
+        let run = async |name: &str| {
+            let done = client.execute_run(start(plan(&format!("{name}-{round}"))), None).await.unwrap();
+            assert_eq!(done.result.unwrap().outcome(), v1::RunOutcome::Succeeded);
+            done.run_id
+        };
+        runs.push(run("sent").await);
+        collector.until(|_, calls| calls > before).await;
+        // It has a call, and has not answered it, while these runs begin and end.
+        for name in ["meanwhile", "still"] {
+            runs.push(run(name).await);
+        }
+        assert_eq!(collector.spans(), taken, "it has taken nothing by then");
+        collector.holds(false);
+        for run in &runs {
+            is_a_tree(&client, &collector, run).await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_collector_that_breaks_off_in_the_middle_of_a_call_gets_its_spans_once_more() {
     let collector = Collector::start_behind_a_wire().await;
     collector.hangs(true);

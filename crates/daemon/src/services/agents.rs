@@ -6,6 +6,7 @@ use capataz_contracts::validate::NAME_MAX;
 use capataz_runtime::Runtime;
 use tonic::{Request, Response, Status};
 
+use super::probes::in_time;
 use crate::status;
 
 /// Names in one check.
@@ -36,23 +37,19 @@ impl AgentService for Agents {
         // A page ends with the name that the next one begins after.
         let after = Some(page_token).filter(|token| !token.is_empty());
         let size = if page_size == 0 { MAX_PAGE } else { page_size.min(MAX_PAGE) };
-        match self.runtime.agents(after, size).await {
-            Ok((agents, more)) => {
-                let last = agents.last().map(|agent| agent.known.agent.name.clone());
-                let agents = agents.into_iter().map(|agent| v1::AgentStatus {
-                    agent: Some(agent.known.agent),
-                    source: agent.known.source as i32,
-                    workers: agent.workers,
-                    running: agent.running,
-                    queued: agent.queued,
-                    last_seen_ms: agent.known.last_seen.map(|at| at.0),
-                    held_for_ms: agent.held_for_ms,
-                });
-                let next_page_token = last.filter(|_| more).unwrap_or_default();
-                Ok(Response::new(v1::ListAgentsResponse { agents: agents.collect(), next_page_token }))
-            }
-            Err(declined) => Err(status::declined(&declined)),
-        }
+        let (agents, more) = in_time(self.runtime.agents(after, size)).await?;
+        let last = agents.last().map(|agent| agent.known.agent.name.clone());
+        let agents = agents.into_iter().map(|agent| v1::AgentStatus {
+            agent: Some(agent.known.agent),
+            source: agent.known.source as i32,
+            workers: agent.workers,
+            running: agent.running,
+            queued: agent.queued,
+            last_seen_ms: agent.known.last_seen.map(|at| at.0),
+            held_for_ms: agent.held_for_ms,
+        });
+        let next_page_token = last.filter(|_| more).unwrap_or_default();
+        Ok(Response::new(v1::ListAgentsResponse { agents: agents.collect(), next_page_token }))
     }
 
     async fn check_agents(
@@ -67,9 +64,7 @@ impl AgentService for Agents {
                 format!("at most {MAX_NAMES} names in all"),
             ));
         }
-        match self.runtime.check_agents(agents, commands, resources).await {
-            Ok(batch) => Ok(Response::new(batch.to_proto())),
-            Err(declined) => Err(status::declined(&declined)),
-        }
+        let batch = in_time(self.runtime.check_agents(agents, commands, resources)).await?;
+        Ok(Response::new(batch.to_proto()))
     }
 }

@@ -1,9 +1,11 @@
 //! The list of runs, in pages of bounded work: what matches little is looked for in several of them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use capataz_contracts::v1;
-use capataz_contracts::validate::NAME_MAX;
+use capataz_contracts::validate::{self, NAME_MAX};
+use capataz_shard::SESSION_LABEL;
 use capataz_shard::projection::{CHILD, child_key};
 use capataz_store::{DerivedRow, Millis, NamePattern, Place, RunId, RunQuery, RunRow, Store, StoreError};
 use tonic::Status;
@@ -29,6 +31,21 @@ pub(super) fn name(wanted: Option<&str>) -> Result<Option<NamePattern>, Status> 
         }
         wanted => Ok(wanted.map(NamePattern::new)),
     }
+}
+
+/// The labels that a run is to have, with the one by which the runs of a session are found.
+pub(super) fn labels(
+    mut labels: BTreeMap<String, String>,
+    session: Option<String>,
+) -> Result<BTreeMap<String, String>, Status> {
+    if let Some(session) = session {
+        let violations = validate::session(&session);
+        if !violations.is_empty() {
+            return Err(status::invalid(&violations));
+        }
+        labels.insert(SESSION_LABEL.to_owned(), session);
+    }
+    Ok(labels)
 }
 
 /// Whether runs of this status are among those that have no end, which are found without a look at the others.
@@ -99,8 +116,6 @@ fn drawn_before(since: Millis) -> Option<RunId> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use capataz_store::{Append, Create, Derived, Mark, MemoryStore, Summary};
 
     use super::*;

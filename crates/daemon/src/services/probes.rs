@@ -1,4 +1,4 @@
-//! `/livez` and `/readyz`, for whatever starts and watches daemons and speaks no gRPC.
+//! `/livez` and `/readyz`, for whatever starts and watches daemons and speaks no gRPC; and how long the core may take.
 
 use std::time::Duration;
 
@@ -8,9 +8,11 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use capataz_runtime::Runtime;
 use capataz_shard::Declined;
+use tonic::Status;
 
 use super::Health;
 use crate::patience::within;
+use crate::status;
 
 /// How long the core may take to answer before it counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -40,6 +42,14 @@ async fn ready(State((runtime, health)): Probed) -> (StatusCode, &'static str) {
         (StatusCode::OK, "ready\n")
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "hangs\n")
+    }
+}
+
+/// What the core answers at once, or that it hangs.
+pub(super) async fn in_time<T>(asked: impl Future<Output = Result<T, Declined>>) -> Result<T, Status> {
+    match within(PATIENCE, asked).await {
+        Some(answered) => answered.map_err(|declined| status::declined(&declined)),
+        None => Err(status::hangs()),
     }
 }
 

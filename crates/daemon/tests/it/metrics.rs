@@ -2,16 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use capataz_contracts::v1;
 use capataz_daemon::{Clock, DeclaredAgent};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tonic::Code;
 
-use super::support::{Harness, PATIENCE, json, one_wave};
+use super::support::{Harness, PATIENCE, code_of, json, one_wave};
 
 /// One answer over a connection of its own: its head, and its body.
 async fn fetch(address: SocketAddr, path: &str, more: &str) -> (String, String) {
@@ -208,6 +209,67 @@ async fn a_page_of_somebody_elses_gets_no_metrics() {
     assert!(!body.contains("capataz_"), "{head} {body}");
     let (_, body) = fetch(harness.daemon.address(), "/metrics", "Sec-Fetch-Site: none\r\n").await;
     assert!(body.contains("capataz_"), "somebody looks at it in a browser");
+}
+
+/// The shards' thread stands still at its next look at the clock, while the gate is closed.
+#[derive(Clone, Default)]
+struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    fn close(&self, is_closed: bool) {
+        *self.0.0.lock().unwrap() = is_closed;
+        self.0.1.notify_all();
+    }
+
+    fn clock(&self) -> Clock {
+        let gate = self.clone();
+        Clock::new(move || {
+            if std::thread::current().name() == Some("capataz-shard") {
+                let closed = gate.0.0.lock().unwrap();
+                // A test that has failed opens it no more.
+                drop(gate.0.1.wait_timeout_while(closed, 2 * PATIENCE, |is_closed| *is_closed).unwrap());
+            }
+            1_790_000_000_000
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_core_that_hangs_is_told_of_in_time_and_again_that_it_answers() {
+    let gate = Gate::default();
+    let harness = Harness::start_with(|config| config.clock = gate.clock()).await;
+    let address = harness.daemon.address();
+    let says = async |path: &str| {
+        let (head, body) = fetch(address, path, "").await;
+        (head.lines().next().unwrap_or_default().to_owned(), body)
+    };
+    let all = async || {
+        let (mut agents, mut others) = (harness.agents.clone(), harness.agents.clone());
+        let check = v1::CheckAgentsRequest { agents: vec!["nobody".to_owned()], ..Default::default() };
+        let all = async {
+            tokio::join!(
+                says("/livez"),
+                says("/readyz"),
+                agents.list_agents(v1::ListAgentsRequest::default()),
+                others.check_agents(check),
+            )
+        };
+        tokio::time::timeout(PATIENCE, all).await.expect("the daemon says in time that its core hangs")
+    };
+    gate.close(true);
+    let (live, ready, listed, checked) = all().await;
+    for (head, body) in [live, ready] {
+        assert_eq!(head, "HTTP/1.1 503 Service Unavailable");
+        assert!(body.contains("hangs\n"), "{body}");
+    }
+    for refusal in [listed.map(drop).unwrap_err(), checked.map(drop).unwrap_err()] {
+        assert_eq!((refusal.code(), code_of(&refusal).as_str()), (Code::Unavailable, "UNAVAILABLE"));
+        assert!(refusal.message().contains("has to be started again"), "{refusal:?}");
+    }
+    gate.close(false);
+    let (live, ready, listed, checked) = all().await;
+    assert!(live.1.contains("live\n") && ready.1.contains("ready\n"), "{live:?} {ready:?}");
+    assert!(listed.is_ok() && checked.is_ok(), "{listed:?} {checked:?}");
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use tonic::Code;
 use crate::support::asks::{
     AskExt, Does, Hands, SpecAgents, answer_to, counted, request_of, text, transition, with_specs,
 };
-use crate::support::{Harness, code_of, json as payload, paths_of};
+use crate::support::{Harness, code_of, json as payload, one_wave, paths_of};
 
 const MINUTE: i64 = 60_000;
 
@@ -459,6 +459,47 @@ async fn a_session_is_no_run() {
     for refusal in refusals {
         let refusal = refusal.unwrap_err();
         assert_eq!((refusal.code(), code_of(&refusal).as_str()), (Code::NotFound, "RUN_NOT_FOUND"));
+    }
+}
+
+#[tokio::test]
+async fn the_runs_of_a_session_are_listed_by_its_name() {
+    let (harness, _agents, _) = two_specs().await;
+    let _worker = harness.worker("w", &["steady"]).await;
+    let first = harness.ask(text("hello").within("s")).await.run;
+    let of_other = harness.ask(text("hello").within("s2")).await.run;
+    let of_none = harness.ask(text("hello")).await.run;
+    let second = harness.ask(text("again").within("s")).await.run;
+    let mut plan = one_wave(&["steady"]);
+    plan.session = Some("s".to_owned());
+    let planned = harness.start_run(plan).await;
+    let listed = async |request: v1::ListRunsRequest| {
+        let (mut runs, mut page_token) = (BTreeSet::new(), String::new());
+        loop {
+            let request = v1::ListRunsRequest { page_size: 1, page_token, ..request.clone() };
+            let page = harness.runs.clone().list_runs(request).await.unwrap().into_inner();
+            assert!(page.runs.len() <= 1, "{page:?}");
+            runs.extend(page.runs.into_iter().map(|run| run.run_id));
+            page_token = page.next_page_token;
+            if page_token.is_empty() {
+                return runs;
+            }
+        }
+    };
+    let of = |session: &str| v1::ListRunsRequest { session: Some(session.to_owned()), ..Default::default() };
+    let set = |runs: &[&String]| runs.iter().map(|run| (*run).clone()).collect::<BTreeSet<String>>();
+    assert_eq!(listed(of("s")).await, set(&[&first, &second, &planned]));
+    assert_eq!(listed(of("s2")).await, set(&[&of_other]));
+    assert_eq!(listed(of("S")).await, set(&[]));
+    let everything = set(&[&first, &of_other, &of_none, &second, &planned]);
+    assert_eq!(listed(v1::ListRunsRequest::default()).await, everything);
+    // It is one condition among the others.
+    let asks = v1::ListRunsRequest { kind: Some(v1::RunKind::Ask as i32), ..of("s") };
+    assert_eq!(listed(asks).await, set(&[&first, &second]));
+    for wrong in ["", "two words"] {
+        let refused = harness.runs.clone().list_runs(of(wrong)).await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument, "{wrong:?}");
+        assert_eq!(paths_of(&refused), ["session"], "{wrong:?}");
     }
 }
 

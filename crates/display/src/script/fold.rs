@@ -184,7 +184,24 @@ impl ScriptRun {
     /// The state of the action at `step`.
     pub fn state_of(&self, step: u32) -> State {
         let actions = self.activities_of(step).filter(|activity| activity.is_action());
-        let Some(last) = actions.last() else { return State::NotReached };
+        actions.last().map_or(State::NotReached, |last| self.state_after(last))
+    }
+
+    /// How many of its actions have ended, and how many of these have failed.
+    pub fn ended(&self) -> (usize, usize) {
+        let actions = self.activities.iter().filter(|activity| activity.is_action());
+        // Of several activities of an action, the last one counts.
+        let last: BTreeMap<u32, &Activity> =
+            actions.filter_map(|activity| Some((activity.step?, activity))).collect();
+        last.values().fold((0, 0), |(ended, failed), activity| match self.state_after(activity) {
+            State::NotReached | State::Running => (ended, failed),
+            State::Succeeded => (ended + 1, failed),
+            State::PassedOver | State::Failed => (ended + 1, failed + 1),
+        })
+    }
+
+    /// The state of an action whose last activity this is.
+    fn state_after(&self, last: &Activity) -> State {
         match last.tries.last().and_then(|last| last.ending.as_ref()) {
             Some(Ending::Succeeded(_) | Ending::Done) => State::Succeeded,
             Some(Ending::Failed(failures)) => match failures.last().map(v1::ActionFailed::next) {

@@ -4,6 +4,8 @@ texts! {
     /// How far a run is, while it is watched.
     Live {
         counts: "{0} of {1} done, {2} failed" / "{0} de {1} terminadas, {2} con error",
+        counts_of_steps: "{0} of {1} done, {2} failed" / "{0} de {1} terminados, {2} con error",
+        counts_so_far: "{0} done, {1} failed" / "terminadas: {0}, con error: {1}",
         estimate: "about {0} left" / "quedan unos {0}",
     }
 

@@ -536,6 +536,10 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
     ("a frame has at most {0} bytes: {1}", "un mensaje tiene {0} bytes como máximo: {1}"),
     ("the daemon is shutting down", "el daemon se está apagando"),
     (
+        "the core of the daemon does not answer; the daemon has to be started again",
+        "el núcleo del daemon no responde; hay que volver a iniciar el daemon",
+    ),
+    (
         "the idempotency key belongs to another request, that of run {0}",
         "la clave de idempotencia pertenece a otra solicitud, la de la ejecución {0}",
     ),

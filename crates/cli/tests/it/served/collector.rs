@@ -33,6 +33,9 @@ struct Shelf {
     /// What each call is answered with; not at all while it hangs.
     answer: AtomicI32,
     hangs: AtomicBool,
+    /// Calls wait until they are let through.
+    holds: AtomicBool,
+    let_through: Notify,
     /// Spans that a call may have; 0: any number of them.
     most: AtomicU64,
     /// Spans of each call that are said to have been rejected.
@@ -62,6 +65,13 @@ impl TraceService for Service {
         self.0.changed.notify_waiters();
         if self.0.hangs.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
+        }
+        loop {
+            let let_through = self.0.let_through.notified();
+            if !self.0.holds.load(Ordering::SeqCst) {
+                break;
+            }
+            let_through.await;
         }
         let spans = request.get_ref().resource_spans.iter().flat_map(|of_resource| &of_resource.scope_spans);
         let count = spans.map(|scope| scope.spans.len() as u64).sum::<u64>();
@@ -161,6 +171,12 @@ impl Collector {
     /// Whether calls from now on are not answered at all.
     pub fn hangs(&self, hangs: bool) {
         self.shelf.hangs.store(hangs, Ordering::SeqCst);
+    }
+
+    /// Whether calls are answered only when this is said to be over.
+    pub fn holds(&self, holds: bool) {
+        self.shelf.holds.store(holds, Ordering::SeqCst);
+        self.shelf.let_through.notify_waiters();
     }
 
     /// A call with more spans than these is refused from now on.

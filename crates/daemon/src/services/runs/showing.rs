@@ -111,6 +111,7 @@ impl Runs {
             return Err(status::invalid(&violations));
         }
         let name = listing::name(request.name.as_deref())?;
+        let labels = listing::labels(request.labels, request.session)?;
         let before = match request.page_token.as_str() {
             "" => None,
             token => Some(
@@ -121,7 +122,7 @@ impl Runs {
         };
         let size = if request.page_size == 0 { DEFAULT_PAGE } else { request.page_size.min(MAX_PAGE) };
         let query = RunQuery {
-            labels: request.labels,
+            labels,
             status: request.status,
             outcome: request.outcome,
             kind: request.kind,

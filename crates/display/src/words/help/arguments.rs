@@ -417,6 +417,7 @@ pub(super) const OF_RUNS: Texts = &[
         "Only runs that tasks of this run are, or have started",
         "Solo ejecuciones que son tareas de esta, o que ellas empezaron",
     ),
+    ("Only runs of this session", "Solo ejecuciones de esta sesión"),
     ("Maximum number of runs", "Máximo de ejecuciones"),
     ("Continue an earlier list from its page token", "Continuar una lista anterior desde su token de página"),
     (
