@@ -56,6 +56,10 @@ impl Own {
             .with_tracer(tracer)
             .with_location(false)
             .with_threads(false)
+            .with_target(false)
+            // A call is entered and left whenever it is polled: neither that nor a context for others costs it anything.
+            .with_tracked_inactivity(false)
+            .with_context_activation(false)
             .with_filter(filter)
     }
 
@@ -66,10 +70,10 @@ impl Own {
     }
 }
 
-/// Makes a span part of the trace of whoever has sent this `traceparent`, and has log lines within it tell the trace, where the
-/// span has a field `trace_id`. One that cannot be read is none.
-pub fn belongs_to(span: &tracing::Span, traceparent: &str) {
-    let Some(TraceContext { trace_id, span_id, sampled }) = TraceContext::parse(traceparent) else { return };
+/// Makes a span part of the trace of whoever calls, and has log lines within it tell the trace, where the span has a field
+/// `trace_id`.
+pub fn belongs_to(span: &tracing::Span, caller: TraceContext) {
+    let TraceContext { trace_id, span_id, sampled } = caller;
     let flags = if sampled { TraceFlags::SAMPLED } else { TraceFlags::NOT_SAMPLED };
     let (trace_id, span_id) = (TraceId::from_bytes(trace_id), SpanId::from_bytes(span_id));
     span.record("trace_id", tracing::field::display(trace_id));
@@ -110,9 +114,10 @@ mod tests {
             move || lines.clone()
         });
         tracing::subscriber::with_default(tracing_subscriber::registry().with(log), || {
-            for traceparent in ["00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "none"] {
+            let caller = TraceContext::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+            for caller in [caller, None] {
                 let span = tracing::info_span!("call", trace_id = tracing::field::Empty);
-                belongs_to(&span, traceparent);
+                caller.into_iter().for_each(|caller| belongs_to(&span, caller));
                 span.in_scope(|| tracing::info!("done"));
             }
         });

@@ -257,6 +257,12 @@ async fn a_run_that_a_command_starts_and_a_call_belong_to_the_span_of_whoever_ma
     is_a_tree(&daemon.client().await, &collector, &after).await;
     let of_quiet = span_id(id_of(&quiet), 1).to_vec();
     assert!(collector.spans().iter().all(|span| span.span_id != of_quiet));
+    // Calls without a caller's span have none: they would have been sent before those of a later call that has.
+    run(&caller.replace("02b7", "02b8"));
+    let is_call = |span: &&Span| span.name.starts_with("capataz.v1.");
+    let later = [0x00, 0xf0, 0x67, 0xaa, 0x0b, 0xa9, 0x02, 0xb8];
+    collector.until(|spans, _| spans.iter().filter(is_call).any(|call| call.parent_span_id == later)).await;
+    assert!(collector.spans().iter().filter(is_call).all(|call| call.trace_id == trace));
 }
 
 #[tokio::test]

@@ -33,6 +33,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use capataz_contracts::FILE_DESCRIPTOR_SET;
+use capataz_contracts::trace::TraceContext;
 use capataz_contracts::v1::agent_service_server::AgentServiceServer;
 use capataz_contracts::v1::blob_service_server::BlobServiceServer;
 use capataz_contracts::v1::event_service_server::EventServiceServer;
@@ -132,14 +133,17 @@ impl Health {
 pub(crate) struct Extras {
     /// A form to try a browser on.
     pub(crate) demo: bool,
-    /// Each call is a span.
+    /// Each call that belongs to somebody's trace is a span.
     pub(crate) traced: bool,
     /// The daemon in numbers.
     pub(crate) metrics: axum::Router,
 }
 
-/// The span of a call, in the trace of whoever calls.
+/// The span of a call, in the trace of whoever calls. One that belongs to no trace has none: it would be a trace of a single
+/// span.
 fn call(request: &http::Request<()>) -> tracing::Span {
+    let traceparent = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
+    let Some(caller) = traceparent.and_then(TraceContext::parse) else { return tracing::Span::none() };
     if !request.uri().path().starts_with("/capataz.v1.") {
         return tracing::Span::none();
     }
@@ -151,10 +155,7 @@ fn call(request: &http::Request<()>) -> tracing::Span {
         rpc.system = "grpc",
         trace_id = tracing::field::Empty,
     );
-    let traceparent = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
-    if let Some(traceparent) = traceparent {
-        capataz_telemetry::belongs_to(&span, traceparent);
-    }
+    capataz_telemetry::belongs_to(&span, caller);
     span
 }
 
