@@ -12626,6 +12626,9 @@ pub struct ListRunsRequest {
     /// Runs that were accepted before this time, in Unix milliseconds.
     #[prost(int64, optional, tag = "10")]
     pub until_ms: ::core::option::Option<i64>,
+    /// Runs of the session of this name, whatever their kind.
+    #[prost(string, optional, tag = "11")]
+    pub session: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// A page of runs.
 #[derive(Clone, PartialEq, ::prost::Message)]
