@@ -466,6 +466,10 @@ pub struct Swept {
     pub blobs: u64,
     /// The bytes of events and blobs.
     pub bytes: u64,
+    /// Finished runs are left that the sweep did not come to.
+    pub more: bool,
+    /// Where it ended then: a sweep [after](Retention::after) this run goes on there.
+    pub next: Option<(Millis, RunId)>,
 }
 
 /// What became of a run that somebody wants removed.
@@ -496,6 +500,10 @@ pub struct Retention {
     pub finished_before: Option<Millis>,
     /// While the events of the shard have more bytes than this, the runs that finished first are removed.
     pub max_log_bytes: Option<u64>,
+    /// Only runs that finished after this one are looked at: the time at which it finished, and its id.
+    pub after: Option<(Millis, RunId)>,
+    /// The maximum number of finished runs that one sweep looks at, those that stay among them.
+    pub looked_at: u32,
     /// Keys of runs that finished before this time are removed, even if the run is still kept.
     pub keys_before: Millis,
     /// Blobs that no run names and that were put before this time are removed.
@@ -720,7 +728,8 @@ pub trait ShardWriter: Send {
     ///
     /// Eras are forgotten that have no row left and end before [`Bounds::removed`]: of a cursor into them nobody can say any
     /// more whether it is of this history.
-    /// Each sweep looks at [`Retention::batch`] eras, where the sweep before it ended.
+    /// Each sweep looks at [`Retention::batch`] eras, where the sweep before it ended. Where finished runs are left, it says
+    /// after which one the next sweep [goes on](Swept::next), so that those that stay are looked at once, and not by each sweep.
     fn sweep(&mut self, retention: &Retention) -> Result<Swept, StoreError>;
 
     /// Removes a whole run that has finished or is in quarantine, as a sweep does, unless it has a derived row of the kind

@@ -218,6 +218,8 @@ macro_rules! conformance_suite {
             a_sweep_ends_at_its_bytes_and_takes_at_least_one_run,
             what_was_removed_has_a_number_of_its_own,
             retention_leaves_what_is_in_use,
+            a_sweep_looks_at_so_many_runs_and_says_where_to_go_on,
+            a_sweep_that_ends_at_its_batch_says_where_to_go_on,
             retention_takes_all_of_a_run,
             keys_outlive_their_run,
             keys_go_before_their_run_where_asked,

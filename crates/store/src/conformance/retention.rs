@@ -167,6 +167,46 @@ pub fn retention_leaves_what_is_in_use<S: Subject>() {
     assert_eq!(writer.sweep(&older_than(11)).unwrap().runs, 2);
 }
 
+pub fn a_sweep_looks_at_so_many_runs_and_says_where_to_go_on<S: Subject>() {
+    let (_subject, store, mut writer) = claimed::<S>();
+    // Those with a key and those without one are one list, by the times at which they finished.
+    for number in 1..=8 {
+        let [first, last] = whole_run(number, 10 + number as i64 / 2);
+        let first = if number % 3 == 0 { first.key(&format!("k{number}"), 1) } else { first };
+        accept(&mut *writer, &[first, last]);
+    }
+    let kept = [1, 2, 3, 4, 5].map(run_id).into_iter().collect();
+    let mut few = Retention { keep: kept, looked_at: 2, ..older_than(100) };
+    let mut sweep = || {
+        let Swept { runs, more, next, .. } = writer.sweep(&few).unwrap();
+        few.after = next;
+        (runs, more, next.map(|(at, run)| (at.0, run)))
+    };
+    assert_eq!(sweep(), (0, true, Some((11, run_id(2)))));
+    assert_eq!(sweep(), (0, true, Some((12, run_id(4)))));
+    assert_eq!(sweep(), (1, true, Some((13, run_id(6)))));
+    assert_eq!(sweep(), (2, false, None));
+    assert_eq!(listed(&store, &everything()), ids(&[5, 4, 3, 2, 1]));
+    // Whoever begins anew comes to the same runs again, and a sweep looks at one at least.
+    assert_eq!(sweep(), (0, true, Some((11, run_id(2)))));
+    let none = Retention { looked_at: 0, ..older_than(100) };
+    let swept = writer.sweep(&none).unwrap();
+    assert_eq!((swept.runs, swept.more, swept.next), (1, true, Some((Millis(10), run_id(1)))));
+}
+
+pub fn a_sweep_that_ends_at_its_batch_says_where_to_go_on<S: Subject>() {
+    let (_subject, _store, mut writer) = claimed::<S>();
+    for number in 1..=3 {
+        accept(&mut *writer, &whole_run(number, 10));
+    }
+    let two = Retention { batch: 2, ..older_than(11) };
+    let swept = writer.sweep(&two).unwrap();
+    assert_eq!((swept.runs, swept.more, swept.next), (2, true, Some((Millis(10), run_id(2)))));
+    let after = |number| Retention { after: Some((Millis(10), run_id(number))), ..two.clone() };
+    assert_eq!(writer.sweep(&after(3)).unwrap(), Swept::default(), "it is not after itself");
+    assert_eq!(writer.sweep(&after(2)).unwrap(), Swept { runs: 1, bytes: 200, ..Swept::default() });
+}
+
 pub fn retention_takes_all_of_a_run<S: Subject>() {
     let (_subject, store, mut writer) = claimed::<S>();
     let blob = store.put_blob(b"evidence", Millis(1)).unwrap();
@@ -176,7 +216,7 @@ pub fn retention_takes_all_of_a_run<S: Subject>() {
     writer.put_snapshot(run_id(1), &snapshot).unwrap();
     let all = Retention { blobs_before: Millis(i64::MAX), ..older_than(11) };
     let swept = writer.sweep(&all).unwrap();
-    assert_eq!(swept, Swept { runs: 1, keys: 0, blobs: 1, bytes: 208 });
+    assert_eq!(swept, Swept { runs: 1, blobs: 1, bytes: 208, ..Swept::default() });
     assert_eq!(store.get_run(run_id(1)).unwrap(), None);
     assert_eq!(store.read_run(run_id(1), 0, ALL, ALL).unwrap(), []);
     assert_eq!(store.snapshot(run_id(1)).unwrap(), None);

@@ -501,24 +501,31 @@ impl State {
     pub(super) fn sweep(&mut self, shard: ShardId, retention: &Retention) -> Swept {
         let batch = retention.batch as usize;
         let mut swept = Swept::default();
-        let finished = self.finished(shard).into_iter();
-        let finished: Vec<(Millis, RunId)> = finished
-            .filter(|(_, run)| !retention.keep.contains(run) && !self.is_held(*run, retention.held_by))
-            // What a person has forgotten stays so for as long as it can be written again.
-            .filter(|(_, run)| {
-                !self.remembered.owners_of_forgotten(*run).any(|owner| self.runs.contains_key(&owner))
-            })
-            .take(batch)
-            .collect();
-        let mut cost = 0;
-        for (finished_at, run) in finished {
+        let (mut cost, mut looked_at) = (0, 0);
+        let mut last = retention.after;
+        for (finished_at, run) in self.finished(shard) {
+            if retention.after.is_some_and(|after| (finished_at, run) <= after) {
+                continue;
+            }
             let expired = retention.finished_before.is_some_and(|before| finished_at < before);
             let log_bytes = self.shards.get(&shard).map_or(0, |shard| shard.log_bytes);
             if !expired && retention.max_log_bytes.is_none_or(|most| log_bytes <= most) {
                 break;
             }
-            if cost > 0 && cost >= retention.batch_bytes {
+            let is_full =
+                swept.runs >= u64::from(retention.batch) || cost > 0 && cost >= retention.batch_bytes;
+            if is_full || looked_at >= retention.looked_at.max(1) {
+                swept.more = batch > 0;
+                swept.next = last;
                 break;
+            }
+            looked_at += 1;
+            last = Some((finished_at, run));
+            // What a person has forgotten stays so for as long as it can be written again.
+            let is_needed =
+                || self.remembered.owners_of_forgotten(run).any(|owner| self.runs.contains_key(&owner));
+            if retention.keep.contains(&run) || self.is_held(run, retention.held_by) || is_needed() {
+                continue;
             }
             let (rows, bytes) = self.remove_run(run, finished_at);
             cost += rows * ROW_COST + bytes;

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::error::{integer, unsigned};
@@ -13,13 +12,29 @@ use super::writer::{SqliteWriter, cached};
 use super::{SqliteStore, derived, eras, keys, labels, remembered};
 use crate::port::{BlobHash, Millis, Position, ROW_COST, Removal, Retention, RunId, StoreError, Swept};
 
-/// A finished run that may be removed.
+/// A finished run that is removed.
 struct Candidate {
     finished_at: i64,
     run: RunId,
     key: Option<Vec<u8>>,
     labels: Vec<u8>,
 }
+
+/// Finished runs with a key or without one, in the order in which they finished, from one of them on.
+pub(super) const FINISHED: &str = "SELECT finished_at, run FROM runs INDEXED BY runs_finished
+    WHERE finished_at IS NOT NULL AND (key IS NULL) = ?1 AND finished_at >= ?2 AND finished_at < ?3
+        AND (+finished_at > ?2 OR +run > ?4)
+    ORDER BY finished_at, run LIMIT ?5";
+
+/// True where a run has to stay.
+const STAYS: &str = "SELECT EXISTS (
+        SELECT 1 FROM derived JOIN runs AS holder ON holder.run = derived.key
+        WHERE derived.run = ?1 AND derived.kind = ?2 AND holder.finished_at IS NULL)
+    -- What a person has forgotten stays so for as long as it can be written again.
+    OR EXISTS (
+        SELECT 1 FROM memory_marks AS mark JOIN runs AS owner
+            ON owner.run = unhex(replace(substr(mark.entry, 1, 36), '-', ''))
+        WHERE mark.run = ?1 AND mark.quarters IS NULL AND owner.run <> ?1)";
 
 impl SqliteWriter {
     pub(super) fn sweep_all(&mut self, retention: &Retention) -> Result<Swept, StoreError> {
@@ -48,13 +63,24 @@ impl SqliteWriter {
         let too_large = |bytes: u64| retention.max_log_bytes.is_some_and(|most| bytes > most);
         let expires = retention.finished_before.map_or(i64::MIN, |before| before.0);
         let before = if too_large(self.appended - self.removed_bytes) { i64::MAX } else { expires };
-        for candidate in candidates(connection, before, retention)? {
-            if candidate.finished_at >= expires && !too_large(self.appended - self.removed_bytes) {
+        let (mut last, mut looked_at) = (retention.after, 0);
+        for (finished_at, run) in finished(connection, before, retention)? {
+            if finished_at >= expires && !too_large(self.appended - self.removed_bytes) {
                 break;
             }
-            if cost > 0 && cost >= retention.batch_bytes {
+            let is_full =
+                swept.runs >= u64::from(retention.batch) || cost > 0 && cost >= retention.batch_bytes;
+            if is_full || looked_at >= retention.looked_at.max(1) {
+                swept.more = retention.batch > 0;
+                swept.next = last;
                 break;
             }
+            looked_at += 1;
+            last = Some((Millis(finished_at), run));
+            if retention.keep.contains(&run) || stays(connection, run, retention.held_by)? {
+                continue;
+            }
+            let candidate = candidate(connection, finished_at, run)?;
             let Removed { last: position, rows, bytes } = self.remove_candidate(connection, &candidate)?;
             cost += rows * ROW_COST + bytes;
             removed = removed.max(position);
@@ -176,47 +202,43 @@ impl SqliteWriter {
     }
 }
 
-/// The first runs of a batch that finished before `before` and need not be kept, in the order in which they finished.
-fn candidates(
+/// The runs that finished before `before` and that the sweep comes to, in the order in which they finished: one more than it
+/// looks at.
+fn finished(
     connection: &Connection,
     before: i64,
     retention: &Retention,
-) -> rusqlite::Result<Vec<Candidate>> {
-    let mut candidates: Vec<Candidate> = Vec::new();
-    let most = (retention.batch as usize).saturating_add(retention.keep.len());
+) -> rusqlite::Result<Vec<(i64, RunId)>> {
+    let limit = i64::from(retention.looked_at.max(1)) + 1;
+    let (at, after) = match &retention.after {
+        Some((at, run)) => (at.0, run.0.as_bytes().to_vec()),
+        None => (i64::MIN, Vec::new()),
+    };
+    let mut all: Vec<(i64, RunId)> = Vec::new();
     for without_key in [false, true] {
-        let mut statement = cached(
-            connection,
-            "SELECT finished_at, run, key, labels FROM runs INDEXED BY runs_finished
-             WHERE finished_at IS NOT NULL AND (key IS NULL) = ? AND finished_at < ?
-               AND NOT EXISTS (
-                 SELECT 1 FROM derived JOIN runs AS holder ON holder.run = derived.key
-                 WHERE derived.run = runs.run AND derived.kind = ? AND holder.finished_at IS NULL)
-               -- What a person has forgotten stays so for as long as it can be written again.
-               AND NOT EXISTS (
-                 SELECT 1 FROM memory_marks AS mark JOIN runs AS owner
-                   ON owner.run = unhex(replace(substr(mark.entry, 1, 36), '-', ''))
-                 WHERE mark.run = runs.run AND mark.quarters IS NULL AND owner.run <> runs.run)
-             ORDER BY finished_at, run LIMIT ?",
-        )?;
-        let rows = statement.query_map(
-            params![without_key, before, retention.held_by, integer(most as u64)],
-            |row| {
-                let labels = match row.get_ref(3)? {
-                    ValueRef::Null => Vec::new(),
-                    column => column.as_blob()?.to_vec(),
-                };
-                Ok(Candidate { finished_at: row.get(0)?, run: run_id(row, 1)?, key: row.get(2)?, labels })
-            },
-        )?;
-        for candidate in rows {
-            candidates.push(candidate?);
+        let mut statement = cached(connection, FINISHED)?;
+        let rows = statement.query_map(params![without_key, at, before, after, limit], |row| {
+            Ok((row.get(0)?, run_id(row, 1)?))
+        })?;
+        for row in rows {
+            all.push(row?);
         }
     }
-    candidates.retain(|candidate| !retention.keep.contains(&candidate.run));
-    candidates.sort_by_key(|candidate| (candidate.finished_at, candidate.run));
-    candidates.truncate(retention.batch as usize);
-    Ok(candidates)
+    all.sort_unstable();
+    Ok(all)
+}
+
+/// Returns whether a run may not be removed, whoever works with it: an unfinished run needs it, or what it has had forgotten
+/// could come back.
+fn stays(connection: &Connection, run: RunId, held_by: Option<u16>) -> rusqlite::Result<bool> {
+    cached(connection, STAYS)?.query_row(params![run.0.as_bytes(), held_by], |row| row.get(0))
+}
+
+fn candidate(connection: &Connection, finished_at: i64, run: RunId) -> rusqlite::Result<Candidate> {
+    cached(connection, "SELECT key, labels FROM runs WHERE run = ?")?.query_row([run.0.as_bytes()], |row| {
+        let labels = row.get::<_, Option<Vec<u8>>>(1)?.unwrap_or_default();
+        Ok(Candidate { finished_at, run, key: row.get(0)?, labels })
+    })
 }
 
 /// What was removed of a run.

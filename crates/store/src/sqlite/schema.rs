@@ -365,12 +365,9 @@ mod tests {
     fn retention_finds_what_it_removes_without_a_scan() {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection).unwrap();
-        let runs =
-            "SELECT run FROM runs WHERE finished_at IS NOT NULL AND (key IS NULL) = ? AND finished_at < ?
-            ORDER BY finished_at, run LIMIT ?";
         check_plan(
             &connection,
-            runs,
+            crate::sqlite::retention::FINISHED,
             &[
                 "SEARCH runs USING COVERING INDEX runs_finished (<expr>=? AND finished_at>? AND finished_at<?)",
             ],
