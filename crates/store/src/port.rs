@@ -464,9 +464,9 @@ pub struct Swept {
     pub runs: u64,
     pub keys: u64,
     pub blobs: u64,
-    /// The bytes of events and blobs.
+    /// The bytes of events and blobs that are gone.
     pub bytes: u64,
-    /// Finished runs are left that the sweep did not come to.
+    /// Finished runs are left that the sweep did not come to, or rows of a run that it has removed.
     pub more: bool,
     /// Where it ended then: a sweep [after](Retention::after) this run goes on there.
     pub next: Option<(Millis, RunId)>,
@@ -510,8 +510,8 @@ pub struct Retention {
     pub blobs_before: Millis,
     /// The maximum number of runs, of keys, of blobs and of eras in one sweep, so that the writer is never blocked for long.
     pub batch: u32,
-    /// The bytes after which a sweep removes no further run, and no further blob. Each row of a run counts as
-    /// [`ROW_COST`] bytes more than its events have. A run is removed whole, however large it is.
+    /// The bytes after which a sweep removes no further row of a run, and no further blob. Each row of a run counts as
+    /// [`ROW_COST`] bytes more than its events have. Each sweep removes at least one that is due.
     pub batch_bytes: u64,
 }
 
@@ -725,6 +725,9 @@ pub trait ShardWriter: Send {
     /// Removes whole finished runs, keys and blobs, a limited number at a time, starting with those that finished (or
     /// were put) first. A run's events, derived rows, snapshot, labels, quarantine and claims on blobs are removed with it; its key
     /// stays until [`Retention::keys_before`]. A key that was [registered](KeyChange::Register) stays until it is released.
+    ///
+    /// Nobody can read anything of a removed run, also where not all of its rows have room in the sweep. Those that are left are
+    /// what the next sweeps begin with, of whatever writer.
     ///
     /// Eras are forgotten that have no row left and end before [`Bounds::removed`]: of a cursor into them nobody can say any
     /// more whether it is of this history.

@@ -286,8 +286,8 @@ fn use_everything(folder: &Path, original: &[LogRow]) -> Result<(), StoreError> 
 fn a_newer_format_is_refused() {
     let folder = filled(1);
     execute(folder.path(), "PRAGMA user_version = 1000");
-    check(open(folder.path()), "too new: 1000 > 6");
-    execute(folder.path(), "PRAGMA user_version = 6; UPDATE meta SET value = 7");
+    check(open(folder.path()), "too new: 1000 > 7");
+    execute(folder.path(), "PRAGMA user_version = 7; UPDATE meta SET value = 7");
     check(open(folder.path()), "too new: 7 > 3");
     execute(folder.path(), "UPDATE meta SET value = 3");
     open(folder.path()).unwrap();

@@ -12,9 +12,10 @@ use crate::page::Page;
 use crate::port::{
     AgentRow, Append, AppendOutcome, BlobHash, Bounds, Derived, DerivedRow, Epoch, Era, Extent, History,
     IdempotencyKey, KeyChange, KeyRow, LogRow, Mark, Mended, Millis, Past, Place, Position, Quarantine,
-    ROW_COST, Removal, Removals, Rest, Retention, RunId, RunQuery, RunRow, ShardId, Snapshot, Summary, Swept,
+    Removal, Removals, Rest, Retention, RunId, RunQuery, RunRow, ShardId, Snapshot, Summary, Swept,
     Unfinished, Unmarked,
 };
+use crate::removals::Budget;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct State {
@@ -36,6 +37,9 @@ struct Shard {
     epoch: u64,
     history: History,
     log: BTreeMap<Position, Stored>,
+    /// Rows of removed runs that are still to go, by the runs and the numbers of their first events.
+    removing: BTreeMap<(RunId, u64), Hidden>,
+    /// The bytes of all events, those of removed rows among them until they are gone.
     log_bytes: u64,
     newest: Position,
     removed: Position,
@@ -43,6 +47,13 @@ struct Shard {
     keys_removed: Option<RunId>,
     removals: Removals,
     readings: Option<Bytes>,
+}
+
+/// A row of a removed run.
+#[derive(Clone, Copy, Debug)]
+struct Hidden {
+    position: Position,
+    bytes: u64,
 }
 
 /// A row of the log, as it is kept.
@@ -212,6 +223,7 @@ impl State {
         if let Some(change) = &append.key {
             return self.change_key(shard, append.run, change);
         }
+        self.make_room(shard, append);
         if let Some(create) = &append.create {
             if let Some(key) = &create.key {
                 let entry = Key { run: append.run, request: key.request, retired: None, registered: false };
@@ -501,8 +513,31 @@ impl State {
     pub(super) fn sweep(&mut self, shard: ShardId, retention: &Retention) -> Swept {
         let batch = retention.batch as usize;
         let mut swept = Swept::default();
-        let (mut cost, mut looked_at) = (0, 0);
-        let mut last = retention.after;
+        let mut budget = Budget::new(retention.batch_bytes);
+        // What the sweep before has left goes first.
+        if self.remove_rows(shard, None, &mut budget) {
+            swept.more = true;
+            swept.next = retention.after;
+        } else {
+            self.sweep_finished(shard, retention, &mut swept, &mut budget);
+        }
+        swept.bytes = budget.bytes;
+        swept.keys = self.sweep_keys(shard, retention.keys_before, batch);
+        let (blobs, bytes) = self.sweep_blobs(retention);
+        swept.blobs = blobs;
+        swept.bytes += bytes;
+        swept
+    }
+
+    /// Removes finished runs, with as many of their rows as the budget has room for.
+    fn sweep_finished(
+        &mut self,
+        shard: ShardId,
+        retention: &Retention,
+        swept: &mut Swept,
+        budget: &mut Budget,
+    ) {
+        let (mut last, mut looked_at) = (retention.after, 0);
         for (finished_at, run) in self.finished(shard) {
             if retention.after.is_some_and(|after| (finished_at, run) <= after) {
                 continue;
@@ -512,10 +547,9 @@ impl State {
             if !expired && retention.max_log_bytes.is_none_or(|most| log_bytes <= most) {
                 break;
             }
-            let is_full =
-                swept.runs >= u64::from(retention.batch) || cost > 0 && cost >= retention.batch_bytes;
+            let is_full = swept.runs >= u64::from(retention.batch) || budget.is_spent();
             if is_full || looked_at >= retention.looked_at.max(1) {
-                swept.more = batch > 0;
+                swept.more = retention.batch > 0;
                 swept.next = last;
                 break;
             }
@@ -527,16 +561,40 @@ impl State {
             if retention.keep.contains(&run) || self.is_held(run, retention.held_by) || is_needed() {
                 continue;
             }
-            let (rows, bytes) = self.remove_run(run, finished_at);
-            cost += rows * ROW_COST + bytes;
-            swept.bytes += bytes;
+            self.remove_run(run, finished_at);
             swept.runs += 1;
+            if self.remove_rows(shard, None, budget) {
+                swept.more = true;
+                swept.next = last;
+                break;
+            }
         }
-        swept.keys = self.sweep_keys(shard, retention.keys_before, batch);
-        let (blobs, bytes) = self.sweep_blobs(retention);
-        swept.blobs = blobs;
-        swept.bytes += bytes;
-        swept
+    }
+
+    /// Removes rows of removed runs, or of one of them, until the budget is spent, and returns whether some are left.
+    fn remove_rows(&mut self, shard: ShardId, of: Option<RunId>, budget: &mut Budget) -> bool {
+        let Some(shard) = self.shards.get_mut(&shard) else { return false };
+        let (from, to) = (of.unwrap_or(RunId::MIN), of.unwrap_or(RunId::MAX));
+        while let Some((place, row)) = shard.removing.range((from, 0)..=(to, u64::MAX)).next() {
+            if budget.is_spent() {
+                return true;
+            }
+            let (place, bytes) = (*place, row.bytes);
+            shard.removing.remove(&place);
+            shard.log_bytes -= bytes;
+            budget.spend(bytes);
+        }
+        false
+    }
+
+    /// Removes rows that an earlier run has left where this append of its namesake begins or ends.
+    fn make_room(&mut self, shard: ShardId, append: &Append) {
+        let Some(shard) = self.shards.get_mut(&shard) else { return };
+        let places = (append.run, 0)..=(append.run, append.last_seq());
+        let places: Vec<(RunId, u64)> = shard.removing.range(places).map(|(place, _)| *place).collect();
+        for place in places {
+            shard.log_bytes -= shard.removing.remove(&place).map_or(0, |row| row.bytes);
+        }
     }
 
     pub(super) fn remove(&mut self, id: RunId, held_by: Option<u16>, at: Millis) -> Removal {
@@ -548,8 +606,11 @@ impl State {
         if self.is_held(id, held_by) {
             return Removal::Held;
         }
-        let (_, bytes) = self.remove_run(id, finished_at.unwrap_or(at));
-        Removal::Removed { bytes }
+        let shard = run.shard;
+        self.remove_run(id, finished_at.unwrap_or(at));
+        let mut budget = Budget::new(u64::MAX);
+        self.remove_rows(shard, Some(id), &mut budget);
+        Removal::Removed { bytes: budget.bytes }
     }
 
     /// Whether a derived row of this kind names an unfinished run.
@@ -571,6 +632,7 @@ impl State {
             if let Some(last) = era.last
                 && last < shard.removed
                 && shard.log.range(era.first..=last).next().is_none()
+                && !shard.removing.values().any(|row| (era.first..=last).contains(&row.position))
             {
                 shard.history.forget(era.first);
             }
@@ -591,20 +653,18 @@ impl State {
             .collect()
     }
 
-    /// Removes everything about a run except its key, and returns the number of its rows and the bytes of its events.
-    fn remove_run(&mut self, id: RunId, finished_at: Millis) -> (u64, u64) {
-        let Some(run) = self.runs.remove(&id) else { return (0, 0) };
-        let mut bytes = 0;
+    /// Removes everything about a run except its key, and the bytes of its rows, which nobody reads any more.
+    fn remove_run(&mut self, id: RunId, finished_at: Millis) {
+        let Some(run) = self.runs.remove(&id) else { return };
         if let Some(shard) = self.shards.get_mut(&run.shard) {
             let mut last = Position(0);
-            for position in run.rows.values() {
-                let row = shard.log.remove(position);
-                bytes += row.map_or(0, |row| row.events.len() as u64);
+            for (first_seq, position) in &run.rows {
+                let bytes = shard.log.remove(position).map_or(0, |row| row.events.len() as u64);
+                shard.removing.insert((id, *first_seq), Hidden { position: *position, bytes });
                 last = last.max(*position);
             }
             shard.removed = shard.removed.max(last);
             shard.removals = shard.removals.with(id, last);
-            shard.log_bytes -= bytes;
         }
         let shard = run.shard;
         if let Some(key) = run.key.and_then(|key| self.keys.get_mut(&(shard, key))) {
@@ -614,7 +674,6 @@ impl State {
         self.blob_refs.retain(|(_, run)| *run != id);
         self.derived.remove(id);
         self.remembered.remove(id);
-        (run.rows.len() as u64, bytes)
     }
 
     fn sweep_keys(&mut self, shard: ShardId, before: Millis, batch: usize) -> u64 {

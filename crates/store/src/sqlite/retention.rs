@@ -1,5 +1,6 @@
-//! The sweep, in two transactions. The first one removes runs and keys. Once it is durable, the second one removes the
-//! blobs that are unreferenced, so that no kept run ever names a removed file.
+//! The sweep, in two transactions. The first one removes runs and keys, and so many bytes of the [rows](super::removing) of
+//! removed runs. Once it is durable, the second one removes the blobs that are unreferenced, so that no kept run ever names a
+//! removed file.
 
 use std::sync::Arc;
 
@@ -10,7 +11,8 @@ use super::gate::Durability;
 use super::reader::run_id;
 use super::writer::{SqliteWriter, cached};
 use super::{SqliteStore, derived, eras, keys, labels, remembered};
-use crate::port::{BlobHash, Millis, Position, ROW_COST, Removal, Retention, RunId, StoreError, Swept};
+use crate::port::{BlobHash, Millis, Position, Removal, Retention, RunId, StoreError, Swept};
+use crate::removals::Budget;
 
 /// A finished run that is removed.
 struct Candidate {
@@ -59,17 +61,40 @@ impl SqliteWriter {
 
     fn sweep_runs(&mut self, connection: &Connection, retention: &Retention) -> rusqlite::Result<Swept> {
         let mut swept = Swept::default();
-        let (mut removed, mut cost) = (0, 0);
+        let mut budget = Budget::new(retention.batch_bytes);
+        let mut newest = 0;
+        // What the sweep before has left goes first.
+        if self.remove_rows(connection, &mut budget)? {
+            swept.more = true;
+            swept.next = retention.after;
+        } else {
+            newest = self.sweep_finished(connection, retention, &mut swept, &mut budget)?;
+        }
+        swept.bytes = budget.bytes;
+        if swept.runs > 0 || budget.bytes > 0 {
+            self.note_removed(connection, newest)?;
+        }
+        Ok(swept)
+    }
+
+    /// Removes finished runs, with as many of their rows as the budget has room for. Returns the newest position of a row of
+    /// theirs.
+    fn sweep_finished(
+        &mut self,
+        connection: &Connection,
+        retention: &Retention,
+        swept: &mut Swept,
+        budget: &mut Budget,
+    ) -> rusqlite::Result<u64> {
         let too_large = |bytes: u64| retention.max_log_bytes.is_some_and(|most| bytes > most);
         let expires = retention.finished_before.map_or(i64::MIN, |before| before.0);
         let before = if too_large(self.appended - self.removed_bytes) { i64::MAX } else { expires };
-        let (mut last, mut looked_at) = (retention.after, 0);
+        let (mut last, mut looked_at, mut newest) = (retention.after, 0, 0);
         for (finished_at, run) in finished(connection, before, retention)? {
             if finished_at >= expires && !too_large(self.appended - self.removed_bytes) {
                 break;
             }
-            let is_full =
-                swept.runs >= u64::from(retention.batch) || cost > 0 && cost >= retention.batch_bytes;
+            let is_full = swept.runs >= u64::from(retention.batch) || budget.is_spent();
             if is_full || looked_at >= retention.looked_at.max(1) {
                 swept.more = retention.batch > 0;
                 swept.next = last;
@@ -81,32 +106,28 @@ impl SqliteWriter {
                 continue;
             }
             let candidate = candidate(connection, finished_at, run)?;
-            let Removed { last: position, rows, bytes } = self.remove_candidate(connection, &candidate)?;
-            cost += rows * ROW_COST + bytes;
-            removed = removed.max(position);
-            swept.bytes += bytes;
+            newest = newest.max(self.remove_candidate(connection, &candidate)?);
             swept.runs += 1;
+            if self.remove_rows(connection, budget)? {
+                swept.more = true;
+                swept.next = last;
+                break;
+            }
         }
-        if swept.runs > 0 {
-            self.note_removed(connection, removed)?;
-        }
-        Ok(swept)
+        Ok(newest)
     }
 
-    fn remove_candidate(
-        &mut self,
-        connection: &Connection,
-        candidate: &Candidate,
-    ) -> rusqlite::Result<Removed> {
-        let removed = remove_run(connection, candidate)?;
+    /// Removes a run, of which nothing can be read from then on, and returns the position of its last row. Its rows are left.
+    fn remove_candidate(&mut self, connection: &Connection, candidate: &Candidate) -> rusqlite::Result<u64> {
+        let last = self.hide_rows(connection, candidate.run)?;
+        remove_run(connection, candidate)?;
         self.tails.forget(candidate.run);
-        self.removals = self.removals.with(candidate.run, Position(removed.last));
-        self.removed_bytes += removed.bytes;
-        Ok(removed)
+        self.removals = self.removals.with(candidate.run, Position(last));
+        Ok(last)
     }
 
-    /// Runs were removed, the newest of whose rows had this position.
-    fn note_removed(&self, connection: &Connection, position: u64) -> rusqlite::Result<()> {
+    /// Rows were removed, and runs, the newest of whose rows had this position.
+    pub(super) fn note_removed(&self, connection: &Connection, position: u64) -> rusqlite::Result<()> {
         cached(
             connection,
             "UPDATE shards SET removed = max(removed, ?), removed_bytes = ?, appended = ?, removals = ?
@@ -151,9 +172,11 @@ impl SqliteWriter {
                 Some((_, false, _)) => Removal::Unfinished,
                 Some((_, true, true)) => Removal::Held,
                 Some((candidate, true, false)) => {
-                    let Removed { last, bytes, .. } = writer.remove_candidate(connection, &candidate)?;
+                    let last = writer.remove_candidate(connection, &candidate)?;
+                    let mut budget = Budget::new(u64::MAX);
+                    writer.remove_rows_of(connection, run, &mut budget)?;
                     writer.note_removed(connection, last)?;
-                    Removal::Removed { bytes }
+                    Removal::Removed { bytes: budget.bytes }
                 }
             })
         })
@@ -241,34 +264,9 @@ fn candidate(connection: &Connection, finished_at: i64, run: RunId) -> rusqlite:
     })
 }
 
-/// What was removed of a run.
-#[derive(Default)]
-struct Removed {
-    /// The highest position.
-    last: u64,
-    rows: u64,
-    /// The bytes of the events.
-    bytes: u64,
-}
-
-fn remove_run(connection: &Connection, candidate: &Candidate) -> rusqlite::Result<Removed> {
+/// Removes everything of a run but its rows in the log.
+fn remove_run(connection: &Connection, candidate: &Candidate) -> rusqlite::Result<()> {
     let run = candidate.run.0.as_bytes();
-    let mut removed = Removed::default();
-    {
-        let mut statement = cached(connection, "SELECT position, length(events) FROM log WHERE run = ?")?;
-        let mut rows = statement.query([run])?;
-        while let Some(row) = rows.next()? {
-            removed.last = removed.last.max(unsigned(row, 0)?);
-            removed.rows += 1;
-            removed.bytes += unsigned(row, 1)?;
-        }
-    }
-    cached(
-        connection,
-        "DELETE FROM earlier_checksums WHERE position IN (SELECT position FROM log WHERE run = ?)",
-    )?
-    .execute([run])?;
-    cached(connection, "DELETE FROM log WHERE run = ?")?.execute([run])?;
     cached(connection, "DELETE FROM snapshots WHERE run = ?")?.execute([run])?;
     cached(connection, "DELETE FROM quarantined WHERE run = ?")?.execute([run])?;
     derived::remove(connection, candidate.run)?;
@@ -287,8 +285,7 @@ fn remove_run(connection: &Connection, candidate: &Candidate) -> rusqlite::Resul
         cached(connection, "INSERT INTO retired_keys (finished_at, run, key) VALUES (?, ?, ?)")?
             .execute(params![candidate.finished_at, run, key])?;
     }
-    cached(connection, "DELETE FROM runs WHERE run = ?")?.execute([run])?;
-    Ok(removed)
+    cached(connection, "DELETE FROM runs WHERE run = ?")?.execute([run]).map(drop)
 }
 
 /// Removes keys, starting with keys of removed runs.
