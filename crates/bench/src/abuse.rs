@@ -22,16 +22,20 @@ use crate::Outcome;
 /// What is done to the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Abuse {
-    /// 2,000 streams of events that nobody reads
+    /// 2,000 streams of events, of which none comes
     IdleStreams,
+    /// 2,000 streams of all events, which nobody reads
+    UnreadEvents,
     /// 500 connections that send a byte a second
     SlowLoris,
     /// Messages of 100 MB, of every kind that is uploaded
     HugeFrames,
     /// 10,000 workers that say hello and go
     Hellos,
-    /// Answers of a megabyte that nobody reads
+    /// Answers of a megabyte, in parts, that nobody reads
     UnreadAnswers,
+    /// Calls with one answer, a page of runs, that nobody reads
+    UnreadCalls,
     /// A worker that sends frames as fast as they are taken
     Flood,
     /// Random bytes
@@ -39,12 +43,14 @@ pub enum Abuse {
 }
 
 impl Abuse {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::IdleStreams,
+        Self::UnreadEvents,
         Self::SlowLoris,
         Self::HugeFrames,
         Self::Hellos,
         Self::UnreadAnswers,
+        Self::UnreadCalls,
         Self::Flood,
         Self::Garbage,
     ];
@@ -56,11 +62,13 @@ impl Abuse {
 /// The daemon does not answer at all.
 pub async fn abuse(kind: Abuse, daemon: SocketAddr) -> Outcome<()> {
     match kind {
-        Abuse::IdleStreams => idle_streams(daemon).await,
+        Abuse::IdleStreams => streams(daemon, &of_nothing()).await,
+        Abuse::UnreadEvents => streams(daemon, &v1::SubscribeRequest::default()).await,
         Abuse::SlowLoris => each(500, move |_| drip(daemon)).await,
         Abuse::HugeFrames => each(4, move |number| huge(daemon, number)).await,
         Abuse::Hellos => each(16, move |number| hellos(daemon, number)).await,
         Abuse::UnreadAnswers => unread(daemon).await,
+        Abuse::UnreadCalls => each(20, move |_| unread_calls(daemon)).await,
         Abuse::Flood => each(1, move |_| flood(daemon)).await,
         Abuse::Garbage => each(8, move |_| garbage(daemon)).await,
     }
@@ -91,12 +99,20 @@ async fn channel(daemon: SocketAddr) -> Outcome<Channel> {
     Ok(Endpoint::from_shared(format!("http://{daemon}"))?.connect().await?)
 }
 
-async fn idle_streams(daemon: SocketAddr) -> Outcome<()> {
+/// A subscription to events that no run has.
+fn of_nothing() -> v1::SubscribeRequest {
+    let labels = [("abuse".to_owned(), "of nobody".to_owned())].into();
+    let filter = v1::EventFilter { labels, ..v1::EventFilter::default() };
+    v1::SubscribeRequest { filter: Some(filter), from_now: true, ..v1::SubscribeRequest::default() }
+}
+
+/// Streams that are kept open, and from which nothing is taken.
+async fn streams(daemon: SocketAddr, request: &v1::SubscribeRequest) -> Outcome<()> {
     let mut kept = Vec::new();
     for _ in 0..20 {
         let mut client = EventServiceClient::new(channel(daemon).await?);
         for _ in 0..100 {
-            kept.push(client.subscribe(v1::SubscribeRequest::default()).await?.into_inner());
+            kept.push(client.subscribe(request.clone()).await?.into_inner());
         }
     }
     std::future::pending::<()>().await;
@@ -199,6 +215,22 @@ async fn unread(daemon: SocketAddr) -> Outcome<()> {
         }
     };
     each(20, ask).await
+}
+
+/// Calls on a connection that takes no byte of any answer.
+async fn unread_calls(daemon: SocketAddr) -> Outcome<()> {
+    let endpoint = Endpoint::from_shared(format!("http://{daemon}"))?.initial_stream_window_size(0);
+    let client = RunServiceClient::new(endpoint.connect().await?);
+    let mut calls = JoinSet::new();
+    for _ in 0..100 {
+        let mut client = client.clone();
+        let request = v1::ListRunsRequest { page_size: 500, ..v1::ListRunsRequest::default() };
+        calls.spawn(async move { client.list_runs(request).await.is_ok() });
+    }
+    // Until the daemon closes the connection, and some more.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    drop(calls);
+    Ok(())
 }
 
 async fn flood(daemon: SocketAddr) -> Outcome<()> {

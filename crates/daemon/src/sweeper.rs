@@ -21,6 +21,8 @@ const SIZE_EVERY: Duration = Duration::from_secs(1);
 /// Runs, keys and blobs that one transaction removes at most, and the bytes after which it removes no further one.
 const SWEEP_RUNS: u32 = 256;
 const SWEEP_BYTES: u64 = 4 * 1024 * 1024;
+/// Finished runs that one transaction looks at, those that have to stay among them.
+const SWEEP_LOOKS: u32 = 4_096;
 /// How far the clock on the wall may be ahead of the time by which a sweep goes before somebody is told. Milliseconds.
 const FAR_BEHIND_MS: i64 = 24 * 60 * 60 * 1_000;
 
@@ -112,6 +114,8 @@ fn rules(retention: &RetentionConfig) -> [(Retention, Ages); 2] {
         held_by: None,
         finished_before: None,
         max_log_bytes: None,
+        after: None,
+        looked_at: SWEEP_LOOKS,
         keys_before: Millis(i64::MIN),
         blobs_before: Millis(i64::MIN),
         batch: SWEEP_RUNS,
@@ -131,7 +135,7 @@ fn rules(retention: &RetentionConfig) -> [(Retention, Ages); 2] {
 
 fn told(swept: Result<Swept, StoreError>) {
     match swept {
-        Ok(Swept { runs, keys, blobs, bytes }) => {
+        Ok(Swept { runs, keys, blobs, bytes, .. }) => {
             if runs + keys + blobs > 0 {
                 tracing::info!(runs, keys, blobs, bytes, "retention");
             }

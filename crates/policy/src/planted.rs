@@ -127,10 +127,18 @@ pub enum Fault {
     HelloAgainForgetsWork,
     /// An `ExecutorError` without its obligatory evidence is recorded as it came.
     ErrorRecordedAsItCame,
+    /// A completion counts for a task that nobody was ever given.
+    CompletedInInit,
+    /// What is asked of sessions that were not read yet may have any number of bytes.
+    CommandsWithoutBound,
+    /// A timeout is not among the results of its wave.
+    TimeoutsUncounted,
+    /// That an entry of memory was useful is no vote on it.
+    UsefulIsNoVote,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 85] = [
+    pub const ALL: [Fault; 89] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -216,6 +224,10 @@ impl Fault {
         Fault::InputReadOutsideIsLost,
         Fault::HelloAgainForgetsWork,
         Fault::ErrorRecordedAsItCame,
+        Fault::CompletedInInit,
+        Fault::CommandsWithoutBound,
+        Fault::TimeoutsUncounted,
+        Fault::UsefulIsNoVote,
     ];
 }
 

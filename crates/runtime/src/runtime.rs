@@ -16,7 +16,7 @@ use capataz_shard::{
     Ages, Answer, CommandReply, Damage, Declined, Driver, ImportReply, ImportSession, Input, ModeChosen,
     ReplyId, Request, Route, StartReply, StartRequest, TransitionReply, WaitReply,
 };
-use capataz_store::{Removal, Retention, RunId, ShardId, Store, StoreError, Swept};
+use capataz_store::{Millis, Removal, Retention, RunId, ShardId, Store, StoreError, Swept};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use crate::clock::{self, Clock, Watch};
@@ -31,6 +31,8 @@ use crate::writer::Writer;
 
 /// What a full inbox asks its callers to wait. Milliseconds.
 const RETRY_AFTER_MS: i64 = 250;
+/// After every run that has finished.
+const AFTER_ALL: (Millis, RunId) = (Millis(i64::MAX), RunId::MAX);
 /// How often a subscriber that gets no events is told how far the log has gone on.
 const BEAT: Duration = Duration::from_secs(10);
 
@@ -485,7 +487,8 @@ impl Runtime {
         receiver.await.unwrap_or(Err(StoreError::Closed))
     }
 
-    /// Sweeps until nothing is due, a bounded part at a time. What comes meanwhile waits for one part at most.
+    /// Sweeps until nothing is due, a bounded part at a time. What comes meanwhile waits for one part at most. Each part goes on
+    /// where the one before it has ended, so that runs that have to stay are not looked at by each of them.
     ///
     /// # Errors
     /// As [`Runtime::sweep`]; what was removed before stays removed.
@@ -496,15 +499,27 @@ impl Runtime {
         ages: Ages,
     ) -> Result<Swept, StoreError> {
         let mut all = Swept::default();
+        let mut rule = retention.clone();
+        // Runs that were removed since the one was looked at that finished first.
+        let mut removed = 0;
         loop {
-            let swept = self.sweep(shard, retention.clone(), ages).await?;
-            if swept == Swept::default() {
-                return Ok(all);
-            }
+            let swept = self.sweep(shard, rule.clone(), ages).await?;
             all.runs += swept.runs;
             all.keys += swept.keys;
             all.blobs += swept.blobs;
             all.bytes += swept.bytes;
+            removed += swept.runs;
+            rule.after = if swept.more {
+                swept.next
+            } else if removed > 0 {
+                // What is removed may have been why others had to stay.
+                removed = 0;
+                None
+            } else if swept.keys + swept.blobs > 0 {
+                Some(AFTER_ALL)
+            } else {
+                return Ok(all);
+            };
         }
     }
 

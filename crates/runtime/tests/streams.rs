@@ -67,6 +67,8 @@ fn all() -> Retention {
         held_by: None,
         finished_before: Some(Millis(i64::MAX)),
         max_log_bytes: None,
+        after: None,
+        looked_at: u32::MAX,
         keys_before: Millis(i64::MIN),
         blobs_before: Millis(i64::MIN),
         batch: 2,
@@ -251,6 +253,17 @@ async fn a_sweep_goes_on_until_nothing_is_due() {
     }
     let size = Retention { finished_before: None, max_log_bytes: Some(0), ..all() };
     assert_eq!(runtime.sweep_all(SHARD, &size, Ages::default()).await.unwrap().runs, 5);
+    // Runs that have to stay, more than one sweep looks at, are not in the way of those after them.
+    let mut stays = BTreeSet::new();
+    for _ in 0..5 {
+        stays.insert(ended(&runtime).await);
+    }
+    for _ in 0..4 {
+        ended(&runtime).await;
+    }
+    let few = Retention { keep: stays.clone(), looked_at: 2, ..all() };
+    assert_eq!(runtime.sweep_all(SHARD, &few, Ages::default()).await.unwrap().runs, 4);
+    assert!(stays.iter().all(|run| store.get_run(*run).unwrap().is_some()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

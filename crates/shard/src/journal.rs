@@ -555,6 +555,8 @@ mod tests {
             held_by: None,
             finished_before: None,
             max_log_bytes: None,
+            after: None,
+            looked_at: u32::MAX,
             keys_before: Millis(0),
             blobs_before: Millis(0),
             batch: 1,

@@ -145,7 +145,8 @@ pub fn memory(run: RunId, event: &v1::Event) -> Vec<MemoryRow> {
         None => 0,
     };
     let said = remembered.related_to.iter().filter(|_| feedback != 0).map(|entry| (entry, feedback));
-    let votes = said.chain(useful.iter().map(|entry| (entry, USEFUL)));
+    let useful = useful.iter().filter(|_| !planted::is(Fault::UsefulIsNoVote));
+    let votes = said.chain(useful.map(|entry| (entry, USEFUL)));
     // A run that belongs to no session recalls what is its own. What a fork has recalled before it was forked is not.
     let own = run.to_string();
     let votes = votes.filter(|(entry, _)| remembered.session != own || entry.starts_with(&own));

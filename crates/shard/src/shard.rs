@@ -496,6 +496,12 @@ impl Shard {
         (!self.draining).then(|| self.sessions.idle(self.outbox.oldest()))
     }
 
+    /// The bytes of what is asked of sessions that were not read yet, for invariant checks.
+    #[must_use]
+    pub fn command_bytes(&self) -> u64 {
+        self.sessions.command_bytes()
+    }
+
     /// The state of a run in work, for invariant checks.
     #[must_use]
     pub fn run(&self, run: RunId) -> Option<&RunState> {

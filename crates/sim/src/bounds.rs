@@ -26,6 +26,10 @@ impl World {
                     format!("{idle:?} are in memory, and nobody asks anything of them; {most_idle:?} may be")
                 })?;
             }
+            let (bytes, most_bytes) = (shard.command_bytes(), self.scenario.core.max_waiting_bytes);
+            bounded(bytes <= most_bytes, &|| {
+                format!("{bytes} bytes of commands wait for their sessions to be read; {most_bytes} may be")
+            })?;
             for (waiters, wanted) in shard.kept_for_callers() {
                 // The one who starts a run may wait for it, and the run itself may want to be read for a deadline.
                 bounded(waiters <= most + 1 && wanted <= most + 1, &|| {

@@ -4,6 +4,7 @@ use capataz_contracts::v1::{self, connect_request::Frame as Said};
 use capataz_engine::TaskRef;
 
 use crate::invariant::Violation;
+use crate::model::RunModel;
 use crate::model::severity::{MESSAGE, SAYS_CRITICAL, SAYS_LOW};
 use crate::worker::{Job, Key, reference};
 use crate::world::World;
@@ -183,11 +184,14 @@ impl World {
     fn forge(&mut self, index: usize, key: Key) {
         let count = self.leases.len();
         let other = self.leases.get(self.rng.below(count)).copied().unwrap_or(key);
+        let waits = self.model.run(other.0).and_then(RunModel::never_given);
         let forged: Key = match self.rng.below(5) {
             // A token that no run of this length ever gives.
             0 => (other.0, other.1, other.2 + 50_000),
             1 => (other.0, TaskRef { wave: other.1.wave + 1, ..other.1 }, other.2),
             2 => (other.0, other.1, 0),
+            // A task that waits, and that nobody was ever given.
+            3 => (other.0, waits.unwrap_or(other.1), other.2),
             _ => other,
         };
         self.job(index, 0, Job::Stale(forged));

@@ -151,6 +151,8 @@ impl World {
             held_by: None,
             finished_before: None,
             max_log_bytes: None,
+            after: None,
+            looked_at: u32::MAX,
             keys_before: Millis(i64::MIN),
             blobs_before: Millis(i64::MIN),
             batch_bytes: if self.rng.percent(30) { 1_000 } else { u64::MAX },

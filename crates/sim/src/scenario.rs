@@ -176,8 +176,12 @@ impl Scenario {
     }
 }
 
+/// The bytes of what may wait for sessions, where that is little: of three commands, but for the largest ones, of which each has
+/// room.
+pub const SCARCE_BYTES: u64 = 1_000;
+
 fn core_config(rng: &mut Rng) -> Config {
-    Config {
+    let config = Config {
         heartbeat_ms: 2_000 + rng.between(0, 4_000),
         ack_timeout_ms: 3_000 + rng.between(0, 7_000),
         reattach_ms: 3_000 + rng.between(0, 12_000),
@@ -192,7 +196,11 @@ fn core_config(rng: &mut Rng) -> Config {
         rest_after_ms: if rng.percent(60) { rng.between(0, 2_000) } else { 10_000 },
         max_events_per_run: if rng.percent(10) { 15 + rng.draw() % 40 } else { 1_000_000 },
         ..Config::default()
-    }
+    };
+    // Where no session stays in memory that nobody asks anything, almost all that is asked of one waits until it is read.
+    let is_scarce = config.idle_sessions.sessions == 0;
+    let max_waiting_bytes = if is_scarce { SCARCE_BYTES } else { config.max_waiting_bytes };
+    Config { max_waiting_bytes, ..config }
 }
 
 /// Few sessions, or few bytes of them: as many as one or two short ones have.

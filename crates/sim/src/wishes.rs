@@ -13,7 +13,7 @@ use crate::model::{QuestionModel, RunModel};
 use crate::modes;
 use crate::pipelines::PHASE;
 use crate::plans::Template;
-use crate::scenario::agent_name;
+use crate::scenario::{SCARCE_BYTES, agent_name};
 use crate::schedule::Action;
 use crate::scripts;
 use crate::worker::Job;
@@ -168,7 +168,11 @@ impl World {
     fn want_mode(&mut self) {
         let session = crate::asks::session(&mut self.rng, &self.scenario);
         let mode = 1 + i32::try_from(self.rng.below(3)).unwrap_or(0);
-        self.want(Wish::Choose { session, mode }, false);
+        // Where there is little room, more is asked at once than has room.
+        let times = if self.scenario.core.max_waiting_bytes == SCARCE_BYTES { 5 } else { 1 };
+        for _ in 0..times {
+            self.want(Wish::Choose { session: session.clone(), mode }, false);
+        }
     }
 
     /// A user has some of what an execution remembers forgotten.
@@ -181,7 +185,9 @@ impl World {
             .collect();
         let Some((session, entries)) = self.rng.pick(&remembered).cloned() else { return };
         let many = self.rng.percent(30);
-        let entry_ids = entries.into_iter().filter(|_| many || self.rng.percent(40)).collect();
+        let wanted = entries.into_iter().filter(|_| many || self.rng.percent(40));
+        // So few that they have room where there is little.
+        let entry_ids = wanted.take(8).collect();
         self.want(Wish::Forget { session, entry_ids }, false);
     }
 

@@ -464,8 +464,12 @@ pub struct Swept {
     pub runs: u64,
     pub keys: u64,
     pub blobs: u64,
-    /// The bytes of events and blobs.
+    /// The bytes of events and blobs that are gone.
     pub bytes: u64,
+    /// Finished runs are left that the sweep did not come to, or rows of a run that it has removed.
+    pub more: bool,
+    /// Where it ended then: a sweep [after](Retention::after) this run goes on there.
+    pub next: Option<(Millis, RunId)>,
 }
 
 /// What became of a run that somebody wants removed.
@@ -496,14 +500,18 @@ pub struct Retention {
     pub finished_before: Option<Millis>,
     /// While the events of the shard have more bytes than this, the runs that finished first are removed.
     pub max_log_bytes: Option<u64>,
+    /// Only runs that finished after this one are looked at: the time at which it finished, and its id.
+    pub after: Option<(Millis, RunId)>,
+    /// The maximum number of finished runs that one sweep looks at, those that stay among them.
+    pub looked_at: u32,
     /// Keys of runs that finished before this time are removed, even if the run is still kept.
     pub keys_before: Millis,
     /// Blobs that no run names and that were put before this time are removed.
     pub blobs_before: Millis,
     /// The maximum number of runs, of keys, of blobs and of eras in one sweep, so that the writer is never blocked for long.
     pub batch: u32,
-    /// The bytes after which a sweep removes no further run, and no further blob. Each row of a run counts as
-    /// [`ROW_COST`] bytes more than its events have. A run is removed whole, however large it is.
+    /// The bytes after which a sweep removes no further row of a run, and no further blob. Each row of a run counts as
+    /// [`ROW_COST`] bytes more than its events have. Each sweep removes at least one that is due.
     pub batch_bytes: u64,
 }
 
@@ -718,9 +726,13 @@ pub trait ShardWriter: Send {
     /// were put) first. A run's events, derived rows, snapshot, labels, quarantine and claims on blobs are removed with it; its key
     /// stays until [`Retention::keys_before`]. A key that was [registered](KeyChange::Register) stays until it is released.
     ///
+    /// Nobody can read anything of a removed run, also where not all of its rows have room in the sweep. Those that are left are
+    /// what the next sweeps begin with, of whatever writer.
+    ///
     /// Eras are forgotten that have no row left and end before [`Bounds::removed`]: of a cursor into them nobody can say any
     /// more whether it is of this history.
-    /// Each sweep looks at [`Retention::batch`] eras, where the sweep before it ended.
+    /// Each sweep looks at [`Retention::batch`] eras, where the sweep before it ended. Where finished runs are left, it says
+    /// after which one the next sweep [goes on](Swept::next), so that those that stay are looked at once, and not by each sweep.
     fn sweep(&mut self, retention: &Retention) -> Result<Swept, StoreError>;
 
     /// Removes a whole run that has finished or is in quarantine, as a sweep does, unless it has a derived row of the kind

@@ -1,7 +1,7 @@
 //! What retention has removed of a shard, as one number.
 
 use crate::blob::BlobHash;
-use crate::port::{Position, RunId};
+use crate::port::{Position, ROW_COST, RunId};
 
 /// A number for everything that retention has ever removed of a shard; 0 if that is nothing.
 ///
@@ -23,6 +23,32 @@ impl Removals {
         // The order in which runs are removed does not count.
         let sum = self.0.wrapping_add(u64::from_be_bytes([a, b, c, d, e, f, g, h]));
         Self(sum.max(1))
+    }
+}
+
+/// What one sweep may remove of the log, and what it has removed.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    most: u64,
+    spent: u64,
+    /// The bytes of the events that were removed.
+    pub(crate) bytes: u64,
+}
+
+impl Budget {
+    pub(crate) fn new(most: u64) -> Self {
+        Self { most, spent: 0, bytes: 0 }
+    }
+
+    /// Returns whether no further row is removed. The first one always is.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.spent > 0 && self.spent >= self.most
+    }
+
+    /// A row with so many bytes of events was removed.
+    pub(crate) fn spend(&mut self, bytes: u64) {
+        self.spent += ROW_COST + bytes;
+        self.bytes += bytes;
     }
 }
 

@@ -8,12 +8,13 @@ use std::fs;
 use std::path::Path;
 
 use capataz_store::conformance::{
-    ALL, SHARD, Shape, accept, claim, creation, everything, finish, keep, more, run_id, whole_log,
+    ALL, SHARD, Shape, accept, claim, creation, everything, finish, keep, memory_row, more, remembered,
+    run_id, updated, whole_log,
 };
 use capataz_store::sqlite::DATABASE_FILE;
 use capataz_store::{
-    BlobHash, LogRow, Mark, Millis, Position, Retention, Snapshot, SqliteOptions, SqliteStore, Store,
-    StoreError,
+    Append, BlobHash, LogRow, Mark, MemoryChange, Mended, Millis, Place, Position, Retention, Snapshot,
+    SqliteOptions, SqliteStore, Store, StoreError, entry_id,
 };
 use format_2::BACK_TO_FORMAT_2;
 use tempfile::{TempDir, tempdir};
@@ -285,8 +286,8 @@ fn use_everything(folder: &Path, original: &[LogRow]) -> Result<(), StoreError> 
 fn a_newer_format_is_refused() {
     let folder = filled(1);
     execute(folder.path(), "PRAGMA user_version = 1000");
-    check(open(folder.path()), "too new: 1000 > 6");
-    execute(folder.path(), "PRAGMA user_version = 6; UPDATE meta SET value = 7");
+    check(open(folder.path()), "too new: 1000 > 7");
+    execute(folder.path(), "PRAGMA user_version = 7; UPDATE meta SET value = 7");
     check(open(folder.path()), "too new: 7 > 3");
     execute(folder.path(), "UPDATE meta SET value = 3");
     open(folder.path()).unwrap();
@@ -447,4 +448,35 @@ fn there_is_one_shard() {
     assert_eq!(store.unfinished(other, None, ALL).unwrap(), []);
     assert_eq!(store.quarantined(other, None, ALL).unwrap(), []);
     assert_eq!(store.history(other).unwrap().eras(), []);
+}
+
+// The simulator works on a store in memory, which has no sums of votes.
+#[test]
+fn a_sum_of_votes_that_is_wrong_is_told_and_counted_anew_where_its_entry_is_written_again() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path()).unwrap();
+    let mut writer = claim(&store);
+    let memory = vec![remembered(1, "success", 5)];
+    accept(&mut *writer, &[Append { memory: memory.clone(), ..creation(1) }]);
+    let entry = entry_id(run_id(1), Place { seq: 1, n: 0 });
+    let vote = |seq| memory_row(seq, 0, MemoryChange::Vote { entry: entry.clone(), quarters: 2 });
+    accept(&mut *writer, &[Append { memory: vec![vote(1), vote(2)], ..creation(2) }]);
+    let relevance = || store.memory_entry(&entry).unwrap().unwrap().relevance.to_bits();
+    for wrong in ["quarters = quarters + 1", "votes = votes + 1"] {
+        assert!(store.memory_of(run_id(1)).unwrap().misjudged.is_empty());
+        assert_eq!(relevance(), 2.0_f64.to_bits(), "1, and 4 quarters");
+        execute(folder.path(), &format!("UPDATE memory_votes SET {wrong}"));
+        assert_eq!(store.memory_of(run_id(1)).unwrap().misjudged, [entry.as_str()], "{wrong}");
+        let again = Mended {
+            run: run_id(1),
+            last_seq: 2,
+            summary: updated(5),
+            rest: None,
+            derived: Vec::new(),
+            memory: memory.clone(),
+        };
+        writer.mend(&[again]).unwrap();
+    }
+    assert!(store.memory_of(run_id(1)).unwrap().misjudged.is_empty());
+    assert_eq!(relevance(), 2.0_f64.to_bits());
 }

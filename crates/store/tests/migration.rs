@@ -130,7 +130,7 @@ fn a_migration_that_is_stopped_after_any_step_goes_on_where_it_stood() {
         assert!(matches!(stopped, Err(StoreError::Closed)));
         let format: u32 =
             database(folder.path()).pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
-        assert_eq!(format, 6, "an older version refuses it from the first step on");
+        assert_eq!(format, 7, "an older version refuses it from the first step on");
         let (told, opened) = steps(folder.path(), usize::MAX);
         assert_eq!(told, whole[most - 1..]);
         earlier.check(&opened.unwrap());
@@ -203,9 +203,9 @@ fn whoever_migrates_nothing_refuses_what_a_daemon_would_migrate() {
     assert!(reason(folder).contains("is not complete"), "{}", reason(folder));
     earlier.check(&SqliteStore::open(folder, options(7)).unwrap());
     drop(SqliteStore::open_as_it_is(folder, options(7)).unwrap());
-    database(folder).pragma_update(None, "user_version", 7).unwrap();
+    database(folder).pragma_update(None, "user_version", 8).unwrap();
     let newer = SqliteStore::open_as_it_is(folder, options(7));
-    assert!(matches!(newer, Err(StoreError::TooNew { found: 7, supported: 6 })), "{newer:?}");
+    assert!(matches!(newer, Err(StoreError::TooNew { found: 8, supported: 7 })), "{newer:?}");
 }
 
 #[test]

@@ -194,11 +194,11 @@ fn a_folder_of_another_format_or_without_a_database_is_refused_and_stays_as_it_i
     std::fs::copy(fixture, folder.join("data/capataz.db")).unwrap();
     let format =
         || -> u32 { database(folder).pragma_query_value(None, "user_version", |row| row.get(0)).unwrap() };
-    refused("it has format 2, and this version works on format 6; a daemon of this version migrates it");
+    refused("it has format 2, and this version works on format 7; a daemon of this version migrates it");
     assert_eq!(format(), 2);
-    database(folder).pragma_update(None, "user_version", 7).unwrap();
-    refused("the database has format 7, this version reads up to 6");
-    assert_eq!(format(), 7);
+    database(folder).pragma_update(None, "user_version", 8).unwrap();
+    refused("the database has format 8, this version reads up to 7");
+    assert_eq!(format(), 8);
 }
 
 /// Runs of every kind and sessions, finished and not, as the version before left their rows.

@@ -793,13 +793,29 @@ async fn a_session_that_is_full_says_when_to_come_back_and_others_are_served() {
     // A slow machine takes longer for all the starts than a worker may be silent: in this time nobody is.
     let (harness, _hands) = with_clock(&["home"], &[]).await;
     let mut worker = harness.worker("w1", &["home"]).await;
-    let first = harness.begin(text("first").within("s")).await;
+    let mut runs = harness.runs.clone();
+    let keyed = v1::StartRunRequest { idempotency_key: Some("k".to_owned()), ..in_session("s") };
+    let first = runs.start_run(keyed.clone()).await.unwrap().into_inner().run_id;
     let held = worker.assignment().await;
     for _ in 0..256 {
         harness.begin(text("waiting").within("s")).await;
     }
-    let refusal = harness.runs.clone().start_run(in_session("s")).await.unwrap_err();
+    let refusal = runs.start_run(in_session("s")).await.unwrap_err();
     assert_eq!((refusal.code(), code_of(&refusal).as_str()), (Code::ResourceExhausted, "OVERLOADED"));
+    // The key comes first: whoever repeats a request is no new one.
+    let again = runs.start_run(keyed.clone()).await.unwrap().into_inner();
+    assert_eq!((again.run_id, again.created), (first.clone(), false));
+    let execute = v1::ExecuteRunRequest { start: Some(keyed.clone()), timeout_ms: Some(0) };
+    let executed = runs.execute_run(execute).await.unwrap().into_inner();
+    assert_eq!((executed.run_id, executed.created), (first.clone(), false));
+    // Another request under the key is one, and a key that nobody has used is none.
+    let labels = [("team".to_owned(), "a".to_owned())].into();
+    for start in [
+        v1::StartRunRequest { labels, ..keyed.clone() },
+        v1::StartRunRequest { idempotency_key: Some("another".to_owned()), ..keyed },
+    ] {
+        assert_eq!(code_of(&runs.start_run(start).await.unwrap_err()), "OVERLOADED");
+    }
     let other = harness.begin(text("hello").within("t")).await;
     let assigned = worker.assignment().await;
     worker.complete(&assigned.lease, payload(answer_to(&request_of(&assigned), "here"))).await;

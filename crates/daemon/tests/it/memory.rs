@@ -2,11 +2,12 @@
 
 use capataz_contracts::v1::memory_service_client::MemoryServiceClient;
 use capataz_contracts::v1::{self, ExecutionMode};
+use capataz_daemon::Step;
 use serde_json::{Value, json as of};
 use tonic::Code;
 
 use crate::modes::{act, answer, execution, gives, join, keeps_to, modes, plan, plans, step, try_start};
-use crate::support::{Harness, Worker, code_of, error, json, paths_of};
+use crate::support::{Harness, Worker, code_of, data_dir, error, json, paths_of};
 
 type Client = MemoryServiceClient<tonic::transport::Channel>;
 
@@ -289,6 +290,54 @@ async fn what_was_forgotten_is_neither_found_nor_recalled_and_stays_forgotten() 
     assert_eq!(done.into_inner().forgotten, 1);
     assert_eq!(found(&harness, of_session(&alone)).await, []);
     drop(asked);
+}
+
+#[tokio::test]
+async fn a_restored_backup_recalls_what_was_remembered_before_and_nothing_that_was_forgotten() {
+    let harness = Harness::start().await;
+    let mut worker = join(&harness).await;
+    let run = try_start(&harness, in_session("shop", ExecutionMode::Simple)).await.unwrap();
+    for path in ["a", "b"] {
+        plans(&mut worker, &act("read", of!({ "path": path }), true)).await;
+        fails(&mut worker, "read").await;
+    }
+    plans(&mut worker, &act("read", of!({}), false)).await;
+    gives(&mut worker, "read", of!(1)).await;
+    harness.wait(&run).await;
+    drop(worker);
+    let entries = found(&harness, of_session("shop")).await;
+    assert_eq!(types(&entries), ["error", "error", "solution"]);
+    let forget = |entry: &v1::MemoryEntry| v1::ForgetMemoryRequest {
+        session: "shop".to_owned(),
+        entry_ids: vec![entry.entry_id.clone()],
+    };
+    client(&harness).forget_memory(forget(&entries[2])).await.unwrap();
+    let kept = found(&harness, of_session("shop")).await;
+    let folders = tempfile::tempdir().unwrap();
+    let saved = folders.path().join("saved");
+    let made = capataz_daemon::backup(&data_dir(&harness.folder), &saved, &mut |_: Step<'_>| ()).unwrap();
+    assert!(made.is_whole());
+    // What is forgotten after the backup, the backup still has.
+    client(&harness).forget_memory(forget(&entries[1])).await.unwrap();
+    assert_eq!(types(&found(&harness, of_session("shop")).await), ["solution"]);
+
+    let folder = tempfile::tempdir().unwrap();
+    let (_, looked) = capataz_daemon::restore(&saved, &data_dir(&folder), &mut |_: Step<'_>| ()).unwrap();
+    assert!(looked.is_whole());
+    let restored = Harness::start_in(folder, |_| ()).await;
+    assert_eq!(types(&kept), ["error", "solution"]);
+    assert_eq!(found(&restored, of_session("shop")).await, kept, "field by field");
+    let get = v1::GetMemoryEntryRequest { entry_id: entries[2].entry_id.clone() };
+    assert_eq!(code_of(&client(&restored).get_memory_entry(get).await.unwrap_err()), "MEMORY_NOT_FOUND");
+    let mut worker = join(&restored).await;
+    let next = try_start(&restored, in_session("shop", ExecutionMode::Simple)).await.unwrap();
+    let prompt = plans(&mut worker, &act("read", of!({}), false)).await;
+    let recalled: Vec<&Value> =
+        prompt["memory"].as_array().unwrap().iter().map(|entry| &entry["id"]).collect();
+    assert_eq!(recalled, [&of!(kept[0].entry_id), &of!(kept[1].entry_id)], "the newest first");
+    gives(&mut worker, "read", of!(1)).await;
+    assert_eq!(restored.wait(&next).await.outcome(), v1::RunOutcome::Succeeded);
+    restored.stop().await;
 }
 
 #[tokio::test]

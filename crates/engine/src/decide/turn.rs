@@ -148,7 +148,9 @@ impl<'a> Turn<'a> {
     /// INVALID_STATE_TRANSITION; nothing decides so.
     pub(crate) fn enters(&self, task: TaskRef, to: TaskState) -> Result<TaskState, Refusal> {
         let from = self.state.activity(task).ok_or(Refusal::Outdated)?.state;
-        if from == to || planted::is(Fault::LifecycleNotAsked) {
+        let in_init = from == TaskState::Init && to == TaskState::Complete;
+        let unasked = planted::is(Fault::LifecycleNotAsked) || in_init && planted::is(Fault::CompletedInInit);
+        if from == to || unasked {
             return Ok(to);
         }
         lifecycle::transition(from, to).map_err(|error| Refusal::Rule(Box::new(error)))

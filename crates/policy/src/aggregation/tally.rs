@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::policy::share;
 use super::{AggregationPolicy, ResultStatus, TaskOutcome};
+use crate::planted::{self, Fault};
 use crate::severity::Severity;
 
 /// The maximum number of names in a list of an evaluation; the counts are complete. Every result of a wave contains an
@@ -61,6 +62,7 @@ impl Tally {
         match outcome.status {
             ResultStatus::Success => self.successes += 1,
             ResultStatus::Error => self.errors += 1,
+            ResultStatus::Timeout if planted::is(Fault::TimeoutsUncounted) => {}
             ResultStatus::Timeout => self.timeouts += 1,
             ResultStatus::Cancelled => {
                 self.cancelled += 1;

@@ -2,6 +2,7 @@
 
 use capataz_contracts::v1;
 use capataz_engine::Wall;
+use capataz_engine::planted::{self, Fault};
 use capataz_engine::session::{self, SessionDecision};
 use capataz_store::RunId;
 
@@ -98,7 +99,9 @@ impl Sessions {
             None => 0,
         };
         let is_full = waiting >= most.commands;
-        if is_full || self.commands_bytes.saturating_add(command.bytes()) > most.bytes {
+        let has_room = self.commands_bytes.saturating_add(command.bytes()) <= most.bytes
+            || planted::is(Fault::CommandsWithoutBound);
+        if is_full || !has_room {
             let declined = Declined::Overloaded { retry_after_ms: RETRY_AFTER_MS };
             return Commanded::Refused(command.declined(declined));
         }
@@ -114,6 +117,12 @@ impl Sessions {
         let bytes: u64 = commands.iter().map(|(_, command)| command.bytes()).sum();
         self.commands_bytes = self.commands_bytes.saturating_sub(bytes);
         commands
+    }
+
+    /// The bytes of all commands that wait for their sessions to be read, counted anew; for invariant checks.
+    pub(crate) fn command_bytes(&self) -> u64 {
+        let commands = self.slots.values().flat_map(|slot| &slot.commands);
+        commands.map(|(_, command)| command.bytes()).sum()
     }
 
     /// Carries out what a caller asks of a session that was read.

@@ -113,6 +113,8 @@ impl World {
             held_by: None,
             finished_before: Some(Millis(BEGINNING + 1)),
             max_log_bytes: None,
+            after: None,
+            looked_at: u32::MAX,
             keys_before: Millis(0),
             blobs_before: Millis(0),
             batch: 100,

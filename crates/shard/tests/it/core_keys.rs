@@ -240,6 +240,8 @@ impl World {
             held_by: None,
             finished_before: Some(Millis(runs_before)),
             max_log_bytes: None,
+            after: None,
+            looked_at: u32::MAX,
             keys_before: Millis(keys_before),
             blobs_before: Millis(i64::MIN),
             batch: 100,

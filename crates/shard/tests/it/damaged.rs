@@ -240,6 +240,8 @@ impl World {
             held_by: None,
             finished_before: Some(Millis(i64::MAX)),
             max_log_bytes: None,
+            after: None,
+            looked_at: u32::MAX,
             keys_before: Millis(i64::MIN),
             blobs_before: Millis(i64::MIN),
             batch: 100,

@@ -191,6 +191,8 @@ fn every_input() -> Vec<Input> {
         held_by: None,
         finished_before: Some(Millis(4)),
         max_log_bytes: Some(6),
+        after: Some((Millis(7), run(5))),
+        looked_at: 10,
         keys_before: Millis(3),
         blobs_before: Millis(2),
         batch: 8,

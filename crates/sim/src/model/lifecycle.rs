@@ -3,7 +3,7 @@
 use capataz_contracts::v1::TaskState;
 use capataz_engine::TaskRef;
 
-use super::log::RunModel;
+use super::log::{RunModel, Step, TaskModel, place};
 use crate::invariant::{Invariant, Violation};
 
 /// What may follow each state.
@@ -22,6 +22,17 @@ pub(super) fn follows(from: TaskState, to: TaskState) -> bool {
 }
 
 impl RunModel {
+    /// A task of the newest wave that waits, and that nobody was ever given.
+    #[must_use]
+    pub fn never_given(&self) -> Option<TaskRef> {
+        let (tasks, wave) = (&self.waves.last()?.tasks, self.waves.len() - 1);
+        let waits = |task: &TaskModel| {
+            task.state == TaskState::Init && task.activation <= 1 && task.step == Step::Queued
+        };
+        let index = tasks.iter().position(waits)?;
+        Some(place(u32::try_from(wave).ok()?, u32::try_from(index).ok()?))
+    }
+
     /// The task has entered this state, or stays in it.
     pub(super) fn enters(&mut self, task: TaskRef, to: i32) -> Result<(), Violation> {
         let text = self.at(format!("{task} enters state {to}"));

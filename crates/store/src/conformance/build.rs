@@ -78,6 +78,8 @@ pub fn keep() -> Retention {
         held_by: None,
         finished_before: None,
         max_log_bytes: None,
+        after: None,
+        looked_at: u32::MAX,
         keys_before: Millis(i64::MIN),
         blobs_before: Millis(i64::MIN),
         batch: 100,

@@ -123,6 +123,8 @@ impl Random {
             held_by: None,
             finished_before: self.one_in(2).then(|| self.time()),
             max_log_bytes: self.one_in(2).then(|| self.below(2_000)),
+            after: self.one_in(4).then(|| (self.time(), run_id(self.below(RUNS)))),
+            looked_at: if self.one_in(2) { self.below(4) as u32 } else { u32::MAX },
             keys_before: if self.one_in(2) { self.time() } else { Millis(i64::MIN) },
             blobs_before: if self.one_in(2) { self.time() } else { Millis(i64::MIN) },
             batch: self.below(4) as u32,

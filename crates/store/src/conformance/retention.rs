@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::*;
 use crate::port::{
     Append, AppendOutcome, BlobHash, Bounds, Derived, Mark, Millis, Place, Position, ROW_COST, Removals,
-    Retention, RunQuery, Snapshot, Store, Swept,
+    Retention, RunQuery, ShardWriter, Snapshot, Store, Swept,
 };
 
 /// Run `number` from its creation to its end at `at`, as two appends with 100 bytes of events each.
@@ -102,7 +102,7 @@ pub fn retention_is_bounded<S: Subject>() {
     assert_eq!(whole_log(&store), []);
 }
 
-pub fn a_sweep_ends_at_its_bytes_and_takes_at_least_one_run<S: Subject>() {
+pub fn a_sweep_ends_at_its_bytes_and_takes_at_least_one_row<S: Subject>() {
     let (_subject, store, mut writer) = claimed::<S>();
     for number in 1..=5 {
         accept(&mut *writer, &whole_run(number, 10));
@@ -110,16 +110,87 @@ pub fn a_sweep_ends_at_its_bytes_and_takes_at_least_one_run<S: Subject>() {
     }
     // Each run has two rows, of 100 bytes of events each.
     let most = |bytes| Retention { batch_bytes: bytes, blobs_before: Millis(11), ..older_than(11) };
-    let sizes = |swept: Swept| (swept.runs, swept.blobs);
-    assert_eq!(sizes(writer.sweep(&most(0)).unwrap()), (1, 1), "a run is removed whole");
+    let told = |swept: Swept| (swept.runs, swept.blobs, swept.bytes, swept.more);
     assert_eq!(
-        sizes(writer.sweep(&most(2 * (100 + ROW_COST))).unwrap()),
-        (1, 4),
-        "and then the bytes are used up"
+        told(writer.sweep(&most(0)).unwrap()),
+        (1, 1, 200, true),
+        "one row of the first, and one blob"
     );
-    assert_eq!(sizes(writer.sweep(&most(2 * (100 + ROW_COST) + 1)).unwrap()), (2, 0));
-    assert_eq!(sizes(writer.sweep(&most(u64::MAX)).unwrap()), (1, 0));
+    // The other row of the first run, and one of the second. All blobs have room.
+    assert_eq!(told(writer.sweep(&most(2 * (100 + ROW_COST))).unwrap()), (1, 4, 600, true));
+    // The other row of the second run, and both of the third.
+    assert_eq!(told(writer.sweep(&most(2 * (100 + ROW_COST) + 1)).unwrap()), (1, 0, 300, true));
+    assert_eq!(told(writer.sweep(&most(u64::MAX)).unwrap()), (2, 0, 400, false));
     assert_eq!(store.bounds(SHARD).unwrap().bytes, 0);
+}
+
+/// A run of four rows, with 100, 50, 50 and 100 bytes of events, at the positions 1 to 4; and one that goes on.
+fn run_of_four_rows(writer: &mut dyn ShardWriter) {
+    let [first, last] =
+        [creation(1).label("team", "a").events(vec![1; 100]), finish(1, 5, 10).events(vec![4; 100])];
+    let between = [3, 4].map(|seq| more(1, seq, 1).events(vec![seq as u8; 50]));
+    accept(writer, &[first]);
+    accept(writer, &between);
+    accept(writer, &[last, creation(2).events(vec![0; 10])]);
+}
+
+pub fn a_run_of_which_only_a_part_is_removed_is_there_for_nobody<S: Subject>() {
+    let (subject, store, mut writer) = claimed::<S>();
+    run_of_four_rows(&mut *writer);
+    let part = Retention { batch_bytes: 1, ..older_than(11) };
+    let swept = writer.sweep(&part).unwrap();
+    assert_eq!((swept.runs, swept.bytes, swept.more), (1, 100, true));
+    assert_eq!(swept.next, Some((Millis(10), run_id(1))));
+    let check = |store: &S::Adapter| {
+        assert_eq!(store.get_run(run_id(1)).unwrap(), None);
+        assert_eq!(store.read_run(run_id(1), 0, ALL, ALL).unwrap(), []);
+        assert_eq!(store.read_run(run_id(1), 4, ALL, ALL).unwrap(), []);
+        assert_eq!(store.extent(run_id(1), 5).unwrap(), None);
+        assert_eq!(listed(store, &everything()), ids(&[2]));
+        let positions: Vec<u64> = whole_log(store).iter().map(|row| row.position.0).collect();
+        assert_eq!(positions, [5]);
+        let bounds = store.bounds(SHARD).unwrap();
+        assert_eq!((bounds.newest, bounds.removed, bounds.bytes), (Position(5), Position(4), 210));
+    };
+    check(&store);
+    drop((store, writer));
+    // Whoever comes after a crash goes on with it, whatever else is due.
+    let subject = subject.reopened();
+    let store = subject.store();
+    check(&store);
+    let mut writer = claim(&store);
+    let rest = Retention { batch_bytes: 1, ..keep() };
+    let swept = |bytes, more| Swept { bytes, more, ..Swept::default() };
+    for expected in [swept(50, true), swept(50, true), swept(100, false), Swept::default()] {
+        assert_eq!(writer.sweep(&rest).unwrap(), expected);
+    }
+    assert_eq!(store.bounds(SHARD).unwrap().bytes, 10);
+}
+
+pub fn a_run_may_begin_anew_while_rows_of_its_namesake_are_left<S: Subject>() {
+    let (_subject, store, mut writer) = claimed::<S>();
+    run_of_four_rows(&mut *writer);
+    assert_eq!(writer.sweep(&Retention { batch_bytes: 1, ..older_than(11) }).unwrap().bytes, 100);
+    accept(&mut *writer, &[creation(1).events(vec![7; 20])]);
+    // This is where the second row of the other one was.
+    accept(&mut *writer, &[more(1, 3, 1).events(vec![8; 20])]);
+    assert_eq!(store.bounds(SHARD).unwrap().bytes, 50 + 100 + 10 + 20 + 20);
+    let check = |store: &S::Adapter| {
+        let rows = store.read_run(run_id(1), 0, ALL, ALL).unwrap();
+        let rows: Vec<(u64, u64)> = rows.iter().map(|row| (row.position.0, row.first_seq)).collect();
+        assert_eq!(rows, [(6, 1), (7, 3)]);
+        assert_eq!(store.get_run(run_id(1)).unwrap().unwrap().last_seq, 3);
+        assert_eq!(store.extent(run_id(1), 3).unwrap().unwrap().bytes, 40);
+    };
+    check(&store);
+    let rest = Retention { batch_bytes: 1, ..keep() };
+    assert_eq!([50, 100, 0].map(|_| writer.sweep(&rest).unwrap().bytes), [50, 100, 0]);
+    check(&store);
+    // It ends, and goes while nothing is left of the other one.
+    accept(&mut *writer, &[finish(1, 4, 20).events(vec![9; 20])]);
+    let swept = writer.sweep(&older_than(21)).unwrap();
+    assert_eq!(swept, Swept { runs: 1, bytes: 60, ..Swept::default() });
+    assert_eq!(store.bounds(SHARD).unwrap().bytes, 10);
 }
 
 pub fn what_was_removed_has_a_number_of_its_own<S: Subject>() {
@@ -167,6 +238,46 @@ pub fn retention_leaves_what_is_in_use<S: Subject>() {
     assert_eq!(writer.sweep(&older_than(11)).unwrap().runs, 2);
 }
 
+pub fn a_sweep_looks_at_so_many_runs_and_says_where_to_go_on<S: Subject>() {
+    let (_subject, store, mut writer) = claimed::<S>();
+    // Those with a key and those without one are one list, by the times at which they finished.
+    for number in 1..=8 {
+        let [first, last] = whole_run(number, 10 + number as i64 / 2);
+        let first = if number % 3 == 0 { first.key(&format!("k{number}"), 1) } else { first };
+        accept(&mut *writer, &[first, last]);
+    }
+    let kept = [1, 2, 3, 4, 5].map(run_id).into_iter().collect();
+    let mut few = Retention { keep: kept, looked_at: 2, ..older_than(100) };
+    let mut sweep = || {
+        let Swept { runs, more, next, .. } = writer.sweep(&few).unwrap();
+        few.after = next;
+        (runs, more, next.map(|(at, run)| (at.0, run)))
+    };
+    assert_eq!(sweep(), (0, true, Some((11, run_id(2)))));
+    assert_eq!(sweep(), (0, true, Some((12, run_id(4)))));
+    assert_eq!(sweep(), (1, true, Some((13, run_id(6)))));
+    assert_eq!(sweep(), (2, false, None));
+    assert_eq!(listed(&store, &everything()), ids(&[5, 4, 3, 2, 1]));
+    // Whoever begins anew comes to the same runs again, and a sweep looks at one at least.
+    assert_eq!(sweep(), (0, true, Some((11, run_id(2)))));
+    let none = Retention { looked_at: 0, ..older_than(100) };
+    let swept = writer.sweep(&none).unwrap();
+    assert_eq!((swept.runs, swept.more, swept.next), (1, true, Some((Millis(10), run_id(1)))));
+}
+
+pub fn a_sweep_that_ends_at_its_batch_says_where_to_go_on<S: Subject>() {
+    let (_subject, _store, mut writer) = claimed::<S>();
+    for number in 1..=3 {
+        accept(&mut *writer, &whole_run(number, 10));
+    }
+    let two = Retention { batch: 2, ..older_than(11) };
+    let swept = writer.sweep(&two).unwrap();
+    assert_eq!((swept.runs, swept.more, swept.next), (2, true, Some((Millis(10), run_id(2)))));
+    let after = |number| Retention { after: Some((Millis(10), run_id(number))), ..two.clone() };
+    assert_eq!(writer.sweep(&after(3)).unwrap(), Swept::default(), "it is not after itself");
+    assert_eq!(writer.sweep(&after(2)).unwrap(), Swept { runs: 1, bytes: 200, ..Swept::default() });
+}
+
 pub fn retention_takes_all_of_a_run<S: Subject>() {
     let (_subject, store, mut writer) = claimed::<S>();
     let blob = store.put_blob(b"evidence", Millis(1)).unwrap();
@@ -176,7 +287,7 @@ pub fn retention_takes_all_of_a_run<S: Subject>() {
     writer.put_snapshot(run_id(1), &snapshot).unwrap();
     let all = Retention { blobs_before: Millis(i64::MAX), ..older_than(11) };
     let swept = writer.sweep(&all).unwrap();
-    assert_eq!(swept, Swept { runs: 1, keys: 0, blobs: 1, bytes: 208 });
+    assert_eq!(swept, Swept { runs: 1, blobs: 1, bytes: 208, ..Swept::default() });
     assert_eq!(store.get_run(run_id(1)).unwrap(), None);
     assert_eq!(store.read_run(run_id(1), 0, ALL, ALL).unwrap(), []);
     assert_eq!(store.snapshot(run_id(1)).unwrap(), None);

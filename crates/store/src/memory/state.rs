@@ -10,11 +10,12 @@ use super::rows::Rows;
 use crate::checksum::{self, Sealed};
 use crate::page::Page;
 use crate::port::{
-    AgentRow, Append, AppendOutcome, BlobHash, Bounds, Derived, DerivedRow, Epoch, Era, Extent, History,
+    AgentRow, Append, AppendOutcome, BlobHash, Bounds, Derived, DerivedRow, Epoch, Extent, History,
     IdempotencyKey, KeyChange, KeyRow, LogRow, Mark, Mended, Millis, Past, Place, Position, Quarantine,
-    ROW_COST, Removal, Removals, Rest, Retention, RunId, RunQuery, RunRow, ShardId, Snapshot, Summary, Swept,
-    Unfinished, Unmarked,
+    Removals, Rest, RunId, RunQuery, RunRow, ShardId, Snapshot, Summary, Unfinished, Unmarked,
 };
+
+mod retention;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct State {
@@ -36,6 +37,9 @@ struct Shard {
     epoch: u64,
     history: History,
     log: BTreeMap<Position, Stored>,
+    /// Rows of removed runs that are still to go, by the runs and the numbers of their first events.
+    removing: BTreeMap<(RunId, u64), Hidden>,
+    /// The bytes of all events, those of removed rows among them until they are gone.
     log_bytes: u64,
     newest: Position,
     removed: Position,
@@ -43,6 +47,13 @@ struct Shard {
     keys_removed: Option<RunId>,
     removals: Removals,
     readings: Option<Bytes>,
+}
+
+/// A row of a removed run.
+#[derive(Clone, Copy, Debug)]
+struct Hidden {
+    position: Position,
+    bytes: u64,
 }
 
 /// A row of the log, as it is kept.
@@ -212,6 +223,7 @@ impl State {
         if let Some(change) = &append.key {
             return self.change_key(shard, append.run, change);
         }
+        self.make_room(shard, append);
         if let Some(create) = &append.create {
             if let Some(key) = &create.key {
                 let entry = Key { run: append.run, request: key.request, retired: None, registered: false };
@@ -496,172 +508,5 @@ impl State {
 
     pub(super) fn blob_size(&self, blob: BlobHash) -> Option<u64> {
         self.blobs.get(&blob).map(|blob| blob.content.len() as u64)
-    }
-
-    pub(super) fn sweep(&mut self, shard: ShardId, retention: &Retention) -> Swept {
-        let batch = retention.batch as usize;
-        let mut swept = Swept::default();
-        let finished = self.finished(shard).into_iter();
-        let finished: Vec<(Millis, RunId)> = finished
-            .filter(|(_, run)| !retention.keep.contains(run) && !self.is_held(*run, retention.held_by))
-            // What a person has forgotten stays so for as long as it can be written again.
-            .filter(|(_, run)| {
-                !self.remembered.owners_of_forgotten(*run).any(|owner| self.runs.contains_key(&owner))
-            })
-            .take(batch)
-            .collect();
-        let mut cost = 0;
-        for (finished_at, run) in finished {
-            let expired = retention.finished_before.is_some_and(|before| finished_at < before);
-            let log_bytes = self.shards.get(&shard).map_or(0, |shard| shard.log_bytes);
-            if !expired && retention.max_log_bytes.is_none_or(|most| log_bytes <= most) {
-                break;
-            }
-            if cost > 0 && cost >= retention.batch_bytes {
-                break;
-            }
-            let (rows, bytes) = self.remove_run(run, finished_at);
-            cost += rows * ROW_COST + bytes;
-            swept.bytes += bytes;
-            swept.runs += 1;
-        }
-        swept.keys = self.sweep_keys(shard, retention.keys_before, batch);
-        let (blobs, bytes) = self.sweep_blobs(retention);
-        swept.blobs = blobs;
-        swept.bytes += bytes;
-        swept
-    }
-
-    pub(super) fn remove(&mut self, id: RunId, held_by: Option<u16>, at: Millis) -> Removal {
-        let Some(run) = self.runs.get(&id) else { return Removal::Missing };
-        let finished_at = run.row.summary.finished_at;
-        if finished_at.is_none() && run.row.quarantine.is_none() {
-            return Removal::Unfinished;
-        }
-        if self.is_held(id, held_by) {
-            return Removal::Held;
-        }
-        let (_, bytes) = self.remove_run(id, finished_at.unwrap_or(at));
-        Removal::Removed { bytes }
-    }
-
-    /// Whether a derived row of this kind names an unfinished run.
-    fn is_held(&self, run: RunId, kind: Option<u16>) -> bool {
-        let unfinished = |id: &[u8]| {
-            let holder = uuid::Uuid::from_slice(id).ok().and_then(|id| self.runs.get(&RunId(id)));
-            holder.is_some_and(|holder| holder.row.summary.finished_at.is_none())
-        };
-        let rows = self.derived.of_run(run, None, usize::MAX);
-        kind.is_some() && rows.iter().any(|row| Some(row.kind) == kind && unfinished(&row.key))
-    }
-
-    /// Forgets eras of which nothing is left, among the `batch` eras after `after`. Returns where the next sweep begins.
-    pub(super) fn sweep_eras(&mut self, shard: ShardId, after: Position, batch: usize) -> Position {
-        let Some(shard) = self.shards.get_mut(&shard) else { return after };
-        let eras = shard.history.eras().iter().filter(|era| era.first > after).take(batch);
-        let eras: Vec<Era> = eras.copied().collect();
-        for era in &eras {
-            if let Some(last) = era.last
-                && last < shard.removed
-                && shard.log.range(era.first..=last).next().is_none()
-            {
-                shard.history.forget(era.first);
-            }
-        }
-        match eras.last() {
-            Some(era) if eras.len() == batch => era.first,
-            None if batch == 0 => after,
-            _ => Position(0),
-        }
-    }
-
-    /// The finished runs, in the order in which they finished.
-    fn finished(&self, shard: ShardId) -> BTreeSet<(Millis, RunId)> {
-        self.runs
-            .iter()
-            .filter(|(_, run)| run.shard == shard)
-            .filter_map(|(id, run)| run.row.summary.finished_at.map(|finished_at| (finished_at, *id)))
-            .collect()
-    }
-
-    /// Removes everything about a run except its key, and returns the number of its rows and the bytes of its events.
-    fn remove_run(&mut self, id: RunId, finished_at: Millis) -> (u64, u64) {
-        let Some(run) = self.runs.remove(&id) else { return (0, 0) };
-        let mut bytes = 0;
-        if let Some(shard) = self.shards.get_mut(&run.shard) {
-            let mut last = Position(0);
-            for position in run.rows.values() {
-                let row = shard.log.remove(position);
-                bytes += row.map_or(0, |row| row.events.len() as u64);
-                last = last.max(*position);
-            }
-            shard.removed = shard.removed.max(last);
-            shard.removals = shard.removals.with(id, last);
-            shard.log_bytes -= bytes;
-        }
-        let shard = run.shard;
-        if let Some(key) = run.key.and_then(|key| self.keys.get_mut(&(shard, key))) {
-            key.retired = Some(finished_at);
-        }
-        self.snapshots.remove(&id);
-        self.blob_refs.retain(|(_, run)| *run != id);
-        self.derived.remove(id);
-        self.remembered.remove(id);
-        (run.rows.len() as u64, bytes)
-    }
-
-    fn sweep_keys(&mut self, shard: ShardId, before: Millis, batch: usize) -> u64 {
-        let mut expired = BTreeSet::new();
-        for ((of, bytes), key) in &self.keys {
-            if *of != shard || key.registered {
-                continue;
-            }
-            // Keys of removed runs come first.
-            let (run_kept, finished_at) = match (key.retired, self.runs.get(&key.run)) {
-                (Some(finished_at), _) => (false, finished_at),
-                (None, Some(run)) => match run.row.summary.finished_at {
-                    Some(finished_at) => (true, finished_at),
-                    None => continue,
-                },
-                (None, None) => continue,
-            };
-            if finished_at < before {
-                expired.insert((run_kept, finished_at, key.run, bytes.clone()));
-            }
-        }
-        let mut removed = 0;
-        for (_, _, run, key) in expired.into_iter().take(batch) {
-            if let Some(run) = self.runs.get_mut(&run)
-                && run.key.as_ref() == Some(&key)
-            {
-                run.key = None;
-            }
-            self.keys.remove(&(shard, key));
-            let keys_removed = &mut self.shards.entry(shard).or_default().keys_removed;
-            *keys_removed = (*keys_removed).max(Some(run));
-            removed += 1;
-        }
-        removed
-    }
-
-    fn sweep_blobs(&mut self, retention: &Retention) -> (u64, u64) {
-        let unreferenced: BTreeSet<(Millis, BlobHash)> = self
-            .blobs
-            .iter()
-            .filter(|(_, blob)| blob.put_at < retention.blobs_before)
-            .filter(|(hash, _)| {
-                self.blob_refs.range((**hash, RunId::MIN)..=(**hash, RunId::MAX)).next().is_none()
-            })
-            .map(|(hash, blob)| (blob.put_at, *hash))
-            .collect();
-        let (mut removed, mut bytes) = (0, 0);
-        for (_, hash) in unreferenced.into_iter().take(retention.batch as usize) {
-            if removed > 0 && bytes >= retention.batch_bytes {
-                break;
-            }
-            bytes += self.blobs.remove(&hash).map_or(0, |blob| blob.content.len() as u64);
-            removed += 1;
-        }
-        (removed, bytes)
     }
 }

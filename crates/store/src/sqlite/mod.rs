@@ -22,6 +22,7 @@ mod past;
 mod probe;
 mod reader;
 mod remembered;
+mod removing;
 mod retention;
 mod schema;
 mod tails;

@@ -5,6 +5,7 @@ use rusqlite::{Connection, params};
 
 use super::error::integer;
 use super::reader;
+use super::removing::IS_THERE;
 use super::writer::{SqliteWriter, cached, inserting};
 use crate::checksum::Sealed;
 use crate::port::{Past, RunId};
@@ -21,7 +22,7 @@ pub(super) fn rows(connection: &Connection, past: Past) -> rusqlite::Result<Opti
     let mut statement = cached(
         connection,
         &format!(
-            "SELECT {} FROM log WHERE run = ?1 AND first_seq <= ?2 ORDER BY first_seq",
+            "SELECT {} FROM log WHERE run = ?1 AND first_seq <= ?2 AND {IS_THERE} ORDER BY first_seq",
             reader::LOG_COLUMNS
         ),
     )?;

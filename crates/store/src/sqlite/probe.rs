@@ -67,7 +67,8 @@ pub(super) fn check_tables(connection: &Connection) -> Result<(), StoreError> {
                 (SELECT max(run) FROM log), (SELECT max(key) FROM run_labels), (SELECT max(shard) FROM shards),
                 (SELECT max(name) FROM agents), (SELECT max(hash) FROM blobs), (SELECT max(id) FROM snapshots),
                 (SELECT max(first) FROM eras), (SELECT max(run) FROM quarantined),
-                (SELECT max(position) FROM earlier_checksums), (SELECT max(run) FROM derived)",
+                (SELECT max(position) FROM earlier_checksums), (SELECT max(run) FROM derived),
+                (SELECT max(run) FROM removing)",
         )
         .map_err(failed("probe the database"))?;
     statement.query_row([], |_| Ok(())).map_err(failed("probe the database"))

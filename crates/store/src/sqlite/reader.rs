@@ -9,6 +9,7 @@ use rusqlite::types::{Type, Value, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use super::error::{failed, integer, unsigned};
+use super::removing::IS_THERE;
 use super::{SqliteOptions, SqliteStore, checksums, connection, keys, labels};
 use crate::checksum::{self, Sealed};
 use crate::page::Page;
@@ -83,7 +84,7 @@ impl Readers {
     ) -> Result<Vec<LogRow>, StoreError> {
         self.read("read the log", |connection| {
             let mut statement = connection.prepare_cached(&format!(
-                "SELECT {LOG_COLUMNS} FROM log WHERE position > ?1 ORDER BY position LIMIT ?2"
+                "SELECT {LOG_COLUMNS} FROM log WHERE position > ?1 AND {IS_THERE} ORDER BY position LIMIT ?2"
             ))?;
             let rows = statement.query(params![integer(after.0), limit(max_rows)])?;
             Ok(page(rows, max_rows, max_bytes)?.0)
@@ -102,8 +103,8 @@ impl Readers {
             connection.prepare_cached("BEGIN")?.execute([])?;
             let mut statement = connection.prepare_cached(&format!(
                 "SELECT {LOG_COLUMNS} FROM log
-                 WHERE run = ?1 AND first_seq + count - 1 > ?2 AND first_seq >= coalesce(
-                     (SELECT max(first_seq) FROM log WHERE run = ?1 AND first_seq <= ?2 + 1), 0)
+                 WHERE run = ?1 AND first_seq + count - 1 > ?2 AND {IS_THERE} AND first_seq >= coalesce(
+                     (SELECT max(first_seq) FROM log WHERE run = ?1 AND first_seq <= ?2 + 1 AND {IS_THERE}), 0)
                  ORDER BY first_seq LIMIT ?3"
             ))?;
             // The bound is one less than the greatest integer, because the statement adds one.
@@ -127,9 +128,10 @@ impl Readers {
     pub(super) fn extent(&self, run: RunId, seq: u64) -> Result<Option<Extent>, StoreError> {
         self.read("measure a run's log", |connection| {
             // A column beside `max` is that of its row, and the length of a blob is known without its bytes.
-            let mut statement = connection.prepare_cached(
-                "SELECT max(first_seq), count, sum(length(events)) FROM log WHERE run = ?1 AND first_seq <= ?2",
-            )?;
+            let mut statement = connection.prepare_cached(&format!(
+                "SELECT max(first_seq), count, sum(length(events)) FROM log
+                 WHERE run = ?1 AND first_seq <= ?2 AND {IS_THERE}"
+            ))?;
             statement.query_row(params![run.0.as_bytes(), integer(seq)], |row| {
                 if row.get_ref(0)? == ValueRef::Null {
                     return Ok(None);

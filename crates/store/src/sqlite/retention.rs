@@ -1,9 +1,9 @@
-//! The sweep, in two transactions. The first one removes runs and keys. Once it is durable, the second one removes the
-//! blobs that are unreferenced, so that no kept run ever names a removed file.
+//! The sweep, in two transactions. The first one removes runs and keys, and so many bytes of the [rows](super::removing) of
+//! removed runs. Once it is durable, the second one removes the blobs that are unreferenced, so that no kept run ever names a
+//! removed file.
 
 use std::sync::Arc;
 
-use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::error::{integer, unsigned};
@@ -11,15 +11,32 @@ use super::gate::Durability;
 use super::reader::run_id;
 use super::writer::{SqliteWriter, cached};
 use super::{SqliteStore, derived, eras, keys, labels, remembered};
-use crate::port::{BlobHash, Millis, Position, ROW_COST, Removal, Retention, RunId, StoreError, Swept};
+use crate::port::{BlobHash, Millis, Position, Removal, Retention, RunId, StoreError, Swept};
+use crate::removals::Budget;
 
-/// A finished run that may be removed.
+/// A finished run that is removed.
 struct Candidate {
     finished_at: i64,
     run: RunId,
     key: Option<Vec<u8>>,
     labels: Vec<u8>,
 }
+
+/// Finished runs with a key or without one, in the order in which they finished, from one of them on.
+pub(super) const FINISHED: &str = "SELECT finished_at, run FROM runs INDEXED BY runs_finished
+    WHERE finished_at IS NOT NULL AND (key IS NULL) = ?1 AND finished_at >= ?2 AND finished_at < ?3
+        AND (+finished_at > ?2 OR +run > ?4)
+    ORDER BY finished_at, run LIMIT ?5";
+
+/// True where a run has to stay.
+const STAYS: &str = "SELECT EXISTS (
+        SELECT 1 FROM derived JOIN runs AS holder ON holder.run = derived.key
+        WHERE derived.run = ?1 AND derived.kind = ?2 AND holder.finished_at IS NULL)
+    -- What a person has forgotten stays so for as long as it can be written again.
+    OR EXISTS (
+        SELECT 1 FROM memory_marks AS mark JOIN runs AS owner
+            ON owner.run = unhex(replace(substr(mark.entry, 1, 36), '-', ''))
+        WHERE mark.run = ?1 AND mark.quarters IS NULL AND owner.run <> ?1)";
 
 impl SqliteWriter {
     pub(super) fn sweep_all(&mut self, retention: &Retention) -> Result<Swept, StoreError> {
@@ -44,43 +61,73 @@ impl SqliteWriter {
 
     fn sweep_runs(&mut self, connection: &Connection, retention: &Retention) -> rusqlite::Result<Swept> {
         let mut swept = Swept::default();
-        let (mut removed, mut cost) = (0, 0);
-        let too_large = |bytes: u64| retention.max_log_bytes.is_some_and(|most| bytes > most);
-        let expires = retention.finished_before.map_or(i64::MIN, |before| before.0);
-        let before = if too_large(self.appended - self.removed_bytes) { i64::MAX } else { expires };
-        for candidate in candidates(connection, before, retention)? {
-            if candidate.finished_at >= expires && !too_large(self.appended - self.removed_bytes) {
-                break;
-            }
-            if cost > 0 && cost >= retention.batch_bytes {
-                break;
-            }
-            let Removed { last: position, rows, bytes } = self.remove_candidate(connection, &candidate)?;
-            cost += rows * ROW_COST + bytes;
-            removed = removed.max(position);
-            swept.bytes += bytes;
-            swept.runs += 1;
+        let mut budget = Budget::new(retention.batch_bytes);
+        let mut newest = 0;
+        // What the sweep before has left goes first.
+        if self.remove_rows(connection, &mut budget)? {
+            swept.more = true;
+            swept.next = retention.after;
+        } else {
+            newest = self.sweep_finished(connection, retention, &mut swept, &mut budget)?;
         }
-        if swept.runs > 0 {
-            self.note_removed(connection, removed)?;
+        swept.bytes = budget.bytes;
+        if swept.runs > 0 || budget.bytes > 0 {
+            self.note_removed(connection, newest)?;
         }
         Ok(swept)
     }
 
-    fn remove_candidate(
+    /// Removes finished runs, with as many of their rows as the budget has room for. Returns the newest position of a row of
+    /// theirs.
+    fn sweep_finished(
         &mut self,
         connection: &Connection,
-        candidate: &Candidate,
-    ) -> rusqlite::Result<Removed> {
-        let removed = remove_run(connection, candidate)?;
-        self.tails.forget(candidate.run);
-        self.removals = self.removals.with(candidate.run, Position(removed.last));
-        self.removed_bytes += removed.bytes;
-        Ok(removed)
+        retention: &Retention,
+        swept: &mut Swept,
+        budget: &mut Budget,
+    ) -> rusqlite::Result<u64> {
+        let too_large = |bytes: u64| retention.max_log_bytes.is_some_and(|most| bytes > most);
+        let expires = retention.finished_before.map_or(i64::MIN, |before| before.0);
+        let before = if too_large(self.appended - self.removed_bytes) { i64::MAX } else { expires };
+        let (mut last, mut looked_at, mut newest) = (retention.after, 0, 0);
+        for (finished_at, run) in finished(connection, before, retention)? {
+            if finished_at >= expires && !too_large(self.appended - self.removed_bytes) {
+                break;
+            }
+            let is_full = swept.runs >= u64::from(retention.batch) || budget.is_spent();
+            if is_full || looked_at >= retention.looked_at.max(1) {
+                swept.more = retention.batch > 0;
+                swept.next = last;
+                break;
+            }
+            looked_at += 1;
+            last = Some((Millis(finished_at), run));
+            if retention.keep.contains(&run) || stays(connection, run, retention.held_by)? {
+                continue;
+            }
+            let candidate = candidate(connection, finished_at, run)?;
+            newest = newest.max(self.remove_candidate(connection, &candidate)?);
+            swept.runs += 1;
+            if self.remove_rows(connection, budget)? {
+                swept.more = true;
+                swept.next = last;
+                break;
+            }
+        }
+        Ok(newest)
     }
 
-    /// Runs were removed, the newest of whose rows had this position.
-    fn note_removed(&self, connection: &Connection, position: u64) -> rusqlite::Result<()> {
+    /// Removes a run, of which nothing can be read from then on, and returns the position of its last row. Its rows are left.
+    fn remove_candidate(&mut self, connection: &Connection, candidate: &Candidate) -> rusqlite::Result<u64> {
+        let last = self.hide_rows(connection, candidate.run)?;
+        remove_run(connection, candidate)?;
+        self.tails.forget(candidate.run);
+        self.removals = self.removals.with(candidate.run, Position(last));
+        Ok(last)
+    }
+
+    /// Rows were removed, and runs, the newest of whose rows had this position.
+    pub(super) fn note_removed(&self, connection: &Connection, position: u64) -> rusqlite::Result<()> {
         cached(
             connection,
             "UPDATE shards SET removed = max(removed, ?), removed_bytes = ?, appended = ?, removals = ?
@@ -125,9 +172,11 @@ impl SqliteWriter {
                 Some((_, false, _)) => Removal::Unfinished,
                 Some((_, true, true)) => Removal::Held,
                 Some((candidate, true, false)) => {
-                    let Removed { last, bytes, .. } = writer.remove_candidate(connection, &candidate)?;
+                    let last = writer.remove_candidate(connection, &candidate)?;
+                    let mut budget = Budget::new(u64::MAX);
+                    writer.remove_rows_of(connection, run, &mut budget)?;
                     writer.note_removed(connection, last)?;
-                    Removal::Removed { bytes }
+                    Removal::Removed { bytes: budget.bytes }
                 }
             })
         })
@@ -176,77 +225,48 @@ impl SqliteWriter {
     }
 }
 
-/// The first runs of a batch that finished before `before` and need not be kept, in the order in which they finished.
-fn candidates(
+/// The runs that finished before `before` and that the sweep comes to, in the order in which they finished: one more than it
+/// looks at.
+fn finished(
     connection: &Connection,
     before: i64,
     retention: &Retention,
-) -> rusqlite::Result<Vec<Candidate>> {
-    let mut candidates: Vec<Candidate> = Vec::new();
-    let most = (retention.batch as usize).saturating_add(retention.keep.len());
+) -> rusqlite::Result<Vec<(i64, RunId)>> {
+    let limit = i64::from(retention.looked_at.max(1)) + 1;
+    let (at, after) = match &retention.after {
+        Some((at, run)) => (at.0, run.0.as_bytes().to_vec()),
+        None => (i64::MIN, Vec::new()),
+    };
+    let mut all: Vec<(i64, RunId)> = Vec::new();
     for without_key in [false, true] {
-        let mut statement = cached(
-            connection,
-            "SELECT finished_at, run, key, labels FROM runs INDEXED BY runs_finished
-             WHERE finished_at IS NOT NULL AND (key IS NULL) = ? AND finished_at < ?
-               AND NOT EXISTS (
-                 SELECT 1 FROM derived JOIN runs AS holder ON holder.run = derived.key
-                 WHERE derived.run = runs.run AND derived.kind = ? AND holder.finished_at IS NULL)
-               -- What a person has forgotten stays so for as long as it can be written again.
-               AND NOT EXISTS (
-                 SELECT 1 FROM memory_marks AS mark JOIN runs AS owner
-                   ON owner.run = unhex(replace(substr(mark.entry, 1, 36), '-', ''))
-                 WHERE mark.run = runs.run AND mark.quarters IS NULL AND owner.run <> runs.run)
-             ORDER BY finished_at, run LIMIT ?",
-        )?;
-        let rows = statement.query_map(
-            params![without_key, before, retention.held_by, integer(most as u64)],
-            |row| {
-                let labels = match row.get_ref(3)? {
-                    ValueRef::Null => Vec::new(),
-                    column => column.as_blob()?.to_vec(),
-                };
-                Ok(Candidate { finished_at: row.get(0)?, run: run_id(row, 1)?, key: row.get(2)?, labels })
-            },
-        )?;
-        for candidate in rows {
-            candidates.push(candidate?);
+        let mut statement = cached(connection, FINISHED)?;
+        let rows = statement.query_map(params![without_key, at, before, after, limit], |row| {
+            Ok((row.get(0)?, run_id(row, 1)?))
+        })?;
+        for row in rows {
+            all.push(row?);
         }
     }
-    candidates.retain(|candidate| !retention.keep.contains(&candidate.run));
-    candidates.sort_by_key(|candidate| (candidate.finished_at, candidate.run));
-    candidates.truncate(retention.batch as usize);
-    Ok(candidates)
+    all.sort_unstable();
+    Ok(all)
 }
 
-/// What was removed of a run.
-#[derive(Default)]
-struct Removed {
-    /// The highest position.
-    last: u64,
-    rows: u64,
-    /// The bytes of the events.
-    bytes: u64,
+/// Returns whether a run may not be removed, whoever works with it: an unfinished run needs it, or what it has had forgotten
+/// could come back.
+fn stays(connection: &Connection, run: RunId, held_by: Option<u16>) -> rusqlite::Result<bool> {
+    cached(connection, STAYS)?.query_row(params![run.0.as_bytes(), held_by], |row| row.get(0))
 }
 
-fn remove_run(connection: &Connection, candidate: &Candidate) -> rusqlite::Result<Removed> {
+fn candidate(connection: &Connection, finished_at: i64, run: RunId) -> rusqlite::Result<Candidate> {
+    cached(connection, "SELECT key, labels FROM runs WHERE run = ?")?.query_row([run.0.as_bytes()], |row| {
+        let labels = row.get::<_, Option<Vec<u8>>>(1)?.unwrap_or_default();
+        Ok(Candidate { finished_at, run, key: row.get(0)?, labels })
+    })
+}
+
+/// Removes everything of a run but its rows in the log.
+fn remove_run(connection: &Connection, candidate: &Candidate) -> rusqlite::Result<()> {
     let run = candidate.run.0.as_bytes();
-    let mut removed = Removed::default();
-    {
-        let mut statement = cached(connection, "SELECT position, length(events) FROM log WHERE run = ?")?;
-        let mut rows = statement.query([run])?;
-        while let Some(row) = rows.next()? {
-            removed.last = removed.last.max(unsigned(row, 0)?);
-            removed.rows += 1;
-            removed.bytes += unsigned(row, 1)?;
-        }
-    }
-    cached(
-        connection,
-        "DELETE FROM earlier_checksums WHERE position IN (SELECT position FROM log WHERE run = ?)",
-    )?
-    .execute([run])?;
-    cached(connection, "DELETE FROM log WHERE run = ?")?.execute([run])?;
     cached(connection, "DELETE FROM snapshots WHERE run = ?")?.execute([run])?;
     cached(connection, "DELETE FROM quarantined WHERE run = ?")?.execute([run])?;
     derived::remove(connection, candidate.run)?;
@@ -265,8 +285,7 @@ fn remove_run(connection: &Connection, candidate: &Candidate) -> rusqlite::Resul
         cached(connection, "INSERT INTO retired_keys (finished_at, run, key) VALUES (?, ?, ?)")?
             .execute(params![candidate.finished_at, run, key])?;
     }
-    cached(connection, "DELETE FROM runs WHERE run = ?")?.execute([run])?;
-    Ok(removed)
+    cached(connection, "DELETE FROM runs WHERE run = ?")?.execute([run]).map(drop)
 }
 
 /// Removes keys, starting with keys of removed runs.

@@ -10,7 +10,7 @@ use crate::port::StoreError;
 
 /// The migrations. Number `n` (from 0) leads from format `n` to `n + 1`; `PRAGMA user_version` contains the format's
 /// number.
-const MIGRATIONS: &[&str] = &[FIRST, EVENTS_OF_FORMAT_2, WHOLE_OR_NOT, FORKS, MEMORY, VOTES];
+const MIGRATIONS: &[&str] = &[FIRST, EVENTS_OF_FORMAT_2, WHOLE_OR_NOT, FORKS, MEMORY, VOTES, REMOVING];
 
 /// The format of stored events that this version reads; see `min_reader` in `meta`.
 const READER: u32 = 3;
@@ -183,6 +183,9 @@ CREATE TABLE memory_votes (
 ) WITHOUT ROWID;
 ";
 
+/// From here on the rows of a removed run go in parts. Rows up to `last` are nobody's, which a version before would read.
+const REMOVING: &str = "CREATE TABLE removing (run BLOB PRIMARY KEY, last INTEGER NOT NULL) WITHOUT ROWID;";
+
 /// Migrates the tables to the format of this version. Each step is one transaction.
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     migrate_with(connection, MIGRATIONS)
@@ -301,9 +304,18 @@ mod tests {
         migrate(&mut connection).unwrap();
         connection.execute("UPDATE meta SET value = 4 WHERE name = 'min_reader'", []).unwrap();
         assert!(matches!(migrate(&mut connection), Err(StoreError::TooNew { found: 4, supported: 3 })));
-        let newer = [FIRST, EVENTS_OF_FORMAT_2, WHOLE_OR_NOT, FORKS, MEMORY, VOTES, "CREATE TABLE next (x)"];
+        let newer = [
+            FIRST,
+            EVENTS_OF_FORMAT_2,
+            WHOLE_OR_NOT,
+            FORKS,
+            MEMORY,
+            VOTES,
+            REMOVING,
+            "CREATE TABLE next (x)",
+        ];
         migrate_with(&mut connection, &newer).unwrap_err();
-        assert!(matches!(migrate(&mut connection), Err(StoreError::TooNew { found: 7, supported: 6 })));
+        assert!(matches!(migrate(&mut connection), Err(StoreError::TooNew { found: 8, supported: 7 })));
     }
 
     #[test]
@@ -315,7 +327,7 @@ mod tests {
         // The tables are changed, and no row has its checksum yet.
         migrate(&mut connection).unwrap();
         let refused = migrate_with(&mut connection, &format_2);
-        assert!(matches!(refused, Err(StoreError::TooNew { found: 6, supported: 2 })), "{refused:?}");
+        assert!(matches!(refused, Err(StoreError::TooNew { found: 7, supported: 2 })), "{refused:?}");
     }
 
     #[test]
@@ -348,7 +360,7 @@ mod tests {
         };
         assert_eq!((reader(&connection), version(&connection).unwrap()), (1, 1));
         migrate(&mut connection).unwrap();
-        assert_eq!((reader(&connection), version(&connection).unwrap()), (3, 6));
+        assert_eq!((reader(&connection), version(&connection).unwrap()), (3, 7));
     }
 
     #[track_caller]
@@ -365,12 +377,9 @@ mod tests {
     fn retention_finds_what_it_removes_without_a_scan() {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection).unwrap();
-        let runs =
-            "SELECT run FROM runs WHERE finished_at IS NOT NULL AND (key IS NULL) = ? AND finished_at < ?
-            ORDER BY finished_at, run LIMIT ?";
         check_plan(
             &connection,
-            runs,
+            crate::sqlite::retention::FINISHED,
             &[
                 "SEARCH runs USING COVERING INDEX runs_finished (<expr>=? AND finished_at>? AND finished_at<?)",
             ],

@@ -1,6 +1,7 @@
 //! [`SqliteWriter`]: commits. The hot path is one insert into the log and one write to the run's row for each append.
 //! The order of the writes ensures that a refusal is known before anything of the append is written.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
@@ -9,7 +10,7 @@ use super::error::{failed, integer, unsigned};
 use super::gate::Durability;
 use super::reader;
 use super::tails::Tails;
-use super::{Shared, SqliteStore, checksums, derived, eras, keys, labels, past, remembered};
+use super::{Shared, SqliteStore, checksums, derived, eras, keys, labels, past, remembered, removing};
 use crate::checksum::{self, Sealed};
 use crate::port::{
     self, AgentRow, Append, AppendOutcome, Create, Epoch, Mark, Mended, Millis, Position, Quarantine,
@@ -30,6 +31,8 @@ pub(super) struct SqliteWriter {
     pub(super) removed_bytes: u64,
     /// What retention removed.
     pub(super) removals: Removals,
+    /// Removed runs of which rows are left, each with the position of the last one.
+    pub(super) removing: BTreeMap<RunId, u64>,
     /// The first position of the era at which the last sweep ended.
     pub(super) eras_swept: Position,
     /// The first byte of the blobs among which the next sweep looks for files without a row.
@@ -164,6 +167,7 @@ impl SqliteWriter {
                 if let Some(refused) = self.create(connection, append, create)? {
                     return Ok(refused);
                 }
+                self.make_room(connection, append)?;
                 if let Some((past, rows)) = inherited {
                     self.inherit(connection, append.run, past, &rows)?;
                 }
@@ -175,6 +179,7 @@ impl SqliteWriter {
                 if !update_run(connection, &Columns::after(append))? {
                     return Err(rusqlite::Error::QueryReturnedNoRows);
                 }
+                self.make_room(connection, append)?;
             }
         }
         let row = Sealed {
@@ -474,6 +479,7 @@ fn take_over(connection: &Connection, shared: &Arc<Shared>) -> rusqlite::Result<
         appended: last.1.max(appended),
         removed_bytes,
         removals,
+        removing: removing::read(connection)?,
         eras_swept: Position(0),
         blobs_swept: 0,
         tails: Tails::new(shared.known_runs),

@@ -9,6 +9,7 @@ DROP TABLE derived;
 DROP TABLE memory_entries;
 DROP TABLE memory_marks;
 DROP TABLE memory_votes;
+DROP TABLE removing;
 ALTER TABLE shards DROP COLUMN removals;
 DROP TABLE earlier_checksums;
 DROP INDEX runs_unfinished;
