@@ -192,8 +192,8 @@ fn sessions_specs_and_open_questions_are_told_as_well() {
     let specs = values(&["ask", "hm", "--spec", ""]);
     assert!(specs.contains(&"whispers-of-the-wave".to_owned()) && specs.len() > 1, "{specs:?}");
     assert_eq!(values(&["ask", "hm", "--spec", "whis"]), ["whispers-of-the-wave"]);
-    assert_eq!(values(&["runs", "list", "--parent", &run[..30]]), [run.clone()]);
-    assert_eq!(values(&["runs", "resolve", "latest", ""]), [question.clone()]);
+    assert_eq!(values(&["runs", "list", "--parent", &run[..30]]), std::slice::from_ref(&run));
+    assert_eq!(values(&["runs", "resolve", "latest", ""]), std::slice::from_ref(&question));
     assert_eq!(values(&["runs", "resolve", &run, "zzz"]), [""; 0]);
     // One that is answered is not offered any more.
     let answered = capataz(&["runs", "resolve", &run, &question, "abort", "--addr", served.address()]);
