@@ -76,6 +76,8 @@ pub struct Task {
     pub told: bool,
     /// Somebody would have completed it while it was in INIT.
     pub refused: Option<Refused>,
+    /// It has settled without work, or before the measure of the run's pace began.
+    pub costless: bool,
 }
 
 /// A completion that the lifecycle does not allow.
@@ -430,6 +432,7 @@ impl Run {
                 // Whoever was not at work when it settled has logged nothing since.
                 task.log = log::last_lines(&settled.log);
             }
+            task.costless = settled.attempts == 0;
             task.step = Step::Settled { status: settled.status() };
         });
     }
@@ -459,7 +462,7 @@ impl Task {
         self.progress = Progress::default();
         self.log.clear();
         (self.deadline_ms, self.imminent) = (None, false);
-        (self.absent, self.told) = (false, false);
+        (self.absent, self.told, self.costless) = (false, false, false);
     }
 
     /// Returns whether the task has settled, and whether it succeeded.

@@ -4,7 +4,7 @@ use capataz_contracts::v1::{
     self, CheckpointStatus, ExecutionMode, QuestionHold, ResultStatus, StepStatus, event::Body,
 };
 
-use crate::model::{Phase, Run, Step};
+use crate::model::{Phase, Run, Step, Task};
 
 /// What is counted of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,11 +34,11 @@ pub struct HowFar {
 pub struct Pace {
     /// When the measure began, by the clock of the events.
     since_ms: i64,
-    /// What was done by then, or has cost no work since.
+    /// What was done by then. The tasks of a plan say so themselves, because one of them may be run again.
     done_before: usize,
-    /// For how long the run has waited for a person since.
+    /// For how long the run has stood still since, and waited for a person.
     held_ms: i64,
-    /// Since when it waits for a person; `None` while it is at work.
+    /// Since when it stands still; `None` while it is at work.
     held_since_ms: Option<i64>,
 }
 
@@ -93,9 +93,13 @@ impl Run {
         if self.phase != Phase::Running || self.is_held() {
             return None;
         }
-        let (left, done) = (far.all?.checked_sub(far.done)?, far.done.checked_sub(self.pace.done_before)?);
+        let done_before = match self.names_tasks {
+            true => self.tasks().filter(|task| task.costless).count(),
+            false => self.pace.done_before,
+        };
+        let (left, done) = (far.all?.checked_sub(far.done)?, far.done.checked_sub(done_before)?);
         let (left, done) = (i64::try_from(left).ok()?, i64::try_from(done).ok()?);
-        let worked_ms = now_ms - self.pace.since_ms - self.pace.held_ms;
+        let worked_ms = now_ms.saturating_sub(self.pace.since_ms).saturating_sub(self.pace.held_ms);
         let left_ms = worked_ms.saturating_mul(left).checked_div(done)? / 1_000 * 1_000;
         (left_ms > 0).then_some(left_ms)
     }
@@ -114,23 +118,24 @@ impl Run {
             | Body::PlannerAnswered(v1::PlannerAnswered { plan: Some(_), .. }) => {
                 let done_before = self.how_far().map_or(0, |far| far.done);
                 self.pace = Pace { since_ms: at_ms, done_before, ..Pace::default() };
-            }
-            Body::TaskSettled(settled) if self.names_tasks && settled.attempts == 0 => {
-                self.pace.done_before += 1;
+                for task in self.waves.iter_mut().flat_map(|wave| &mut wave.tasks) {
+                    task.costless = matches!(task.step, Step::Settled { .. });
+                }
             }
             _ => {}
         }
-        match (self.pace.held_since_ms, self.is_held()) {
+        match (self.pace.held_since_ms, self.is_held() && !self.is_at_work()) {
             (None, true) => self.pace.held_since_ms = Some(at_ms),
             (Some(since_ms), false) => {
-                self.pace.held_ms += at_ms - since_ms;
+                let held_ms = at_ms.saturating_sub(since_ms).max(0);
+                self.pace.held_ms = self.pace.held_ms.saturating_add(held_ms);
                 self.pace.held_since_ms = None;
             }
             (None, false) | (Some(_), true) => {}
         }
     }
 
-    /// Whether nothing can be done before a person does something.
+    /// Whether nothing can be begun before a person does something.
     fn is_held(&self) -> bool {
         let holds = |question: &v1::Question| match question.holds() {
             QuestionHold::Nothing => false,
@@ -139,6 +144,18 @@ impl Run {
             QuestionHold::Run | QuestionHold::Unspecified => true,
         };
         self.phase == Phase::Paused || self.questions.iter().any(holds)
+    }
+
+    /// Whether a task is at work, as those are that had begun before the run was held. One whose outcome a person is asked
+    /// for is lost.
+    fn is_at_work(&self) -> bool {
+        let is_lost = |task: &Task| {
+            let mut asked = self.questions.iter().filter(|asked| asked.holds() != QuestionHold::Nothing);
+            asked.any(|asked| asked.task.as_ref() == Some(&task.name))
+        };
+        let Some(wave) = self.wave.and_then(|place| self.waves.get(place)) else { return false };
+        let mut active = wave.active.iter().filter_map(|place| wave.tasks.get(*place as usize));
+        active.any(|task| matches!(task.step, Step::Running { .. } | Step::Stopping { .. }) && !is_lost(task))
     }
 }
 

@@ -29,7 +29,8 @@ const MOST_LINES: usize = 24;
 /// Columns of each such line where nothing bounds them.
 const COLUMNS: usize = 110;
 
-/// The payload as text, shortened, as wide as the terminal at most. `None` for payloads that are not text, are empty, are stored as a blob, or are absent.
+/// The payload as text, shortened, as wide as the terminal at most. `None` for payloads that are not text, are empty, are
+/// stored as a blob, or are absent.
 pub fn excerpt(payload: &v1::Payload) -> Option<String> {
     let Some(Data::Inline(bytes)) = &payload.data else { return None };
     let text = std::str::from_utf8(bytes).ok()?;

@@ -111,6 +111,89 @@ fn a_paused_plan_is_not_at_work_and_one_that_asks_about_a_task_is() {
 }
 
 #[test]
+fn what_had_begun_before_a_run_was_held_is_work_until_it_ends() {
+    let paused = || Body::RunPaused(v1::RunPaused::default());
+    let success = |task: u32| settled(task, v1::ResultStatus::Success, 1);
+    let begun = [
+        at(0, accepted(&["a", "b", "c", "d"])),
+        at(0, started()),
+        at(0, leased(0, 1)),
+        at(0, leased(1, 1)),
+        at(2, success(0)),
+        at(2, paused()),
+    ];
+    let mut run = of_events(begun.clone());
+    assert_eq!(left(&run, 4), None);
+    run.apply(&at(6, success(1)));
+    run.apply(&at(100, Body::RunResumed(v1::RunResumed::default())));
+    assert_eq!(left(&run, 100), Some(6), "6 seconds for two of four");
+
+    // Nobody works on a task whose outcome is asked for, though nothing has ended it.
+    let mut run = of_events(begun);
+    let Body::QuestionAsked(mut lost) = asked("q", v1::QuestionHold::Run) else { panic!("a question") };
+    lost.question.as_mut().expect("a question").task = Some("b".to_owned());
+    run.apply(&at(4, Body::QuestionAsked(lost)));
+    run.apply(&at(50, answered("q")));
+    run.apply(&at(50, success(1)));
+    run.apply(&at(100, Body::RunResumed(v1::RunResumed::default())));
+    assert_eq!(left(&run, 100), Some(4), "4 seconds for two of four");
+}
+
+#[test]
+fn a_task_that_is_run_again_is_measured_by_its_newest_end() {
+    let again =
+        |task: u32| Body::TaskReactivated(v1::TaskReactivated { task, ..v1::TaskReactivated::default() });
+    let success = |task: u32| settled(task, v1::ResultStatus::Success, 1);
+    let unresolved = || settled(0, v1::ResultStatus::Error, 0);
+    let begun = [at(0, accepted(&["a", "b", "c"])), at(0, started()), at(2, unresolved()), at(4, again(0))];
+    let mut worked = of_events(begun.clone());
+    worked.apply(&at(6, success(0)));
+    assert_eq!((worked.how_far(), left(&worked, 6)), (far(Unit::Tasks, 1, 0, Some(3)), Some(12)));
+    let mut twice = of_events(begun);
+    twice.apply(&at(5, unresolved()));
+    twice.apply(&at(6, success(1)));
+    assert_eq!((twice.how_far(), left(&twice, 6)), (far(Unit::Tasks, 2, 1, Some(3)), Some(6)));
+
+    // What had ended before the fork and is run again was done by the fork.
+    let mut forked = of_events([
+        at(0, accepted(&["a", "b", "c", "d"])),
+        at(0, started()),
+        at(1, success(0)),
+        at(1, settled(1, v1::ResultStatus::Error, 1)),
+        at(500, Body::RunForked(v1::RunForked::default())),
+        at(500, again(1)),
+    ]);
+    assert_eq!(left(&forked, 502), None);
+    forked.apply(&at(504, success(1)));
+    assert_eq!((forked.how_far(), left(&forked, 504)), (far(Unit::Tasks, 2, 0, Some(4)), Some(8)));
+}
+
+#[test]
+fn no_clock_is_too_far_ahead_or_behind() {
+    let event = |at_ms: i64, body: Body| v1::Event { at_ms, body: Some(body), ..v1::Event::default() };
+    let paused = || Body::RunPaused(v1::RunPaused::default());
+    let resumed = || Body::RunResumed(v1::RunResumed::default());
+    let mut run = of_events([
+        event(i64::MIN, accepted(&["a", "b"])),
+        event(i64::MIN, started()),
+        event(i64::MIN, settled(0, v1::ResultStatus::Success, 1)),
+        event(i64::MIN, paused()),
+        event(i64::MAX, resumed()),
+    ]);
+    let far = run.how_far().expect("something is counted");
+    assert_eq!(run.time_left_ms(&far, i64::MAX), None);
+    // A clock that was set back while the run stood still has not made it work for longer.
+    run = of_events([
+        at(0, accepted(&["a", "b"])),
+        at(0, started()),
+        at(4, settled(0, v1::ResultStatus::Success, 1)),
+        at(1_000, paused()),
+        at(4, resumed()),
+    ]);
+    assert_eq!(left(&run, 4), Some(4));
+}
+
+#[test]
 fn a_fork_is_measured_by_what_it_does_itself() {
     let success = |task: u32| settled(task, v1::ResultStatus::Success, 1);
     let run = of_events([
