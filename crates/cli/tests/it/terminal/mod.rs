@@ -78,7 +78,11 @@ impl Terminal {
     fn command(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new("setsid");
         command.arg("--ctty").arg(program).args(arguments).env("LC_ALL", "C").env("TERM", "xterm");
-        command.env_remove("COLUMNS");
+        // What the developer's own terminal has says nothing of this one.
+        for variable in ["COLUMNS", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CAPATAZ_LANG", "CAPATAZ_BOXES"]
+        {
+            command.env_remove(variable);
+        }
         command.stdin(self.stream()).stdout(self.stream()).stderr(self.stream());
         command
     }
