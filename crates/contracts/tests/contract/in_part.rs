@@ -170,6 +170,11 @@ fn a_name_that_cannot_be_read_may_be_the_one_that_is_referred_to() {
         two_waves(json!({"name": "a", "agent": "x", "critical": "yes"}), refers("zz")),
         &["waves[0].tasks[0].critical type", "waves[1].tasks[0].input.of unknown_task"],
     );
+    // What a wave is called no reference says.
+    check(
+        json!({"name": "p", "waves": [{"zzzzzz": 1, "tasks": [task("a")]}, {"tasks": [refers("zz")]}]}),
+        &["waves[0].zzzzzz unknown_key", "waves[1].tasks[0].input.of unknown_task"],
+    );
     let mut nameless = two_waves(task("a"), refers("zz"));
     nameless["name"] = json!(7);
     check(nameless, &["name type", "waves[1].tasks[0].input.of unknown_task"]);
@@ -189,6 +194,7 @@ fn what_cannot_be_read_is_not_the_same_as_anything_else() {
         ]}),
         &["waves[0].name type"],
     );
+    check(json!({"name": "p", "waves": [5, {"name": "wave-1", "tasks": [task("b")]}]}), &["waves[0] type"]);
     check_pipeline(
         json!({"name": "p", "phases": [{"name": "a", "agent": "x", "summary": [1, ""]}]}),
         &["phases[0].summary[0] type", "phases[0].summary[1] length"],
@@ -218,6 +224,14 @@ fn what_depends_on_another_field_waits_for_it() {
             {"name": "a", "agent": "x", "for_each": 5, "input": {"of": "${item}"}},
         ]}),
         &["phases[0].for_each type"],
+    );
+    // The items of one phase are none of another's.
+    check_pipeline(
+        json!({"name": "p", "phases": [
+            {"name": "a", "agent": "x", "zzzzzz": 1},
+            {"name": "b", "agent": "x", "input": {"of": "${item}"}},
+        ]}),
+        &["phases[0].zzzzzz unknown_key", "phases[1].input.of unknown_item"],
     );
 }
 
