@@ -67,6 +67,11 @@ impl Gaps {
         self.is_cut |= violations.is_cut();
     }
 
+    /// There are gaps that are not added.
+    pub fn cut(&mut self) {
+        self.is_cut = true;
+    }
+
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }

@@ -266,6 +266,30 @@ fn at_most_a_hundred_are_told() {
 }
 
 #[test]
+fn where_more_is_wrong_than_is_told_nothing_is_read() {
+    let read = |count: usize| -> InPart<v1::Plan> {
+        json::parse_in_part("capataz.v1.Plan", &json!({ "name": "p", "waves": vec![5; count] }))
+    };
+    assert_eq!(read(100).document.waves.len(), 100);
+    let cut = read(101);
+    assert_eq!(cut.document, v1::Plan::default());
+    assert!(!cut.is_valid());
+    assert_eq!(told(cut, rules_of_plans).len(), 101);
+}
+
+#[test]
+fn of_schemas_that_cannot_be_read_at_most_a_hundred_are_told() {
+    let phases = vec![json!({"output": {"schema": "away.json"}}); 150];
+    let text = json!({ "name": "", "phases": phases }).to_string();
+    let mut away = |_: &str| -> Result<Vec<u8>, String> { Err("there is none".to_owned()) };
+    let read = pipeline_file::parse_in_part(text.as_bytes(), Format::Json, &mut away).unwrap();
+    let violations = told(read, validate::pipeline);
+    assert_eq!(violations.len(), 101);
+    assert_eq!(in_short(&violations[99..]), ["phases[99].output.schema schema", " truncated"]);
+    assert_eq!(violations[100].message, "… and 50 more");
+}
+
+#[test]
 fn paths_are_those_of_the_file() {
     let check = |text: &str, expected: &[&str]| {
         let read = plan_file::parse_in_part(text.as_bytes(), Format::Toml).unwrap();
