@@ -33,19 +33,29 @@ const BY_SIBLING: &[(&str, &str, &str)] = &[
     ("fields", "match", "text"),
 ];
 
+/// Rules that miss something of a message that the place is in: the rule, and the field of that message.
+const ABOVE: &[(&str, &str)] = &[
+    ("unknown_item", "for_each"),
+    ("variable", "variables"),
+    ("ref", "interactive"),
+    // The text of an ask may be the input of its task.
+    ("blank", "input"),
+];
+
 /// Rules that miss something anywhere in the document: the rule, and the fields of which each may be what it misses.
 const ANYWHERE: &[(&str, &[&str])] = &[
-    ("unknown_task", &["name", "tasks", "waves"]),
-    ("unknown_phase", &["name", "phases"]),
-    ("unknown_item", &["for_each"]),
+    ("unknown_task", &["tasks.name", "tasks", "waves"]),
+    ("unknown_phase", &["phases.name", "phases"]),
     // A policy's critical agents are those of the tasks that it judges.
     ("known", &["agent", "tasks", "waves", "run", "policy"]),
-    ("variable", &["variables"]),
     ("output", &["output", "actions"]),
-    ("ref", &["interactive"]),
-    // The text of an ask may be the input of its task.
-    ("blank", &["input"]),
 ];
+
+/// Rules that read the text of an action with the values of variables in it.
+const OF_VALUES: &[&str] = &["variable", "placeholder", "limit", "url", "regex", "U5"];
+
+/// The texts of which a rule says that they are empty with the values of variables in them (rule `required`).
+const NEVER_EMPTY: &[&str] = &["testid", "role", "label", "css", "xpath", "text", "near", "files"];
 
 impl Gaps {
     pub fn add(&mut self, place: String) {
@@ -55,6 +65,11 @@ impl Gaps {
     pub fn add_places_of(&mut self, violations: &Violations) {
         self.places.extend(violations.places().iter().cloned());
         self.is_cut |= violations.is_cut();
+    }
+
+    /// There are gaps that are not added.
+    pub fn cut(&mut self) {
+        self.is_cut = true;
     }
 
     pub fn is_empty(&self) -> bool {
@@ -71,8 +86,9 @@ impl Gaps {
             || rule == TRUNCATED
             || self.places.iter().any(|gap| is_within(path, gap) || is_within(gap, path))
             || self.explain_by_sibling(path, rule)
+            || self.explain_from_above(path, rule)
             || self.explain_from_anywhere(rule)
-            || self.explain_by_values(path)
+            || self.explain_by_values(path, rule)
             || rule == "duplicate" && self.explain_duplicate(path)
             || rule == "U3" && self.has_any_in_first_item(path)
     }
@@ -82,15 +98,26 @@ impl Gaps {
         rules.any(|(_, _, sibling)| self.places.contains(&with_last_key(path, sibling)))
     }
 
+    fn explain_from_above(&self, path: &str, rule: &str) -> bool {
+        let mut fields = ABOVE.iter().filter(|(of, _)| *of == rule).map(|(_, field)| *field);
+        fields.any(|field| {
+            let mut messages = self.places.iter().filter_map(|gap| gap.strip_suffix(field));
+            messages
+                .any(|message| (message.is_empty() || message.ends_with('.')) && path.starts_with(message))
+        })
+    }
+
     fn explain_from_anywhere(&self, rule: &str) -> bool {
         let mut fields = ANYWHERE.iter().filter(|(of, _)| *of == rule).flat_map(|(_, fields)| *fields);
         fields.any(|field| self.places.iter().any(|gap| is_of_field(gap, field)))
     }
 
     /// The texts of an action have the values of variables in them.
-    fn explain_by_values(&self, path: &str) -> bool {
+    fn explain_by_values(&self, path: &str, rule: &str) -> bool {
+        let reads_values =
+            OF_VALUES.contains(&rule) || rule == "required" && NEVER_EMPTY.contains(&last_key(path));
         let is_value = |gap: &String| gap.contains("variables.") || gap.contains("variables[");
-        path.contains("actions[") && self.places.iter().any(is_value)
+        reads_values && path.contains("actions[") && self.places.iter().any(is_value)
     }
 
     fn explain_duplicate(&self, path: &str) -> bool {
@@ -100,7 +127,7 @@ impl Gaps {
         }
         // A wave without a name has one by its place.
         let is_wave = path.rsplit_once('.').is_some_and(|(item, _)| last_key(item) == "waves");
-        is_wave && self.places.iter().any(|gap| is_of_field(gap, "name"))
+        is_wave && self.places.iter().any(|gap| is_of_field(gap, "waves.name") || is_of_field(gap, "waves"))
     }
 
     /// Where a place is counted depends on all locators of the target, and on the action's reason.
@@ -117,10 +144,11 @@ fn is_within(inner: &str, outer: &str) -> bool {
     outer.is_empty() || below.is_some_and(|below| below.is_empty() || below.starts_with(['.', '[', '/']))
 }
 
-/// Returns whether the gap is a field of this name, or an item of it. The names that others refer to are those of items.
+/// Returns whether the gap is a field of this name, or an item of it; `list.field` is the field of an item of that list.
 fn is_of_field(gap: &str, field: &str) -> bool {
-    last_key(gap) == field
-        && (field != "name" || gap.rsplit_once('.').is_some_and(|(parent, _)| parent.ends_with(']')))
+    let Some((list, field)) = field.split_once('.') else { return last_key(gap) == field };
+    let item = gap.rsplit_once('.').filter(|(_, key)| *key == field).map(|(item, _)| item);
+    item.and_then(list_of).is_some_and(|place| last_key(place) == list)
 }
 
 /// The list that an item is in.

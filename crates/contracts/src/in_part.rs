@@ -6,7 +6,8 @@ use crate::violation::{Violation, Violations};
 /// A document as far as it could be read, and what is wrong with it: its form, and then what rules say of the rest.
 ///
 /// Where its form is wrong it has a gap: what is there is absent, and an item of a list has its default. What rules say
-/// because of a gap is not told, since it need not be so.
+/// because of a gap is not told, since it need not be so. Where more is wrong with its form than is told, no rule is told, and
+/// the document has its default.
 #[derive(Debug)]
 pub struct InPart<T> {
     pub document: T,
@@ -52,9 +53,12 @@ impl<T> InPart<T> {
 
     /// Adds a violation of the form; nobody knows what is meant at `place`.
     pub(crate) fn refuse(&mut self, violation: Violation, place: &str) {
+        if self.form.is_full() {
+            self.gaps.cut();
+        } else {
+            self.gaps.add(place.to_owned());
+        }
         self.form.add(violation);
-        self.gaps.add(place.to_owned());
-        self.gaps.add_places_of(&self.form);
     }
 
     /// Leaves the beginning of paths out that the document does not have.

@@ -144,6 +144,14 @@ mod tests {
     }
 
     #[test]
+    fn a_variable_that_cannot_be_read_hides_nothing_but_what_its_value_is_in() {
+        let broken = format!(
+            "{VALID}\n[[actions]]\nid = \"no spaces\"\nkind = \"navigate\"\nurl = \"${{var:shop}}/\"\n[variables]\nshop = 7"
+        );
+        check(&broken, &["variables.shop  type", "actions[1].id no spaces characters"]);
+    }
+
+    #[test]
     fn shape_and_rules_are_told_at_once() {
         let broken = format!(
             "{VALID}\n[[actions]]\nid = \"no spaces\"\nkind = \"click\"\ntarget = {{ text = \"Buy\", match = \"contains\" }}"

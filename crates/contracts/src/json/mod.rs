@@ -69,9 +69,14 @@ pub fn parse<M: Message + Default>(full_name: &str, value: &Value) -> Result<M, 
 }
 
 /// Reads as much of the message `full_name` as its violations leave, so that rules can be checked in the same pass. The
-/// violations are those of [`parse`]. What has one is absent or has its default; items of lists keep their places.
+/// violations are those of [`parse`]. What has one is absent or has its default; items of lists keep their places. Where
+/// there are more violations than are told, nothing of the message is read.
 pub fn parse_in_part<M: Message + Default>(full_name: &str, value: &Value) -> InPart<M> {
-    let (message, violations, gaps) = read_message(full_name, value, Unknown::Refused);
+    let (bytes, violations, gaps) = encoded(full_name, value, Unknown::Refused);
+    if violations.is_cut() {
+        return InPart::new(M::default(), violations, gaps);
+    }
+    let (message, violations, gaps) = decoded(full_name, bytes, violations, gaps);
     InPart::new(message, violations, gaps)
 }
 
@@ -81,22 +86,28 @@ pub(crate) fn parse_partly<M: Message + Default>(
     value: &Value,
     unknown: Unknown,
 ) -> (M, Violations) {
-    let (message, violations, _) = read_message(full_name, value, unknown);
+    let (bytes, violations, gaps) = encoded(full_name, value, unknown);
+    let (message, violations, _) = decoded(full_name, bytes, violations, gaps);
     (message, violations)
 }
 
-fn read_message<M: Message + Default>(
-    full_name: &str,
-    value: &Value,
-    unknown: Unknown,
-) -> (M, Violations, Gaps) {
+fn encoded(full_name: &str, value: &Value, unknown: Unknown) -> (Vec<u8>, Violations, Gaps) {
     let mut reader = Reader::new(&SCHEMA, full_name, unknown);
     let mut bytes = Vec::new();
     match SCHEMA.message(full_name) {
         Some(shape) => reader.message(shape, value, &Path::Root, 0, &mut bytes),
         None => reader.violations.push(&Path::Root, "internal", format!("there is no message {full_name}")),
     }
-    let (mut violations, mut gaps) = reader.into_parts();
+    let (violations, gaps) = reader.into_parts();
+    (bytes, violations, gaps)
+}
+
+fn decoded<M: Message + Default>(
+    full_name: &str,
+    bytes: Vec<u8>,
+    mut violations: Violations,
+    mut gaps: Gaps,
+) -> (M, Violations, Gaps) {
     let message = decode(bytes).unwrap_or_else(|error| {
         let message = format!("the value does not fit {full_name}: {error}");
         violations.push(&Path::Root, "internal", message);

@@ -119,9 +119,10 @@ impl<'s> Reader<'s> {
                 && let Some(other) = oneofs_seen.insert(oneof, key)
             {
                 let message = format!("only one of `{other}` and `{key}` can be set ({oneof})");
+                let is_told = !self.violations.is_full();
                 self.violations.push(path, "oneof", message);
                 let other = shape.keys.get(other).and_then(|(index, _)| shape.fields.get(*index));
-                if let Some(other) = other {
+                if let Some(other) = other.filter(|_| is_told) {
                     self.gaps.add(parent.key(&other.name).by_names());
                 }
                 continue;

@@ -170,6 +170,11 @@ fn a_name_that_cannot_be_read_may_be_the_one_that_is_referred_to() {
         two_waves(json!({"name": "a", "agent": "x", "critical": "yes"}), refers("zz")),
         &["waves[0].tasks[0].critical type", "waves[1].tasks[0].input.of unknown_task"],
     );
+    // What a wave is called no reference says.
+    check(
+        json!({"name": "p", "waves": [{"zzzzzz": 1, "tasks": [task("a")]}, {"tasks": [refers("zz")]}]}),
+        &["waves[0].zzzzzz unknown_key", "waves[1].tasks[0].input.of unknown_task"],
+    );
     let mut nameless = two_waves(task("a"), refers("zz"));
     nameless["name"] = json!(7);
     check(nameless, &["name type", "waves[1].tasks[0].input.of unknown_task"]);
@@ -189,6 +194,7 @@ fn what_cannot_be_read_is_not_the_same_as_anything_else() {
         ]}),
         &["waves[0].name type"],
     );
+    check(json!({"name": "p", "waves": [5, {"name": "wave-1", "tasks": [task("b")]}]}), &["waves[0] type"]);
     check_pipeline(
         json!({"name": "p", "phases": [{"name": "a", "agent": "x", "summary": [1, ""]}]}),
         &["phases[0].summary[0] type", "phases[0].summary[1] length"],
@@ -218,6 +224,14 @@ fn what_depends_on_another_field_waits_for_it() {
             {"name": "a", "agent": "x", "for_each": 5, "input": {"of": "${item}"}},
         ]}),
         &["phases[0].for_each type"],
+    );
+    // The items of one phase are none of another's.
+    check_pipeline(
+        json!({"name": "p", "phases": [
+            {"name": "a", "agent": "x", "zzzzzz": 1},
+            {"name": "b", "agent": "x", "input": {"of": "${item}"}},
+        ]}),
+        &["phases[0].zzzzzz unknown_key", "phases[1].input.of unknown_item"],
     );
 }
 
@@ -249,6 +263,30 @@ fn at_most_a_hundred_are_told() {
     assert_eq!(violations.len(), 101);
     assert_eq!(violations[100].message, "… and 1 more");
     assert!(violations[..100].iter().all(|violation| violation.rule == "unknown_key"));
+}
+
+#[test]
+fn where_more_is_wrong_than_is_told_nothing_is_read() {
+    let read = |count: usize| -> InPart<v1::Plan> {
+        json::parse_in_part("capataz.v1.Plan", &json!({ "name": "p", "waves": vec![5; count] }))
+    };
+    assert_eq!(read(100).document.waves.len(), 100);
+    let cut = read(101);
+    assert_eq!(cut.document, v1::Plan::default());
+    assert!(!cut.is_valid());
+    assert_eq!(told(cut, rules_of_plans).len(), 101);
+}
+
+#[test]
+fn of_schemas_that_cannot_be_read_at_most_a_hundred_are_told() {
+    let phases = vec![json!({"output": {"schema": "away.json"}}); 150];
+    let text = json!({ "name": "", "phases": phases }).to_string();
+    let mut away = |_: &str| -> Result<Vec<u8>, String> { Err("there is none".to_owned()) };
+    let read = pipeline_file::parse_in_part(text.as_bytes(), Format::Json, &mut away).unwrap();
+    let violations = told(read, validate::pipeline);
+    assert_eq!(violations.len(), 101);
+    assert_eq!(in_short(&violations[99..]), ["phases[99].output.schema schema", " truncated"]);
+    assert_eq!(violations[100].message, "… and 50 more");
 }
 
 #[test]
