@@ -177,6 +177,23 @@ fn rows_that_are_missing_from_a_run_are_a_row_without_events() {
     assert_eq!(read(0, ALL), [(0, 1, 10, false)]);
 }
 
+/// No row of a removed run is ever there for somebody again, wherever among its rows damage has put one.
+#[test]
+fn a_run_with_a_row_out_of_its_order_is_removed_with_all_its_rows() {
+    for first_seq in [9, -1] {
+        let folder = filled(2);
+        let store = open(folder.path()).unwrap();
+        let mut writer = claim(&store);
+        accept(&mut *writer, &[finish(0, 3, 10)]);
+        execute(folder.path(), &format!("UPDATE log SET first_seq = {first_seq} WHERE position = 1"));
+        let all = Retention { finished_before: Some(Millis(11)), ..keep() };
+        assert_eq!(writer.sweep(&all).unwrap().runs, 1);
+        let left: Vec<u64> = whole_log(&store).iter().map(|row| row.position.0).collect();
+        assert_eq!(left, [2], "{first_seq}");
+        assert_eq!(store.bounds(SHARD).unwrap().removed, Position(3));
+    }
+}
+
 #[test]
 fn a_snapshot_with_a_changed_column_is_none() {
     let folder = filled(2);
