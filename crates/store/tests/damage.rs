@@ -177,6 +177,39 @@ fn rows_that_are_missing_from_a_run_are_a_row_without_events() {
     assert_eq!(read(0, ALL), [(0, 1, 10, false)]);
 }
 
+/// No row of a removed run is ever there for somebody again, wherever among its rows damage has put one.
+#[test]
+fn a_run_with_a_row_out_of_its_order_is_removed_with_all_its_rows() {
+    for first_seq in [9, -1] {
+        let folder = filled(2);
+        let store = open(folder.path()).unwrap();
+        let mut writer = claim(&store);
+        accept(&mut *writer, &[finish(0, 3, 10)]);
+        execute(folder.path(), &format!("UPDATE log SET first_seq = {first_seq} WHERE position = 1"));
+        let all = Retention { finished_before: Some(Millis(11)), ..keep() };
+        assert_eq!(writer.sweep(&all).unwrap().runs, 1);
+        let left: Vec<u64> = whole_log(&store).iter().map(|row| row.position.0).collect();
+        assert_eq!(left, [2], "{first_seq}");
+        assert_eq!(store.bounds(SHARD).unwrap().removed, Position(3));
+    }
+}
+
+#[test]
+fn a_removed_row_that_damage_had_made_longer_makes_no_log_too_large() {
+    let folder = filled(1);
+    let store = open(folder.path()).unwrap();
+    let mut writer = claim(&store);
+    accept(&mut *writer, &[finish(0, 3, 10)]);
+    execute(folder.path(), "UPDATE log SET events = zeroblob(9000) WHERE position = 1");
+    let older_than = |at| Retention { finished_before: Some(Millis(at)), ..keep() };
+    assert_eq!(writer.sweep(&older_than(11)).unwrap().runs, 1);
+    assert_eq!(store.bounds(SHARD).unwrap().bytes, 0);
+    accept(&mut *writer, &[creation(1), finish(1, 3, 20)]);
+    let smaller = Retention { max_log_bytes: Some(1_000_000), ..keep() };
+    assert_eq!(writer.sweep(&smaller).unwrap().runs, 0);
+    assert_eq!(writer.sweep(&older_than(21)).unwrap().runs, 1);
+}
+
 #[test]
 fn a_snapshot_with_a_changed_column_is_none() {
     let folder = filled(2);

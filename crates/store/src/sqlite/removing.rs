@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use super::error::{integer, unsigned};
 use super::reader::run_id;
@@ -29,12 +29,10 @@ impl SqliteWriter {
     /// Takes the rows of a run from all readers, and returns the position of the last one.
     pub(super) fn hide_rows(&mut self, connection: &Connection, run: RunId) -> rusqlite::Result<u64> {
         let before = self.removing.get(&run).copied().unwrap_or(0);
-        let newest =
-            "SELECT position FROM log WHERE run = ? AND position > ? ORDER BY first_seq DESC LIMIT 1";
-        let last = cached(connection, newest)?
-            .query_row(params![run.0.as_bytes(), integer(before)], |row| unsigned(row, 0))
-            .optional()?
-            .unwrap_or(before);
+        // A row whose first event is damaged is anywhere in the order of these.
+        let newest = "SELECT coalesce(max(position), 0) FROM log INDEXED BY log_run WHERE run = ?";
+        let newest = cached(connection, newest)?.query_row([run.0.as_bytes()], |row| unsigned(row, 0))?;
+        let last = newest.max(before);
         cached(connection, "INSERT OR REPLACE INTO removing (run, last) VALUES (?, ?)")?
             .execute(params![run.0.as_bytes(), integer(last)])?;
         self.removing.insert(run, last);

@@ -88,10 +88,10 @@ impl SqliteWriter {
     ) -> rusqlite::Result<u64> {
         let too_large = |bytes: u64| retention.max_log_bytes.is_some_and(|most| bytes > most);
         let expires = retention.finished_before.map_or(i64::MIN, |before| before.0);
-        let before = if too_large(self.appended - self.removed_bytes) { i64::MAX } else { expires };
+        let before = if too_large(self.log_bytes()) { i64::MAX } else { expires };
         let (mut last, mut looked_at, mut newest) = (retention.after, 0, 0);
         for (finished_at, run) in finished(connection, before, retention)? {
-            if finished_at >= expires && !too_large(self.appended - self.removed_bytes) {
+            if finished_at >= expires && !too_large(self.log_bytes()) {
                 break;
             }
             let is_full = swept.runs >= u64::from(retention.batch) || budget.is_spent();
@@ -115,6 +115,11 @@ impl SqliteWriter {
             }
         }
         Ok(newest)
+    }
+
+    /// The bytes of all events. A damaged row that was removed may have had more than were ever appended.
+    fn log_bytes(&self) -> u64 {
+        self.appended.saturating_sub(self.removed_bytes)
     }
 
     /// Removes a run, of which nothing can be read from then on, and returns the position of its last row. Its rows are left.
