@@ -1,20 +1,24 @@
 //! What the benchmark's other processes do.
 
+use std::convert::Infallible;
+use std::future::{Ready, ready};
 use std::io::Read;
 use std::net::SocketAddr;
+use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use capataz_client::worker::{Task, TaskError, TaskOutput, Worker};
 use capataz_contracts::v1;
 use capataz_contracts::v1::agent_service_server::{AgentService, AgentServiceServer};
-use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
-    TraceService, TraceServiceServer,
-};
-use opentelemetry_proto::tonic::collector::trace::v1::{
-    ExportTraceServiceRequest, ExportTraceServiceResponse,
-};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::SERVICE_NAME;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tonic::body::Body;
+use tonic::codegen::{BoxFuture, Service, http};
+use tonic::server::{Grpc, NamedService, UnaryService};
 use tonic::{Request, Response, Status};
+use tonic_prost::ProstCodec;
 
 use crate::Outcome;
 
@@ -135,23 +139,52 @@ pub async fn echo_server(listen: SocketAddr) -> Outcome<()> {
 /// # Errors
 /// The address cannot be listened on.
 pub async fn collector(listen: SocketAddr) -> Outcome<()> {
-    let spans = TraceServiceServer::new(Forgetful).max_decoding_message_size(usize::MAX);
     // By the other service it is seen to be up.
     let server =
-        tonic::transport::Server::builder().add_service(spans).add_service(AgentServiceServer::new(Echo));
+        tonic::transport::Server::builder().add_service(Forgetful).add_service(AgentServiceServer::new(Echo));
     server.serve(listen).await?;
     Ok(())
 }
 
+/// `ExportTraceServiceRequest`, of which nothing is read: what a collector does with spans is not the daemon's cost.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Unread {
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    resource_spans: Vec<Bytes>,
+}
+
+/// `TraceService`.
+#[derive(Clone)]
 struct Forgetful;
 
-#[tonic::async_trait]
-impl TraceService for Forgetful {
-    async fn export(
-        &self,
-        _: Request<ExportTraceServiceRequest>,
-    ) -> Result<Response<ExportTraceServiceResponse>, Status> {
-        Ok(Response::new(ExportTraceServiceResponse::default()))
+impl NamedService for Forgetful {
+    const NAME: &'static str = SERVICE_NAME;
+}
+
+impl UnaryService<Unread> for Forgetful {
+    type Response = ExportTraceServiceResponse;
+    type Future = Ready<Result<Response<Self::Response>, Status>>;
+
+    fn call(&mut self, _: Request<Unread>) -> Self::Future {
+        ready(Ok(Response::new(ExportTraceServiceResponse::default())))
+    }
+}
+
+impl Service<http::Request<Body>> for Forgetful {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Self::Response, Infallible>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        Box::pin(async move {
+            let codec = ProstCodec::<ExportTraceServiceResponse, Unread>::default();
+            let mut grpc = Grpc::new(codec).max_decoding_message_size(usize::MAX);
+            Ok(grpc.unary(Self, request).await)
+        })
     }
 }
 

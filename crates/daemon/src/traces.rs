@@ -21,7 +21,7 @@ use capataz_runtime::{CursorError, Item, News, Runtime, Subscription};
 use capataz_shard::feed::{self, Begin, Cursor, Delivered, Filter, Placed, Unservable};
 use capataz_shard::{Damage, LoadError};
 use capataz_store::{LogRow, Position, RunId, Store, StoreError};
-use capataz_telemetry::{Encoded, Endpoint, ExportError, Exporter, Past, Projection, Span};
+use capataz_telemetry::{Endpoint, ExportError, Exporter, Past, Projection, Span};
 use prost::Message;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -197,7 +197,7 @@ struct Sender {
     exporter: Exporter,
     projection: Projection,
     /// Spans that have not arrived.
-    spans: VecDeque<Encoded>,
+    spans: VecDeque<Span>,
     /// Those of one event, before they are encoded.
     fresh: Vec<Span>,
     /// The file of the place.
@@ -469,7 +469,7 @@ impl Sender {
                 self.gives_up(run);
             }
         }
-        self.spans.extend(self.fresh.drain(..).map(|span| Encoded::new(&span)));
+        self.spans.extend(self.fresh.drain(..));
         Ok(())
     }
 
@@ -541,7 +541,7 @@ impl Sender {
     /// How many of the next spans are sent together: some, and not too many bytes.
     fn part(&self) -> usize {
         let mut bytes = 0;
-        let fits = |span: &&Encoded| {
+        let fits = |span: &&Span| {
             bytes += span.size();
             bytes <= SPANS_BYTES
         };

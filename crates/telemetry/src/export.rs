@@ -7,7 +7,8 @@ use bytes::Bytes;
 use http::Uri;
 use http::uri::PathAndQuery;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
-use opentelemetry_proto::tonic::common::v1::{InstrumentationScope, KeyValue};
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message as _;
 use tonic::client::Grpc;
@@ -16,7 +17,7 @@ use tonic::transport::{Channel, ClientTlsConfig};
 use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
-use crate::span::{Attribute, Span, attribute};
+use crate::span::Span;
 
 /// How long one call may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -123,23 +124,6 @@ pub enum ExportError {
     Refused(String),
 }
 
-/// A span as it travels: encoded once, however often it is sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Encoded(Bytes);
-
-impl Encoded {
-    #[must_use]
-    pub fn new(span: &Span) -> Self {
-        Self(span.encode_to_vec().into())
-    }
-
-    /// Bytes of it.
-    #[must_use]
-    pub fn size(&self) -> usize {
-        self.0.len()
-    }
-}
-
 /// OTLP's messages, with what is in them encoded already: on the wire a message in another one is its bytes.
 mod wire {
     use bytes::Bytes;
@@ -184,7 +168,7 @@ impl Exporter {
     /// Must be called within a Tokio runtime.
     #[must_use]
     pub fn new(endpoint: &Endpoint) -> Self {
-        let own = |(key, value): &(String, String)| attribute(key, Attribute::Text(value.clone()));
+        let own = |(key, value): &(String, String)| attribute(key, value);
         let attributes: Vec<KeyValue> = endpoint.resource.iter().map(own).collect();
         let scope = InstrumentationScope {
             name: SCOPE.to_owned(),
@@ -203,8 +187,8 @@ impl Exporter {
     ///
     /// # Errors
     /// [`ExportError`]; whether any of them has arrived is not known then.
-    pub async fn send(&mut self, spans: impl Iterator<Item = &Encoded>) -> Result<u64, ExportError> {
-        let spans = spans.map(|Encoded(span)| span.clone()).collect();
+    pub async fn send(&mut self, spans: impl Iterator<Item = &Span>) -> Result<u64, ExportError> {
+        let spans = spans.map(|Span(span)| span.clone()).collect();
         let scope_spans = vec![wire::OfScope { scope: self.scope.clone(), spans }];
         let resource_spans = vec![wire::OfResource { resource: self.resource.clone(), scope_spans }];
         let mut request = Request::new(wire::Request { resource_spans });
@@ -223,6 +207,11 @@ impl Exporter {
             }
         }
     }
+}
+
+fn attribute(key: &str, text: &str) -> KeyValue {
+    let value = AnyValue { value: Some(Value::StringValue(text.to_owned())) };
+    KeyValue { key: key.to_owned(), value: Some(value), ..KeyValue::default() }
 }
 
 /// What a failure means for the spans (OTLP, "Failures"). Who has no right to send waits: that is mended by people, and nothing is
@@ -252,14 +241,16 @@ fn what_it_means(status: &Status) -> fn(String) -> ExportError {
 #[cfg(test)]
 mod tests {
     use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+    use opentelemetry_proto::tonic::trace::v1::Span as Otlp;
 
     use super::*;
 
     #[test]
     fn what_travels_is_otlps_own_message() {
-        let span = Span { name: "tour".to_owned(), span_id: vec![7; 8], ..Span::default() };
+        let span = Otlp { name: "tour".to_owned(), span_id: vec![7; 8], ..Otlp::default() };
+        let encoded_span = Span(span.encode_to_vec().into());
         let (resource, scope) = (
-            Resource { attributes: vec![attribute("service.name", "capataz".into())], ..Resource::default() },
+            Resource { attributes: vec![attribute("service.name", "capataz")], ..Resource::default() },
             InstrumentationScope { name: "capataz".to_owned(), ..InstrumentationScope::default() },
         );
         let encoded = wire::Request {
@@ -267,7 +258,7 @@ mod tests {
                 resource: resource.encode_to_vec().into(),
                 scope_spans: vec![wire::OfScope {
                     scope: scope.encode_to_vec().into(),
-                    spans: vec![Encoded::new(&span).0, Encoded::new(&span).0],
+                    spans: vec![encoded_span.0.clone(), encoded_span.0],
                 }],
             }],
         };

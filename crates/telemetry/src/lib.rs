@@ -13,7 +13,7 @@ mod span;
 #[cfg(test)]
 mod tests;
 
-pub use export::{Encoded, Endpoint, ExportError, Exporter, InvalidEndpoint};
+pub use export::{Endpoint, ExportError, Exporter, InvalidEndpoint};
 pub use own::{Own, belongs_to};
 pub use projection::{Past, Projection, Unknown};
 pub use span::Span;

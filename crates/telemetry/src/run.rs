@@ -80,7 +80,7 @@ impl Run {
             id,
             root,
             parent,
-            whole: Draft::new(root, title.clone(), event.at_ms),
+            whole: Draft::new(root, &title, event.at_ms),
             title,
             began_ms: event.at_ms,
             seq: event.seq,
@@ -147,7 +147,7 @@ impl Run {
             }
             Body::PipelineRolledBack(_) => {
                 spans.extend(self.phases_end(at, |phase| phase.set("capataz.rolled_back", true)));
-                self.of_run(at, "pipeline rolled back", Vec::new());
+                self.of_run(at, "pipeline rolled back", None);
             }
             Body::TaskLeased(leased) => spans.extend(self.leased(leased, at)),
             Body::ChildNamed(named) => spans.extend(self.child_named(named, at)),
@@ -167,11 +167,8 @@ impl Run {
             Body::TaskReactivated(anew) => {
                 spans.extend(self.given_up((anew.wave, anew.task), "OUTCOME_UNKNOWN", at));
                 self.waits.insert((anew.wave, anew.task), at);
-                self.of_run(
-                    at,
-                    "task begins anew",
-                    vec![("capataz.task", self.name((anew.wave, anew.task)).into())],
-                );
+                let name = self.name((anew.wave, anew.task)).to_owned();
+                self.of_run(at, "task begins anew", Some(("capataz.task", (&name).into())));
             }
             Body::TaskSettled(settled) => spans.push(self.settled(settled, seq, at)),
             Body::RunFinished(finished) => {
@@ -196,41 +193,41 @@ impl Run {
             Body::OutputRejected(event) => self.of_attempt((event.wave, event.task), at, "output rejected"),
             Body::QuestionAsked(event) => {
                 let id = event.question.as_ref().map_or("", |question| &question.question_id);
-                self.of_run(at, "question asked", vec![("capataz.question.id", id.into())]);
+                self.of_run(at, "question asked", Some(("capataz.question.id", id.into())));
             }
             Body::QuestionAnswered(event) => {
-                let id = event.question_id.as_str().into();
-                self.of_run(at, "question answered", vec![("capataz.question.id", id)]);
+                let id = (&event.question_id).into();
+                self.of_run(at, "question answered", Some(("capataz.question.id", id)));
             }
             Body::Notice(event) => {
                 let code = event.notice.as_ref().map_or("", |notice| &notice.code);
-                self.of_run(at, "notice", vec![("capataz.code", code.into())]);
+                self.of_run(at, "notice", Some(("capataz.code", code.into())));
             }
-            Body::RunPaused(_) => self.of_run(at, "paused", Vec::new()),
-            Body::RunResumed(_) => self.of_run(at, "resumed", Vec::new()),
-            Body::RunCancelRequested(_) => self.of_run(at, "cancel requested", Vec::new()),
-            Body::BrowserLost(_) => self.of_run(at, "browser lost", Vec::new()),
-            Body::ModeRolledBack(_) => self.of_run(at, "execution went back", Vec::new()),
+            Body::RunPaused(_) => self.of_run(at, "paused", None),
+            Body::RunResumed(_) => self.of_run(at, "resumed", None),
+            Body::RunCancelRequested(_) => self.of_run(at, "cancel requested", None),
+            Body::BrowserLost(_) => self.of_run(at, "browser lost", None),
+            Body::ModeRolledBack(_) => self.of_run(at, "execution went back", None),
             _ => {}
         }
     }
 
-    fn of_run(&mut self, at: i64, name: &str, attributes: Vec<(&str, Attribute)>) {
+    fn of_run(&mut self, at: i64, name: &str, attribute: Option<(&str, Attribute<'_>)>) {
         self.happened += 1;
-        self.whole.event(at, name, attributes);
+        self.whole.event(at, name, attribute);
     }
 
     fn of_attempt(&mut self, place: Place, at: i64, name: &str) {
         if let Some(attempt) = self.attempts.get_mut(&place) {
             self.happened += 1;
-            attempt.event(at, name, Vec::new());
+            attempt.event(at, name, None);
         }
     }
 
     /// The span at whose end nothing has happened yet: whoever looks at a run that goes on sees where it belongs.
     fn first(&self) -> Draft {
-        let first = Draft::new(self.root, self.title.clone(), self.began_ms);
-        let first = first.with("capataz.run.id", hyphenated(self.id));
+        let first = Draft::new(self.root, &self.title, self.began_ms);
+        let first = first.with("capataz.run.id", &hyphenated(self.id));
         match self.parent {
             Some(parent) => first.under_remote(parent.span_id),
             None => first,
@@ -240,7 +237,7 @@ impl Run {
     /// What came before was another run's: nothing of it is at work here.
     fn forked(&mut self, forked: &v1::RunForked, at: i64) -> Span {
         (self.parent, self.root, self.began_ms) = (None, TraceContext::of_run(self.id, None), at);
-        self.whole = Draft::new(self.root, self.title.clone(), at);
+        self.whole = Draft::new(self.root, &self.title, at);
         self.attempts.clear();
         // What ended before has no span here.
         self.waves.iter_mut().for_each(|wave| wave.span = None);
@@ -307,7 +304,7 @@ impl Run {
         let own = self.root.at(self.id, seq);
         let wave = usize::try_from(place).ok().and_then(|place| self.waves.get_mut(place))?;
         wave.span = Some(own.span_id);
-        let draft = Draft::new(own, format!("{what} {}", wave.name), at).under(self.root.span_id);
+        let draft = Draft::new(own, &format!("{what} {}", wave.name), at).under(self.root.span_id);
         let draft = draft.with("capataz.tasks", wave.tasks.len() as u64);
         let Group { mut draft, .. } = self.groups.insert(place, Group { what, seq, draft })?;
         draft.failed(None, "ROLLED_BACK");
@@ -330,10 +327,10 @@ impl Run {
         let wave = self.wave(place.0);
         let parent = wave.and_then(|wave| wave.span).unwrap_or(self.root.span_id);
         let since = self.waits.remove(&place).or_else(|| self.wave(place.0).map(|wave| wave.began_ms));
-        let draft = Draft::new(TraceContext { span_id: span, ..self.root }, name.clone(), at).under(parent);
-        let mut draft = draft.with("capataz.task", name);
+        let draft = Draft::new(TraceContext { span_id: span, ..self.root }, &name, at).under(parent);
+        let mut draft = draft.with("capataz.task", &name);
         if !agent.is_empty() {
-            draft.set("capataz.agent", agent);
+            draft.set("capataz.agent", &agent);
         }
         draft.with("capataz.waited_ms", at.saturating_sub(since.unwrap_or(at)).max(0))
     }
@@ -372,7 +369,7 @@ impl Run {
 
     /// Tasks begin anew, and all waves after theirs.
     fn rolled_back(&mut self, back: &v1::TaskRolledBack, at: i64) -> Vec<Span> {
-        self.of_run(at, "tasks taken back", Vec::new());
+        self.of_run(at, "tasks taken back", None);
         let taken: Vec<Place> = back.taken_back.iter().map(|task| (task.wave, task.task)).collect();
         let later = self.attempts.keys().filter(|(wave, _)| *wave > back.wave);
         let ends: BTreeSet<Place> = later.copied().chain(taken.iter().copied()).collect();
@@ -432,10 +429,10 @@ impl Run {
         let groups = std::mem::take(&mut self.groups).into_values().map(|group| group.draft);
         spans.extend(open.chain(groups).map(|draft| draft.ended(at)));
         let place = self.root.at(self.id, seq);
-        let mut whole = std::mem::replace(&mut self.whole, Draft::new(self.root, String::new(), at));
+        let mut whole = std::mem::replace(&mut self.whole, Draft::new(self.root, "", at));
         whole.becomes(place);
         let mut whole = whole.under(self.root.span_id).linked_to(self.root);
-        whole.set("capataz.run.id", hyphenated(self.id));
+        whole.set("capataz.run.id", &hyphenated(self.id));
         whole.set("capataz.run.outcome", outcome_of(finished.outcome()));
         match finished.outcome() {
             v1::RunOutcome::Succeeded | v1::RunOutcome::SucceededWithFailures => whole.succeeded(),

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use capataz_contracts::trace::{AWAITED, TraceContext, span_id};
 use capataz_contracts::v1::{self, event::Body};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use proptest::prelude::*;
+use prost::Message as _;
 
 use super::*;
 
@@ -82,8 +84,13 @@ impl Log {
         for event in &self.0 {
             projection.apply(RUN, event, &mut spans).unwrap();
         }
-        spans
+        read(spans)
     }
+}
+
+/// Spans as whoever gets them reads them.
+fn read(spans: Vec<crate::Span>) -> Vec<Span> {
+    spans.into_iter().map(|span| Span::decode(span.0).unwrap()).collect()
 }
 
 impl Log {
@@ -259,6 +266,7 @@ fn of_a_fork_only_its_own_part_has_spans() {
     for event in &log.0[3..] {
         projection.apply(RUN, event, &mut spans).unwrap();
     }
+    let spans = read(spans);
     let names: Vec<_> = spans.iter().map(|span| span.name.as_str()).collect();
     // Recalled is what the base was accepted with; a fork's own first span is that of its beginning.
     assert_eq!(names, ["plan tour", "plan tour", "b", "wave look", "plan tour"]);
@@ -369,7 +377,7 @@ proptest! {
                     projection.apply(RUN, event, &mut spans).unwrap();
                 }
             }
-            for span in spans {
+            for span in read(spans) {
                 let before = told.insert(span.span_id.clone(), span.clone());
                 prop_assert!(before.is_none_or(|before| before == span), "another span under the same id");
             }

@@ -112,7 +112,7 @@ pub(crate) async fn telemetry(options: &Options) -> Outcome<Section> {
     section.table(shares);
     section.table(scrapes);
     section.note(format!(
-        "runs of a single task, {SPANS} spans each; a collector that only counts is a process of its own on the same machine; \
+        "runs of a single task, {SPANS} spans each; a collector that reads none of them is a process of its own on the same machine; \
          a scrape every {} s",
         SCRAPES.as_secs()
     ));
