@@ -82,7 +82,9 @@ fn main() -> ExitCode {
 /// The command line. `--addr` is for those who talk to a daemon, and who types it elsewhere means something that is not done:
 /// whoever starts one says `--listen`.
 fn parsed(mut command: clap::Command) -> Result<Cli, clap::Error> {
-    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    let matches = command
+        .try_get_matches_from_mut(std::env::args_os())
+        .map_err(|error| help::with_groups(error, &command, std::env::args_os().skip(1)))?;
     let mut cli = Cli::from_arg_matches(&matches)?;
     let of_command = matches.subcommand().map_or(&matches, |(_, of_command)| of_command);
     let said_by = of_command.value_source("addr");

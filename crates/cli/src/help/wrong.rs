@@ -1,6 +1,7 @@
 //! What is said of a wrong command line: what clap has found, in the language in use.
 
 use std::error::Error as _;
+use std::ffi::OsString;
 
 use capataz_display::words::{Language, Wrong, fill, help, words};
 use clap::Command;
@@ -29,6 +30,29 @@ impl ErrorFormatter for InWords {
         text.push_str(&format!("\n\n{}\n", fill(words.more, &[&told.marked(Mark::Literal, "--help")])));
         text.into()
     }
+}
+
+/// Groups that are named at most for a command that is theirs.
+const GROUPS: usize = 3;
+
+/// The error; of a command that is none, but one of groups (`capataz cancel`), with those in which it is one.
+pub fn with_groups(mut error: Error, command: &Command, arguments: impl Iterator<Item = OsString>) -> Error {
+    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidSubcommand) else { return error };
+    let is_in_group = arguments.into_iter().any(|argument| command.find_subcommand(argument).is_some());
+    let knows =
+        |group: &&Command| group.find_subcommand(unknown).is_some_and(|command| !command.is_hide_set());
+    let groups =
+        command.get_subcommands().filter(|group| !group.is_hide_set() && group.get_name() != super::HELP);
+    let mut meant: Vec<String> =
+        groups.filter(knows).map(|group| format!("{} {unknown}", group.get_name())).collect();
+    if is_in_group || meant.is_empty() {
+        return error;
+    }
+    // What people mean first.
+    meant.sort_by_key(|command| !command.starts_with("runs "));
+    meant.truncate(GROUPS);
+    error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(meant));
+    error
 }
 
 /// An error of arguments that clap itself does not know to be one.

@@ -312,6 +312,10 @@ fn documents_of_every_kind_are_checked_without_a_daemon() {
 #[test]
 fn wrong_usage_is_exit_code_2() {
     check(&["runs", "frobnicate"], 2, "", "unrecognized subcommand");
+    // A command of a group, without the group.
+    check(&["cancel", "latest"], 2, "", "tip: a similar subcommand exists: 'runs cancel'");
+    check(&["show", "latest"], 2, "", "exist: 'runs show', ");
+    check(&["cancel", "--lang", "es"], 2, "", "'runs cancel'");
     check(&["run", "plan.toml", "--timeout", "10"], 2, "", "a unit is missing");
     check(&["run", "no-such-plan.toml"], 2, "", "cannot read no-such-plan.toml");
     check(&["runs", "list", "--addr", "http://["], 2, "", "http://[");
