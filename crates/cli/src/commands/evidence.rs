@@ -35,6 +35,9 @@ struct Piece {
 }
 
 pub async fn evidence(args: EvidenceArgs, global: &Global, out: &mut Output) -> Outcome {
+    if let Some(file) = &args.output {
+        report::refuse_existing(file, args.force)?;
+    }
     let daemon = Daemon::connect(global).await?;
     let run_id = fetch::run_id(&daemon, &args.run).await?;
     let mut pieces = Vec::new();
@@ -124,6 +127,8 @@ async fn keep(
     out: &mut Output,
 ) -> Outcome {
     let evidence = &piece.evidence;
+    let file = args.output.clone().unwrap_or_else(|| PathBuf::from(file_name(evidence)));
+    report::refuse_existing(&file, args.force)?;
     let content = match &evidence.inline {
         Some(text) => Bytes::from(text.clone()),
         None => {
@@ -131,7 +136,6 @@ async fn keep(
             read.map_err(|error| daemon.failure(error).about(run_id))?
         }
     };
-    let file = args.output.clone().unwrap_or_else(|| PathBuf::from(file_name(evidence)));
     if file.as_os_str() == STDOUT {
         out.raw(&content);
         return Ok(Exit::Ok);

@@ -27,6 +27,7 @@ pub async fn report(daemon: &Daemon, args: ReportArgs, out: &mut Output) -> Outc
     // Whoever names a file wants it written anew.
     let may_replace = args.force || args.output.is_some();
     let file = args.output.unwrap_or_else(|| PathBuf::from(format!("{run_id}.html")));
+    refuse_existing(&file, may_replace)?;
     let written = write(daemon, &run_id, &file, may_replace, out).await?;
     // A page on stdout is the whole answer.
     if file.as_os_str() == STDOUT {
@@ -167,11 +168,23 @@ fn save(file: &Path, contents: &[u8], may_replace: bool) -> std::io::Result<()> 
 /// Writes the file as [`save`] does. The refusal of one that exists says how it is replaced.
 pub fn keep(file: &Path, contents: &[u8], may_replace: bool) -> Result<(), Failure> {
     save(file, contents, may_replace).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => {
-            Failure::failed(fill(words().evidence.exists, &[&file.display().to_string()]))
-        }
+        std::io::ErrorKind::AlreadyExists => exists(file),
         _ => cannot_write(file, &error),
     })
+}
+
+/// Refuses a file that [`keep`] would refuse, before anything is fetched for it. One that comes meanwhile is still refused
+/// there.
+pub fn refuse_existing(file: &Path, may_replace: bool) -> Result<(), Failure> {
+    let is_there = || std::fs::metadata(file).is_ok_and(|there| there.is_file());
+    if may_replace || file.as_os_str() == STDOUT || !is_there() {
+        return Ok(());
+    }
+    Err(exists(file))
+}
+
+fn exists(file: &Path) -> Failure {
+    Failure::failed(fill(words().evidence.exists, &[&file.display().to_string()]))
 }
 
 fn cannot_write(file: &Path, error: &std::io::Error) -> Failure {

@@ -16,6 +16,9 @@ use crate::failure::Failure;
 use crate::output::Output;
 
 pub async fn output(daemon: &Daemon, args: OutputArgs, out: &mut Output) -> Outcome {
+    if let Some(file) = &args.output {
+        report::refuse_existing(file, args.force)?;
+    }
     let run_id = fetch::run_id(daemon, &args.run).await?;
     let task = named(daemon, &run_id, &args.task).await?;
     let (media_type, content) = match task.output.clone().map(|output| (output.media_type, output.data)) {

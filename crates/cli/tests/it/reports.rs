@@ -127,6 +127,33 @@ fn a_report_without_a_file_is_named_after_its_run_and_writes_over_none() {
 }
 
 #[test]
+fn nothing_is_read_for_a_file_that_is_there_already() {
+    let reported = Reported::start();
+    reported.says(&["run", "plan.toml"], 1);
+    // The daemon has none of these, and is not asked for them.
+    let run = "00000000-0000-7000-8000-000000000000";
+    let report = format!("{run}.html");
+    for (file, arguments) in [
+        (report.as_str(), &["runs", "report", run][..]),
+        ("mine.json", &["runs", "output", "latest", "nowhere", "-o", "mine.json"]),
+        ("mine.png", &["evidence", "latest", "ab12", "-o", "mine.png"]),
+    ] {
+        let refused = |arguments: &[&str]| {
+            let refused = reported.document(arguments, 1);
+            refused["error"]["message"].as_str().unwrap_or_default().to_owned()
+        };
+        let unknown = refused(arguments);
+        assert!(!unknown.contains("--force"), "{arguments:?} {unknown}");
+        fs::write(reported.path(file), "mine").unwrap();
+        let there = refused(arguments);
+        assert!(there.starts_with(file) && there.ends_with("--force writes over it"), "{there}");
+        let forced = refused(&[arguments, &["--force"]].concat());
+        assert_eq!(forced, unknown, "{arguments:?}");
+        assert_eq!(fs::read_to_string(reported.path(file)).unwrap(), "mine");
+    }
+}
+
+#[test]
 fn a_run_without_a_browser_has_no_evidence() {
     let reported = Reported::start();
     reported.says(&["run", "plan.toml"], 1);
