@@ -8,7 +8,8 @@ _capataz_or_values() {
     if [[ ${COMP_WORDS[COMP_CWORD]} != "$word" ]]; then
         cut=${word%"${word##*[:=@]}"}
     fi
-    if [[ ${COMP_WORDS[COMP_CWORD]} != -* ]]; then
+    # An option is completed above; its value in one word with it, here.
+    if [[ ${COMP_WORDS[COMP_CWORD]} != -* || ${COMP_WORDS[COMP_CWORD]} == -*=* ]]; then
         while IFS= read -r value; do
             value=${value%%$'\t'*}
             values+=("$(printf '%q' "${value#"$cut"}")")

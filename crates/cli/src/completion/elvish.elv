@@ -3,7 +3,8 @@
 var static = $edit:completion:arg-completer[capataz]
 set edit:completion:arg-completer[capataz] = {|@words|
     var lines = []
-    if (and (> (count $words) 1) (not (str:has-prefix $words[-1] '-'))) {
+    # An option is completed above; its value in one word with it, here.
+    if (and (> (count $words) 1) (or (not (str:has-prefix $words[-1] '-')) (str:contains $words[-1] '='))) {
         try {
             set lines = [((external $words[0]) __values (all $words[1..]) 2>/dev/null | from-lines)]
         } catch e {

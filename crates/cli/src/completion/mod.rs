@@ -114,7 +114,9 @@ enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Wanted {
     kind: Kind,
-    /// What of it is typed.
+    /// What stands before the value in its word, such as `--session=`; mostly nothing.
+    head: String,
+    /// What of the value is typed.
     typed: String,
     /// The address of the daemon, where the command line says it.
     addr: Option<String>,
@@ -153,17 +155,21 @@ impl Wanted {
                 given.push(word);
             }
         }
+        let (mut head, mut typed) = ("", typed.as_str());
         if typed.starts_with('-') && !only_values {
-            return None;
+            // An option may have its value in one word with it, unless the word is the value of the option before.
+            let mark = typed.find('=').filter(|_| of_option.is_none())?;
+            (head, typed) = typed.split_at(mark + 1);
+            of_option = Some(option_of(command, head.trim_end_matches('='))?);
         }
         let kind = match of_option {
             Some(option) => kind_of_option(command, option)?,
             None => kind_of(command, &path, &given)?,
         };
-        Some(Self { kind, typed: typed.clone(), addr })
+        Some(Self { kind, head: head.to_owned(), typed: typed.to_owned(), addr })
     }
 
-    /// The values, with what each of them is; none where no daemon answers in time.
+    /// The words with each value, and what it is; none where no daemon answers in time.
     fn values(&self) -> Vec<(String, String)> {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
             return Vec::new();
@@ -173,7 +179,7 @@ impl Wanted {
         runtime.shutdown_background();
         let mut values = asked.ok().flatten().unwrap_or_default();
         values.retain(|(value, _)| value.starts_with(&self.typed));
-        values
+        values.into_iter().map(|(value, about)| (format!("{}{value}", self.head), about)).collect()
     }
 
     async fn ask(&self) -> Option<Vec<(String, String)>> {
@@ -330,8 +336,14 @@ mod tests {
 
     #[track_caller]
     fn check(typed: &str, expected: Option<(Kind, &str, Option<&str>)>) {
+        check_in_one_word(typed, "", expected);
+    }
+
+    #[track_caller]
+    fn check_in_one_word(typed: &str, head: &str, expected: Option<(Kind, &str, Option<&str>)>) {
         let expected = expected.map(|(kind, typed, addr)| Wanted {
             kind,
+            head: head.to_owned(),
             typed: typed.to_owned(),
             addr: addr.map(str::to_owned),
         });
@@ -380,6 +392,27 @@ mod tests {
         for typed in ["run --session -", "router lint --specs ", "runs show --session ", "ask -s career "] {
             check(typed, None);
         }
+    }
+
+    #[test]
+    fn an_option_may_have_its_value_in_one_word_with_it() {
+        check_in_one_word("run plan.toml --session=re", "--session=", Some((Kind::Sessions, "re", None)));
+        check_in_one_word("run --session= ", "", None);
+        check_in_one_word("mode run -s=", "-s=", Some((Kind::Sessions, "", None)));
+        let specs = Some((Kind::Specs, "ki=", Some("http://a:1")));
+        check_in_one_word("--addr=http://a:1 ask hm --spec=ki=", "--spec=", specs);
+        check_in_one_word("runs list --parent=", "--parent=", Some((Kind::Runs(None), "", None)));
+        // No such option, one without names, and what is no option: the value of one, and what stands behind `--`.
+        for typed in [
+            "runs show --session=",
+            "run --=",
+            "runs list --name=x",
+            "run --json=",
+            "run --session --session=",
+        ] {
+            check(typed, None);
+        }
+        check("runs show -- --session=", Some((Kind::Runs(None), "--session=", None)));
     }
 
     #[test]

@@ -193,6 +193,12 @@ fn sessions_specs_and_open_questions_are_told_as_well() {
     assert!(specs.contains(&"whispers-of-the-wave".to_owned()) && specs.len() > 1, "{specs:?}");
     assert_eq!(values(&["ask", "hm", "--spec", "whis"]), ["whispers-of-the-wave"]);
     assert_eq!(values(&["runs", "list", "--parent", &run[..30]]), std::slice::from_ref(&run));
+    // An option may have its value in one word with it, which bash has parted.
+    assert_eq!(values(&["run", "plan.toml", "--session=re"]), ["--session=release"]);
+    assert_eq!(values(&["run", "plan.toml", "--session", "=", "re"]), ["--session=release"]);
+    assert_eq!(values(&["run", "plan.toml", "--session", "="]), ["--session=release"]);
+    assert_eq!(values(&["run", "plan.toml", "--session=x"]), [""; 0]);
+    assert_eq!(values(&["ask", "hm", "--spec=whis"]), ["--spec=whispers-of-the-wave"]);
     assert_eq!(values(&["runs", "resolve", "latest", ""]), std::slice::from_ref(&question));
     assert_eq!(values(&["runs", "resolve", &run, "zzz"]), [""; 0]);
     // One that is answered is not offered any more.
@@ -234,6 +240,35 @@ fn bash_completes_runs_tasks_and_agents_that_the_daemon_knows() {
 }
 
 #[test]
+fn bash_completes_the_value_of_an_option_that_is_in_one_word_with_it() {
+    let known = Known::new();
+    let script = known.script("bash");
+    // The words are as bash parts the line: with an equals sign among what breaks words, and without.
+    let completed = |line: &str, words: &str| {
+        let count = words.split(' ').count() - 1;
+        let program = format!(
+            "source '{script}' && COMP_LINE='{line}' COMP_POINT={} COMP_WORDS=({words}) COMP_CWORD={count} \
+             && _capataz_or_values capataz \"${{COMP_WORDS[{count}]}}\" \"${{COMP_WORDS[{}]}}\" \
+             && echo \"${{COMPREPLY[@]}}\"",
+            line.len(),
+            count - 1,
+        );
+        let output = known.shell("bash", &["--norc", "-euc", &program])?;
+        assert!(output.status.success(), "{}", said(&output.stderr));
+        Some(said(&output.stdout).trim_end().to_owned())
+    };
+    let line = "capataz runs list --parent=lat";
+    let Some(latest) = completed(line, "capataz runs list --parent = lat") else {
+        return skipped("bash_completes_the_value_of_an_option_that_is_in_one_word_with_it", "bash");
+    };
+    assert_eq!(latest, "latest");
+    assert_eq!(completed(line, line).unwrap(), "--parent=latest");
+    let line = "capataz runs list --parent=";
+    let both = format!("latest {}", known.run);
+    assert_eq!(completed(line, "capataz runs list --parent =").unwrap(), both);
+}
+
+#[test]
 fn fish_completes_runs_tasks_and_agents_that_the_daemon_knows() {
     let known = Known::new();
     let script = known.script("fish");
@@ -252,6 +287,8 @@ fn fish_completes_runs_tasks_and_agents_that_the_daemon_knows() {
     );
     assert_eq!(completed("capataz logs latest bu").unwrap(), "build\tcounter\nbuild-docs\tcritic\n");
     assert!(completed("capataz agents check cri").unwrap().starts_with("critic"));
+    let parents = completed("capataz runs list --parent=lat").unwrap();
+    assert!(parents.contains("--parent=latest\tnightly, succeeded\n"), "{parents}");
     assert!(completed("capataz runs lis").unwrap().starts_with("list\t"));
     assert!(completed("capataz runs show --out").unwrap().starts_with("--outputs\t"));
 }
@@ -278,6 +315,10 @@ fn completes_at_a_terminal(test: &str, shell: &str, arguments: &[&str], begin: &
     terminal.press("\u{15}capataz agents check cri\t");
     terminal
         .sees("the only agent", |rows| rows.iter().any(|row| row.contains("capataz agents check critic")));
+    terminal.press("\u{15}capataz runs list --parent=lat\t");
+    terminal.sees("the only value", |rows| {
+        rows.iter().any(|row| row.contains("capataz runs list --parent=latest"))
+    });
     terminal.press("\u{15}capataz runs show \t");
     terminal.sees("the run, and what it is", |rows| {
         rows.iter().any(|row| row.contains(&known.run) && row.contains("nightly, succeeded"))
