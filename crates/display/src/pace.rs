@@ -23,7 +23,9 @@ pub enum Unit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HowFar {
     pub unit: Unit,
+    /// What has ended, however it did.
     pub done: usize,
+    /// What of that has failed, or is blocked.
     pub failed: usize,
     /// `None` where nobody knows how many there will be.
     pub all: Option<usize>,
@@ -53,8 +55,9 @@ impl Run {
             let of = |status: CheckpointStatus| {
                 self.phases.iter().filter(|phase| phase.checkpoint.status() == status).count()
             };
-            let (done, failed) = (of(CheckpointStatus::Completed), of(CheckpointStatus::Blocked));
-            return Some(HowFar { unit: Unit::Phases, done, failed, all: Some(self.phases.len()) });
+            let (completed, failed) = (of(CheckpointStatus::Completed), of(CheckpointStatus::Blocked));
+            let all = Some(self.phases.len());
+            return Some(HowFar { unit: Unit::Phases, done: completed + failed, failed, all });
         }
         if let Some(script) = &self.script {
             let (done, failed) = script.ended();
@@ -66,8 +69,9 @@ impl Run {
         // Only a plan that a person has approved is kept to.
         if execution.mode == ExecutionMode::Supervised && execution.plan.is_some() {
             let of = |wanted: StepStatus| execution.steps.iter().filter(|status| **status == wanted).count();
-            let (done, failed) = (of(StepStatus::Succeeded), of(StepStatus::Failed));
-            return Some(HowFar { unit: Unit::Steps, done, failed, all: Some(execution.steps.len()) });
+            let (succeeded, failed) = (of(StepStatus::Succeeded), of(StepStatus::Failed));
+            let all = Some(execution.steps.len());
+            return Some(HowFar { unit: Unit::Steps, done: succeeded + failed, failed, all });
         }
         let (done, failed) = (execution.actions as usize, execution.failed as usize);
         Some(HowFar { unit: Unit::Actions, done, failed, all: None })

@@ -57,7 +57,7 @@ fn the_phases_of_a_pipeline_are_counted_and_the_wait_for_a_person_is_no_work() {
     let blocked = Body::PhaseBlocked(v1::PhaseBlocked { phase: 1, ..v1::PhaseBlocked::default() });
     run.apply(&at(5, blocked));
     run.apply(&at(5, asked("q", v1::QuestionHold::Run)));
-    assert_eq!((run.how_far(), left(&run, 6)), (far(Unit::Phases, 1, 1, Some(3)), None));
+    assert_eq!((run.how_far(), left(&run, 6)), (far(Unit::Phases, 2, 1, Some(3)), None));
     // A thousand seconds later, 4 seconds of work are one phase of three.
     run.apply(&at(1_005, answered("q")));
     run.apply(&at(1_005, begins(1)));
@@ -244,7 +244,7 @@ fn of_an_approved_plan_the_steps_are_counted_from_its_approval_on() {
     let mut run = execution(ExecutionMode::Supervised);
     assert_eq!((run.how_far(), left(&run, 1_002)), (far(Unit::Steps, 1, 0, Some(4)), Some(6)));
     run.apply(&at(1_003, seen(1, Some(v1::Error::default()))));
-    assert_eq!(run.how_far(), far(Unit::Steps, 1, 1, Some(4)));
+    assert_eq!(run.how_far(), far(Unit::Steps, 2, 1, Some(4)));
     run.apply(&at(1_003, asked("q2", v1::QuestionHold::Task)));
     assert_eq!(left(&run, 1_004), None, "one step is at work at a time");
 }
