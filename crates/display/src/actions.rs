@@ -72,7 +72,9 @@ fn row(script: &ScriptRun, step: u32, action: &v1::Action, state: State, now_ms:
     let tries: usize =
         activities.iter().filter(|activity| activity.is_action()).map(|activity| activity.tries.len()).sum();
     let took = match (activities.first(), activities.last()) {
-        (Some(first), Some(last)) => took(last.ended_at_ms.unwrap_or(now_ms) - first.started_at_ms),
+        (Some(first), Some(last)) => {
+            took(last.ended_at_ms.unwrap_or(now_ms).saturating_sub(first.started_at_ms))
+        }
         _ => String::new(),
     };
     let failure = activities.iter().flat_map(|activity| activity.failures()).last();
@@ -259,7 +261,7 @@ pub fn outcome_line(script: &ScriptRun, now_ms: i64, paint: Paint) -> String {
     let total = script.script.actions.len();
     let succeeded = (0_u32..).take(total).filter(|step| script.state_of(*step) == State::Succeeded).count();
     let template = if script.script.interactive { texts.result_session } else { texts.result };
-    let took = took(ended - script.accepted_at_ms);
+    let took = took(ended.saturating_sub(script.accepted_at_ms));
     let (succeeded, total) = (succeeded.to_string(), total.to_string());
     let line = |of: &str| fill(template, &[of, name, &took, &succeeded, &total]);
     paint.text(outcome_tone(outcome), &fitted(&script.script.name, 0, line))

@@ -99,7 +99,8 @@ pub fn of_tasks<'t>(tasks: impl IntoIterator<Item = &'t v1::TaskView>) -> BTreeM
         stats.timeouts += u64::from(task.status() == v1::ResultStatus::Timeout);
         if task.status() == v1::ResultStatus::Success {
             let of_attempt = task.attempts.last().map(|attempt| attempt.duration_ms);
-            let of_task = task.started_at_ms.zip(task.settled_at_ms).map(|(begun, ended)| ended - begun);
+            let of_task =
+                task.started_at_ms.zip(task.settled_at_ms).map(|(begun, ended)| ended.saturating_sub(begun));
             stats.durations.extend(of_attempt.or(of_task));
         } else {
             stats.failed += 1;

@@ -338,7 +338,10 @@ fn row(task: &v1::TaskView, folded: Option<&Task>, is_last: bool) -> Row {
         v1::ResultStatus::Cancelled => ("✗", texts.cancelled, Tone::Warning),
         v1::ResultStatus::Unspecified => ("·", texts.unfinished, Tone::Warning),
     };
-    let took = task.started_at_ms.zip(task.settled_at_ms).map(|(began, ended)| format::took(ended - began));
+    let took = task
+        .started_at_ms
+        .zip(task.settled_at_ms)
+        .map(|(began, ended)| format::took(ended.saturating_sub(began)));
     let made = task.attempt.max(1);
     let attempts = if made > 1 { fill(texts.attempts, &[&made.to_string()]) } else { String::new() };
     let detail = match (&task.error, &task.output) {

@@ -121,7 +121,7 @@ pub fn text(decisions: &[Decision], paint: Paint) -> String {
             "" => String::new(),
             subject => format!("{}: ", visible(subject)),
         };
-        let at = paint.text(Tone::Faint, &format::offset(decision.at_ms - from_ms));
+        let at = paint.text(Tone::Faint, &format::offset(decision.at_ms.saturating_sub(from_ms)));
         format!("{at}  {}  {subject}{}", paint.text(Tone::Strong, &name), visible(&decision.text))
     });
     lines.collect::<Vec<_>>().join("\n")

@@ -22,7 +22,7 @@ pub fn took(milliseconds: i64) -> String {
         }
         9_950..59_500 => format!("{}s", (ms + 500) / SECOND),
         _ => {
-            let seconds = (ms + 500) / SECOND;
+            let seconds = ms.saturating_add(500) / SECOND;
             match seconds {
                 0..3_600 => two_units(seconds / 60, "m", seconds % 60, "s"),
                 3_600..86_400 => two_units(seconds / 3_600, "h", seconds % 3_600 / 60, "m"),
@@ -157,6 +157,8 @@ mod tests {
         check(took(7_380_000), "2h 3m");
         check(took(-5), "0s");
         check(took(90_000_000), "1d 1h");
+        check(took(i64::MAX), "106751991167d 7h");
+        check(took(i64::MIN), "0s");
     }
 
     #[test]

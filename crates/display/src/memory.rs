@@ -25,7 +25,7 @@ pub fn list(entries: &[v1::MemoryEntry], now_ms: i64, paint: Paint) -> String {
         table.row([
             (entry.r#type.clone(), tone),
             (mode_name(entry.mode()).to_owned(), Tone::Plain),
-            (fill(words().agents.ago, &[&format::age(now_ms - entry.at_ms)]), Tone::Plain),
+            (fill(words().agents.ago, &[&format::age(now_ms.saturating_sub(entry.at_ms))]), Tone::Plain),
             (format!("{:.2}", entry.relevance), Tone::Plain),
             (truncated(&visible(&entry.content), CONTENT_WIDTH), Tone::Strong),
             (entry.entry_id.clone(), Tone::Faint),
@@ -38,7 +38,7 @@ pub fn list(entries: &[v1::MemoryEntry], now_ms: i64, paint: Paint) -> String {
 #[must_use]
 pub fn show(entry: &v1::MemoryEntry, now_ms: i64) -> String {
     let texts = &words().memory;
-    let ago = fill(words().agents.ago, &[&format::age(now_ms - entry.at_ms)]);
+    let ago = fill(words().agents.ago, &[&format::age(now_ms.saturating_sub(entry.at_ms))]);
     let mut lines = vec![
         (texts.entry, entry.entry_id.clone()),
         (texts.kind, entry.r#type.clone()),

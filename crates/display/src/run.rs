@@ -104,7 +104,7 @@ fn labels(labels: &BTreeMap<String, String>) -> String {
 }
 
 fn duration_ms(run: &v1::Run, now_ms: i64) -> i64 {
-    run.finished_at_ms.unwrap_or(now_ms) - run.created_at_ms
+    run.finished_at_ms.unwrap_or(now_ms).saturating_sub(run.created_at_ms)
 }
 
 /// What the run does, as `--kind` and JSON name it.
@@ -124,7 +124,10 @@ pub fn list(runs: &[v1::Run], now_ms: i64, paint: Paint) -> String {
             (run.name.clone(), Tone::Strong),
             (status_name(run).to_owned(), status_tone(run)),
             (format!("{}/{}", run.tasks_settled, run.tasks_total), Tone::Plain),
-            (fill(words().agents.ago, &[&format::age(now_ms - run.created_at_ms)]), Tone::Plain),
+            (
+                fill(words().agents.ago, &[&format::age(now_ms.saturating_sub(run.created_at_ms))]),
+                Tone::Plain,
+            ),
             (format::took(duration_ms(run, now_ms)), Tone::Plain),
             (kind_name(run), Tone::Plain),
             (labels(&run.labels), Tone::Faint),
@@ -217,12 +220,12 @@ fn task_row(task: &v1::TaskView, now_ms: i64) -> [(String, Tone); TASK_CELLS] {
         v1::TaskState::Active => Tone::Plain,
         _ => Tone::Faint,
     };
-    let took = task
-        .started_at_ms
-        .map_or_else(String::new, |started| format::took(task.settled_at_ms.unwrap_or(now_ms) - started));
+    let took = task.started_at_ms.map_or_else(String::new, |started| {
+        format::took(task.settled_at_ms.unwrap_or(now_ms).saturating_sub(started))
+    });
     let detail = match (&task.error, task.retry_at_ms, &task.health_checks) {
         (Some(error), ..) => truncated(&with_cause(error), DETAIL_WIDTH),
-        (None, Some(at), _) => fill(words().watch.retry_in, &[&format::took(at - now_ms)]),
+        (None, Some(at), _) => fill(words().watch.retry_in, &[&format::took(at.saturating_sub(now_ms))]),
         (None, None, Some(health)) => at_work(health, now_ms),
         (None, None, None) if task.waits_for.is_some() => {
             task.waits_for.as_ref().map_or_else(String::new, |agent| waits_for(agent, now_ms))
@@ -246,7 +249,7 @@ fn waits_for(agent: &v1::WaitForAgent, now_ms: i64) -> String {
     let texts = &words().runs;
     match (agent.held_for_ms, agent.workers, agent.last_seen_ms) {
         (Some(for_ms), ..) => fill(texts.held_back, &[&format::took(for_ms)]),
-        (None, 0, Some(at)) => fill(texts.nobody_serves_since, &[&format::age(now_ms - at)]),
+        (None, 0, Some(at)) => fill(texts.nobody_serves_since, &[&format::age(now_ms.saturating_sub(at))]),
         (None, 0, None) => texts.nobody_serves.to_owned(),
         (None, workers, _) => {
             let numbers = [agent.running, workers, agent.queued].map(|number| number.to_string());
@@ -264,7 +267,9 @@ fn at_work(health: &v1::HealthChecks, now_ms: i64) -> String {
     let texts = &words().runs;
     let used = format!("{:.0}", health.time_used * 100.0);
     let heard = match health.last_at_ms {
-        Some(at) => fill(texts.at_work, &[&used, &health.count.to_string(), &format::age(now_ms - at)]),
+        Some(at) => {
+            fill(texts.at_work, &[&used, &health.count.to_string(), &format::age(now_ms.saturating_sub(at))])
+        }
         None => fill(texts.at_work_unheard, &[&used, &health.count.to_string()]),
     };
     let lines: Vec<String> =
@@ -527,7 +532,7 @@ fn exceeded(run: &v1::Run, form: Form, paint: Paint) -> Vec<String> {
             .timeout
             .as_ref()
             .zip(task.started_at_ms)
-            .map(|(timeout, started)| started + timeout.elapsed_ms);
+            .map(|(timeout, started)| started.saturating_add(timeout.elapsed_ms));
         let context = Context { question: Some(open), at_ms, form, ..context_of(run, task) };
         Some(error::error(error, &context, paint))
     });

@@ -24,8 +24,14 @@ pub fn list(sessions: &[v1::Session], now_ms: i64, paint: Paint) -> String {
     for session in sessions {
         table.row([
             (session.session.clone(), Tone::Strong),
-            (fill(words().agents.ago, &[&format::age(now_ms - session.created_at_ms)]), Tone::Plain),
-            (fill(words().agents.ago, &[&format::age(now_ms - session.updated_at_ms)]), Tone::Plain),
+            (
+                fill(words().agents.ago, &[&format::age(now_ms.saturating_sub(session.created_at_ms))]),
+                Tone::Plain,
+            ),
+            (
+                fill(words().agents.ago, &[&format::age(now_ms.saturating_sub(session.updated_at_ms))]),
+                Tone::Plain,
+            ),
             (session.stream_id.clone(), Tone::Faint),
         ]);
     }
@@ -42,7 +48,10 @@ pub fn show(session: &v1::Session, now_ms: i64, paint: Paint) -> String {
         (texts.spec, context.current_spec.unwrap_or_else(|| texts.nobody.to_owned())),
         (texts.messages, context.message_count.to_string()),
         (texts.begun, format::utc(session.created_at_ms)),
-        (texts.changed, fill(words().agents.ago, &[&format::age(now_ms - session.updated_at_ms)])),
+        (
+            texts.changed,
+            fill(words().agents.ago, &[&format::age(now_ms.saturating_sub(session.updated_at_ms))]),
+        ),
     ];
     lines.extend(context.emotional_state.map(|state| (texts.mood, state)));
     lines.extend(context.engagement_level.map(|level| (texts.attention, level)));

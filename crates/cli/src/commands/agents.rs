@@ -70,7 +70,7 @@ fn row(status: &v1::AgentStatus, now_ms: i64) -> [(String, Tone); 9] {
     };
     let last_seen = match status.last_seen_ms {
         _ if status.workers > 0 => texts.now.to_owned(),
-        Some(at) => fill(texts.ago, &[&format::age(now_ms - at)]),
+        Some(at) => fill(texts.ago, &[&format::age(now_ms.saturating_sub(at))]),
         None => String::new(),
     };
     // Queued or declared work for an agent that no worker serves deserves attention.

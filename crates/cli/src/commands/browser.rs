@@ -202,7 +202,7 @@ async fn list(daemon: &Daemon, out: &mut Output) -> Outcome {
             (browser.name.clone(), Tone::Strong),
             (kind.to_owned(), Tone::Plain),
             (browser.process_id.to_string(), Tone::Faint),
-            (format::age(now_ms() - browser.opened_at_ms), Tone::Plain),
+            (format::age(now_ms().saturating_sub(browser.opened_at_ms)), Tone::Plain),
             (browser.title.clone(), Tone::Plain),
             (browser.url.clone(), Tone::Faint),
         ]);

@@ -400,7 +400,7 @@ impl<'r> Watcher<'r> {
         // since its arrival.
         let since = i64::try_from(self.received.elapsed().as_millis()).unwrap_or(0);
         // While history is read, the time is that of the newest event.
-        let now_ms = if self.caught_up { self.run.at_ms + since } else { self.run.at_ms };
+        let now_ms = self.run.at_ms.saturating_add(if self.caught_up { since } else { 0 });
         let rows = view::rows_of(rows);
         live.draw(&view::view(&self.run, self.run_id, now_ms, hints, (rows, columns), out.paint), out);
     }

@@ -85,7 +85,7 @@ fn laid_out(run: &Run, at_ms: i64, line: &Line, below: &[String], paint: Paint) 
     let longest = names(run).map(|name| name.chars().count()).max().unwrap_or(1);
     let width = longest.min(MOST_NAME_WIDTH);
     let task = visible(line.task.as_deref().unwrap_or(NO_TASK));
-    let at = paint.text(Tone::Faint, &offset(at_ms - run.accepted_at_ms));
+    let at = paint.text(Tone::Faint, &offset(at_ms.saturating_sub(run.accepted_at_ms)));
     let mut text = format!("{at}  {task:<width$}  {}", paint.text(line.tone, &visible(&line.text)));
     for line in below {
         text.push_str(&format!("\n{:width$}  {}", "", paint.text(Tone::Faint, line), width = width + 11));

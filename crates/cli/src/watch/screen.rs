@@ -185,7 +185,7 @@ fn activity_line(script: &ScriptRun, now_ms: i64, columns: usize) -> Line {
         }
         (_, None) => texts.opening.to_owned(),
     };
-    let since = took(now_ms - activity.started_at_ms);
+    let since = took(now_ms.saturating_sub(activity.started_at_ms));
     Line { spins: true, text: truncated(&format!("{text}  {since}"), columns) }
 }
 
@@ -263,17 +263,17 @@ fn task_line(task: &Task, width: usize, columns: usize, now_ms: i64) -> String {
     }
     match task.step {
         Step::Running { since_ms } => {
-            parts.push(took(now_ms - since_ms));
+            parts.push(took(now_ms.saturating_sub(since_ms)));
             parts.extend(task.deadline_ms.map(|deadline| {
                 let text = if task.imminent { texts.imminent } else { texts.left };
-                fill(text, &[&clock(deadline - now_ms)])
+                fill(text, &[&clock(deadline.saturating_sub(now_ms))])
             }));
         }
         Step::Stopping { since_ms } => {
-            parts.push(took(now_ms - since_ms));
+            parts.push(took(now_ms.saturating_sub(since_ms)));
             parts.push(texts.stopping.to_owned());
         }
-        Step::Retrying { at_ms } => parts.push(fill(texts.retry_in, &[&took(at_ms - now_ms)])),
+        Step::Retrying { at_ms } => parts.push(fill(texts.retry_in, &[&took(at_ms.saturating_sub(now_ms))])),
         Step::Planned | Step::Queued | Step::Settled { .. } => {}
     }
     if let Some(fraction) = task.progress.fraction {

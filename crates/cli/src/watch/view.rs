@@ -59,7 +59,7 @@ pub fn view(
 fn overview(run: &Run, now_ms: i64, columns: usize, paint: Paint) -> Option<Line> {
     let texts = &words().live;
     let far = run.how_far()?;
-    let elapsed = took(now_ms - run.accepted_at_ms);
+    let elapsed = took(now_ms.saturating_sub(run.accepted_at_ms));
     let (done, failed) = (far.done.to_string(), far.failed.to_string());
     let (counts, done) = match far.all.map(|all| all.to_string()) {
         Some(all) => {
@@ -128,6 +128,46 @@ mod tests {
             let heading = "nightly: 2 de 4 terminadas, 1 con error  12s  quedan unos 12s";
             assert_eq!(shown(&run, now, None, 20, 80)[0], heading);
         });
+    }
+
+    /// A task at work, one that waits for its next attempt, and a browser at work, all of it at this time.
+    fn at_work_at(at_ms: i64) -> (Run, Run) {
+        let mut lease = leased(0, 1);
+        if let Body::TaskLeased(leased) = &mut lease {
+            (leased.deadline_ms, leased.deadline_in_ms) = (Some(at_ms), Some(at_ms));
+        }
+        let failed =
+            v1::TaskAttemptFailed { task: 1, retry_at_ms: at_ms, ..v1::TaskAttemptFailed::default() };
+        let bodies = [accepted(&["a", "b"]), started(), lease, leased(1, 1), Body::TaskAttemptFailed(failed)];
+        let mut tasks = Run::default();
+        for body in bodies {
+            tasks.apply(&v1::Event { at_ms, body: Some(body), ..v1::Event::default() });
+        }
+        let mut browser = Run::default();
+        for event in capataz_display::script::tests::story().into_iter().take(11) {
+            browser.apply(&v1::Event { at_ms, ..event });
+        }
+        (tasks, browser)
+    }
+
+    #[test]
+    fn no_clock_is_too_far_ahead_or_behind() {
+        let times = [i64::MIN, -1, 0, i64::MAX];
+        for (at_ms, now_ms) in times.into_iter().flat_map(|at_ms| times.map(|now_ms| (at_ms, now_ms))) {
+            let (tasks, browser) = at_work_at(at_ms);
+            let lines = shown(&tasks, now_ms, None, 20, 120);
+            assert_eq!(lines.len(), 4, "{at_ms} {now_ms} {lines:?}");
+            assert!(lines[3].starts_with("b  agent-b") && lines[3].contains("again in"), "{lines:?}");
+            assert_eq!(shown(&browser, now_ms, None, 20, 120).len(), 2, "{at_ms} {now_ms}");
+        }
+        // What is said to have begun later than now has taken no time yet.
+        let (tasks, browser) = at_work_at(i64::MAX);
+        let heading = "nightly: 0 of 2 done, 0 failed  0s";
+        assert_eq!(shown(&tasks, i64::MIN, None, 20, 80)[0], heading);
+        assert!(shown(&browser, i64::MIN, None, 20, 80)[1].ends_with("  0s"));
+        // And what began before everything, all of it that there is.
+        let heading = "nightly: 0 of 2 done, 0 failed  106751991167d 7h";
+        assert_eq!(shown(&at_work_at(i64::MIN).0, i64::MAX, None, 20, 80)[0], heading);
     }
 
     #[test]
