@@ -15,6 +15,7 @@ use tokio::sync::{Mutex, watch};
 use tokio::task::AbortHandle;
 
 use crate::reload::Difference;
+use crate::status::WITHOUT_SPECS;
 use crate::watching::Changes;
 
 /// The agent that answers from a spec's own templates.
@@ -262,7 +263,11 @@ impl Route for SpecRouter {
                     Some(spec) => format!("there is no spec {spec:?}"),
                     None => "no specs are loaded".to_owned(),
                 };
-                codes::error(codes::SPEC_NOT_AVAILABLE, message)
+                let is_empty = catalogue.specs().is_empty();
+                v1::Error {
+                    suggested_action: is_empty.then(|| WITHOUT_SPECS.to_owned()),
+                    ..codes::error(codes::SPEC_NOT_AVAILABLE, message)
+                }
             });
         Chosen { target, default_spec: catalogue.default_spec().map(|spec| spec.id.clone()) }
     }

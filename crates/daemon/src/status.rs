@@ -62,7 +62,8 @@ fn because(
 ) -> Status {
     if let Some(entry) = codes::lookup(reason) {
         metadata.insert("severity".to_owned(), entry.severity.to_string());
-        metadata.insert("advice".to_owned(), entry.advice.to_owned());
+        // Where one cause of a code has another remedy than the others, it comes with that.
+        metadata.entry("advice".to_owned()).or_insert_with(|| entry.advice.to_owned());
     }
     details.set_error_info(reason, DOMAIN, metadata);
     fitting(grpc, &message.into(), &mut details)
@@ -380,12 +381,17 @@ pub(crate) fn specs(error: &SpecsError) -> Status {
     with_details(Code::FailedPrecondition, codes::SPEC_FILE_INVALID, message, details, HashMap::new())
 }
 
+/// What helps where the catalogue is empty: no worker could serve a spec of it.
+pub(crate) const WITHOUT_SPECS: &str = "Check spec files with `capataz router lint --specs DIR`, then start the daemon with them: `capataz serve --specs DIR`.";
+
 /// The catalogue is empty.
 pub(crate) fn no_specs() -> Status {
-    status(
+    with_details(
         Code::FailedPrecondition,
         codes::SPEC_NOT_AVAILABLE,
         "no specs are loaded: put spec files into a folder and name it with `specs_dir` or --specs",
+        ErrorDetails::new(),
+        HashMap::from([("advice".to_owned(), WITHOUT_SPECS.to_owned())]),
     )
 }
 

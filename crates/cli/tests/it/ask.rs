@@ -203,6 +203,24 @@ fn what_keeps_an_ask_from_its_answer_is_told_by_exit_code() {
 }
 
 #[test]
+fn who_asks_a_daemon_without_specs_is_told_how_it_gets_some() {
+    let none = TempDir::new().expect("a folder");
+    let daemon = Daemon::start(none.path(), "");
+    // As many words as a line has room for: they are compared as one line.
+    let told = |arguments: &[&str]| {
+        let said = daemon.check(arguments, 1);
+        said.err.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let english = told(&["ask", "hello"]);
+    assert!(english.contains("no specs are loaded: put spec files into a folder"), "{english}");
+    assert!(english.contains("then start the daemon with them: `capataz serve --specs DIR`."), "{english}");
+    assert!(!english.contains("worker"), "{english}");
+    let spanish = told(&["ask", "hola", "--lang", "es"]);
+    assert!(spanish.contains("no hay specs cargados"), "{spanish}");
+    assert!(spanish.contains("con `capataz router lint --specs CARPETA`"), "{spanish}");
+}
+
+#[test]
 fn a_spec_may_be_a_command_and_a_slow_one_is_not_waited_for_longer_than_was_said() {
     let specs = TempDir::new().expect("a folder");
     let spec = |id: &str, more: &str| {

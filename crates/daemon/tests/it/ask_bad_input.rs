@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio_stream::iter;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
 
 use crate::support::asks::{
     AskExt, Does, Hands, SpecAgents, answer_to, heard_all, request_of, shipped_specs, text, transition,
@@ -195,6 +196,9 @@ async fn without_specs_every_ask_is_refused_and_plans_run() {
     let refusal = harness.router().route(route).await.unwrap_err();
     assert_eq!(refusal.code(), Code::FailedPrecondition);
     assert_eq!(code_of(&refusal), "SPEC_NOT_AVAILABLE");
+    let details = refusal.get_error_details();
+    let advice = details.error_info().and_then(|info| info.metadata.get("advice"));
+    assert!(advice.is_some_and(|advice| advice.contains("capataz serve --specs")), "{advice:?}");
     assert_eq!(harness.router().reload_specs(v1::ReloadSpecsRequest {}).await.unwrap().into_inner().specs, 0);
     let mut worker = harness.worker("w1", &["a"]).await;
     let run = harness.start_run(one_wave(&["a"])).await;

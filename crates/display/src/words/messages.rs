@@ -146,6 +146,11 @@ fn matched<'a>(pattern: &str, text: &'a str) -> Option<Vec<&'a str>> {
 
 /// Patterns in English and in Spanish; the first one that fits counts.
 const PATTERNS: &[(&str, &str)] = &[
+    // Advice that a code has for one of its causes (crates/daemon/src/status.rs).
+    (
+        "Check spec files with `capataz router lint --specs DIR`, then start the daemon with them: `capataz serve --specs DIR`.",
+        "Compruebe los archivos de specs con `capataz router lint --specs CARPETA`, e inicie entonces el daemon con ellos: `capataz serve --specs CARPETA`.",
+    ),
     // Retries (crates/policy/src/retry).
     ("the only attempt failed", "el único intento falló"),
     ("all {0} attempts failed", "los {0} intentos fallaron"),
