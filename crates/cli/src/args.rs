@@ -200,7 +200,7 @@ Examples:
     Memory(MemoryCommand),
     /// Show what the tasks of a run have logged, also while they run
     Logs(LogsArgs),
-    /// List what proves the actions of a run, and save a piece of it
+    /// List what proves the actions of a run, and save or open a piece of it
     Evidence(EvidenceArgs),
     /// Open browsers, perform single actions in them, and list open ones
     ///

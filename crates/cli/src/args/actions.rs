@@ -90,13 +90,14 @@ Examples:
   capataz evidence latest 3f0a9c12                     save one as KIND-ID.png
   capataz evidence latest screenshot_after -o fault.png
   capataz evidence 7f3a page_log -o - | jq .console
+  capataz evidence latest screenshot_after --open
 
 A file that exists is left as it is, unless --force is given.")]
 pub struct EvidenceArgs {
     /// Id of the run, the beginning or end of it, or `latest`
     #[arg(value_name = "RUN")]
     pub run: String,
-    /// Piece to save: its id, the beginning of it, or its kind where there is one of it [default: list all]
+    /// Piece to save or open: its id, the beginning of it, or its kind where there is one of it [default: list all]
     #[arg(value_name = "ID")]
     pub id: Option<String>,
     /// File to write; `-` for stdout [default: named after the kind and the id, in the working folder]
@@ -105,6 +106,9 @@ pub struct EvidenceArgs {
     /// Write over a file that exists
     #[arg(long, requires = "id")]
     pub force: bool,
+    /// Open the piece with the desktop's program for such files (xdg-open), from a new temporary file; HTML as text
+    #[arg(long, requires = "id", conflicts_with_all = ["output", "force"])]
+    pub open: bool,
 }
 
 #[derive(Debug, Subcommand)]

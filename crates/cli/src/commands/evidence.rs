@@ -1,7 +1,11 @@
-//! `capataz evidence`: lists what proves the actions of a run, and saves a piece of it.
+//! `capataz evidence`: lists what proves the actions of a run, and saves or opens a piece of it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fs::Permissions;
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use bytes::Bytes;
 use capataz_contracts::v1;
@@ -24,6 +28,9 @@ use capataz_display::words::{fill, words};
 const ID_LENGTH: usize = 12;
 /// Pieces that a refusal names.
 const MOST_NAMED: usize = 5;
+const HTML: &str = "text/html";
+/// What opens a file with the program that the desktop has for it.
+const OPENER: &str = "xdg-open";
 
 /// A piece of evidence, and the action that it is of.
 struct Piece {
@@ -118,7 +125,7 @@ fn named<'p>(run_id: &str, pieces: &'p [Piece], text: &str) -> Result<&'p Piece,
     }
 }
 
-/// Writes the content to a file, or to stdout.
+/// Writes the content to a file, or to stdout, or opens it.
 async fn keep(
     daemon: &Daemon,
     run_id: &str,
@@ -128,7 +135,9 @@ async fn keep(
 ) -> Outcome {
     let evidence = &piece.evidence;
     let file = args.output.clone().unwrap_or_else(|| PathBuf::from(file_name(evidence)));
-    report::refuse_existing(&file, args.force)?;
+    if !args.open {
+        report::refuse_existing(&file, args.force)?;
+    }
     let content = match &evidence.inline {
         Some(text) => Bytes::from(text.clone()),
         None => {
@@ -136,11 +145,15 @@ async fn keep(
             read.map_err(|error| daemon.failure(error).about(run_id))?
         }
     };
-    if file.as_os_str() == STDOUT {
+    let (file, told) = if args.open {
+        (opened(Path::new(OPENER), run_id, evidence, &content)?, words().evidence.opened)
+    } else if file.as_os_str() == STDOUT {
         out.raw(&content);
         return Ok(Exit::Ok);
-    }
-    report::keep(&file, &content, args.force)?;
+    } else {
+        report::keep(&file, &content, args.force)?;
+        (file, words().evidence.saved)
+    };
     let place = file.display().to_string();
     if out.json {
         let mut document = piece.to_json();
@@ -152,9 +165,42 @@ async fn keep(
     } else {
         let size = bytes(content.len() as u64);
         let values = [place.as_str(), &size, &evidence.media_type, &evidence.id];
-        out.line(&fill(words().evidence.saved, &values));
+        out.line(&fill(told, &values));
     }
     Ok(Exit::Ok)
+}
+
+/// Opens the content with what the desktop has for it, and returns the file that it is in. That stays: whoever shows it may
+/// read it at any time.
+#[expect(clippy::disallowed_types, reason = "the user starts it, by this command")]
+fn opened(
+    opener: &Path,
+    run_id: &str,
+    evidence: &v1::EvidenceRef,
+    content: &[u8],
+) -> Result<PathBuf, Failure> {
+    let texts = &words().evidence;
+    let (program, id) = (opener.display().to_string(), in_short(&evidence.id));
+    let not_opened = |why: &str| Failure::failed(fill(texts.not_opened, &[&program, run_id, &id, why]));
+    let private = Permissions::from_mode(0o700);
+    let folder = tempfile::Builder::new().prefix("capataz-").permissions(private).tempdir();
+    let folder = folder.map_err(|error| not_opened(&error.to_string()))?;
+    let mut name = PathBuf::from(file_name(evidence));
+    // The page of a stranger: nothing of it is to run.
+    if evidence.media_type == HTML {
+        name.set_extension("txt");
+    }
+    let file = folder.path().join(&name);
+    report::keep(&file, content, false)?;
+    let mut command = std::process::Command::new(opener);
+    match command.arg(&file).stdin(Stdio::null()).stdout(Stdio::null()).status() {
+        Ok(status) if status.success() => Ok(folder.keep().join(name)),
+        Ok(status) => Err(not_opened(&status.to_string())),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Err(Failure::failed(fill(texts.no_opener, &[&program, run_id, &id])))
+        }
+        Err(error) => Err(not_opened(&error.to_string())),
+    }
 }
 
 /// A name that no page and no agent has chosen: the kind is one of a few, and letters are all that is kept of it.
@@ -166,7 +212,7 @@ fn file_name(evidence: &v1::EvidenceRef) -> String {
         "image/jpeg" => "jpg",
         "image/webp" => "webp",
         "application/json" => "json",
-        "text/html" => "html",
+        HTML => "html",
         kind if kind.starts_with("text/") => "txt",
         _ => "bin",
     };
@@ -216,6 +262,56 @@ mod tests {
         assert_eq!(id("ab"), None);
         assert_eq!(id("c"), None);
         assert_eq!(id(""), None);
+    }
+
+    /// A shell opens a file in that it does what the file says, which is told the path.
+    fn opened_by_a_shell(media_type: &str, content: &str) -> Result<PathBuf, Failure> {
+        let evidence = v1::EvidenceRef {
+            id: "0123456789abcdef".to_owned(),
+            kind: "html_full".to_owned(),
+            media_type: media_type.to_owned(),
+            ..v1::EvidenceRef::default()
+        };
+        opened(Path::new("/bin/sh"), "7f3a", &evidence, content.as_bytes())
+    }
+
+    #[test]
+    fn what_is_opened_is_in_a_file_for_its_user_alone() {
+        let content = "printf '%s' \"$0\" > \"$0.told\"";
+        for (media_type, name) in [
+            ("text/plain", "html_full-0123456789ab.txt"),
+            ("application/json", "html_full-0123456789ab.json"),
+            ("text/html", "html_full-0123456789ab.txt"),
+        ] {
+            let file = opened_by_a_shell(media_type, content).expect("it is opened");
+            assert_eq!(file.file_name().and_then(|name| name.to_str()), Some(name));
+            let folder = file.parent().expect("a folder");
+            let told = std::fs::read_to_string(folder.join(format!("{name}.told"))).unwrap();
+            assert_eq!(Path::new(&told), file);
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), content);
+            let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+            assert_eq!((mode(folder), mode(&file)), (0o700, 0o600));
+            std::fs::remove_dir_all(folder).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_nothing_opens_is_not_kept_and_can_be_saved() {
+        let told = |refused: Result<PathBuf, Failure>| match refused {
+            Ok(file) => panic!("{} was opened", file.display()),
+            Err(failure) => failure.to_json()["error"]["message"].as_str().unwrap_or_default().to_owned(),
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("place");
+        let content = format!("printf '%s' \"$0\" > '{}'; exit 3", place.display());
+        let failed = told(opened_by_a_shell("text/plain", &content));
+        let file = PathBuf::from(std::fs::read_to_string(&place).unwrap());
+        assert!(file.is_absolute() && !file.exists() && !file.parent().unwrap().exists(), "{file:?}");
+        assert!(failed.contains("exit status: 3"), "{failed}");
+        assert!(failed.ends_with("save it with `capataz evidence 7f3a 0123456789ab -o FILE`"), "{failed}");
+        let nowhere = Path::new("/nowhere/xdg-open");
+        let none = told(opened(nowhere, "7f3a", &v1::EvidenceRef::default(), b""));
+        assert!(none.contains("there is no /nowhere/xdg-open"), "{none}");
     }
 
     #[test]

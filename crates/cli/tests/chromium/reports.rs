@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use crate::reported::{Made, Reported};
@@ -153,4 +154,29 @@ fn the_evidence_of_a_script_is_listed_and_saved_and_no_file_is_written_over() {
     let name = format!("{}-{}.png", picture["kind"].as_str().unwrap(), &id[..12]);
     assert_eq!(told["file"], name.as_str());
     assert_eq!(fs::read(reported.path(&name)).unwrap(), content);
+
+    // Opened, it is in a file of its own, and the desktop's opener is told which.
+    let bin = reported.path("bin");
+    fs::create_dir(&bin).unwrap();
+    let open = |path: &str| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_capataz"));
+        program.args(["evidence", "latest", id, "--open", "--json"]).current_dir(reported.folder.path());
+        program.env("PATH", path).env("CAPATAZ_ADDR", reported.daemon.url()).env("LC_ALL", "C");
+        let output = program.env("TOLD", reported.path("told")).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), serde_json::from_str::<Value>(&said).expect(&said))
+    };
+    let (exit, refused) = open(bin.to_str().unwrap());
+    let message = refused["error"]["message"].as_str().unwrap();
+    assert!(exit == Some(1) && message.contains("there is no xdg-open"), "{refused}");
+    // Another program writes it, so that none that is started meanwhile holds it open.
+    let script = "printf '#!/bin/sh\\nprintf %%s \"$1\" > \"$TOLD\"\\n' > xdg-open && chmod 700 xdg-open";
+    assert!(Command::new("sh").args(["-c", script]).current_dir(&bin).status().unwrap().success());
+    let (exit, told) = open(bin.to_str().unwrap());
+    assert_eq!(exit, Some(0), "{told}");
+    let file = Path::new(told["file"].as_str().unwrap());
+    assert_eq!(fs::read_to_string(reported.path("told")).unwrap(), told["file"].as_str().unwrap());
+    assert_eq!(file.file_name().and_then(|name| name.to_str()), Some(name.as_str()));
+    assert_eq!(fs::read(file).unwrap(), content);
+    fs::remove_dir_all(file.parent().unwrap()).unwrap();
 }

@@ -167,4 +167,8 @@ fn a_run_without_a_browser_has_no_evidence() {
     assert!(told.contains("no tiene la evidencia ab12"), "{told}");
     // Without a piece there is nothing to write.
     reported.says(&["evidence", "latest", "-o", "x.png"], 2);
+    reported.says(&["evidence", "latest", "--open"], 2);
+    // What is opened has a file of its own.
+    reported.says(&["evidence", "latest", "ab12", "--open", "-o", "x.png"], 2);
+    reported.says(&["evidence", "latest", "ab12", "--open", "--force"], 2);
 }

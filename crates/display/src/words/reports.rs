@@ -191,8 +191,15 @@ texts! {
         exists: "{0} exists, and is left as it is; --force writes over it"
             / "{0} existe y queda como está; --force lo sobrescribe",
         saved: "{0}: {1}, {2}, BLAKE3 {3}" / "{0}: {1}, {2}, BLAKE3 {3}",
+        opened: "{0}: {1}, {2}, opened; the file stays there until somebody removes it"
+            / "{0}: {1}, {2}, abierta; el archivo queda ahí hasta que alguien lo elimine",
+        no_opener: "nothing here opens files: there is no {0} (package xdg-utils); save it with `capataz evidence {1} {2} -o FILE`"
+            / "aquí nada abre archivos: no hay {0} (paquete xdg-utils); guárdela con `capataz evidence {1} {2} -o ARCHIVO`",
+        not_opened: "{0} has not opened it ({3}); save it with `capataz evidence {1} {2} -o FILE`"
+            / "{0} no la ha abierto ({3}); guárdela con `capataz evidence {1} {2} -o ARCHIVO`",
         masked: "masked" / "enmascarada",
-        save_with: "save one with `capataz evidence {0} ID`" / "guardar una con `capataz evidence {0} ID`",
+        save_with: "save one with `capataz evidence {0} ID`, or open it with --open"
+            / "guardar una con `capataz evidence {0} ID`, o abrirla con --open",
         of_browser: "browser" / "navegador",
     }
 }

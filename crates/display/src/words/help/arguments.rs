@@ -299,14 +299,18 @@ pub(super) const ARGUMENTS: Texts = &[
         "Máximo de líneas de cada intento registradas antes de que el comando mirara [predeterminado: todas las conservadas]",
     ),
     (
-        "Piece to save: its id, the beginning of it, or its kind where there is one of it [default: list all]",
-        "Pieza que guardar: su id, el comienzo de él, o su clase si hay una sola [predeterminado: listar todas]",
+        "Piece to save or open: its id, the beginning of it, or its kind where there is one of it [default: list all]",
+        "Pieza que guardar o abrir: su id, el comienzo de él, o su clase si hay una sola [predeterminado: listar todas]",
     ),
     (
         "File to write; `-` for stdout [default: named after the kind and the id, in the working folder]",
         "Archivo que escribir; `-` para stdout [predeterminado: con el nombre de la clase y del id, en la carpeta de trabajo]",
     ),
     ("Write over a file that exists", "Sobrescribir un archivo que existe"),
+    (
+        "Open the piece with the desktop's program for such files (xdg-open), from a new temporary file; HTML as text",
+        "Abrir la pieza con el programa del escritorio para tales archivos (xdg-open), desde un archivo temporal nuevo; HTML como texto",
+    ),
     (
         "Id of the session's run, the beginning or end of it, or `latest`",
         "Id de la ejecución de la sesión, su comienzo o su final, o `latest`",

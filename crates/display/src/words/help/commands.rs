@@ -42,8 +42,8 @@ pub(super) const COMMANDS: Texts = &[
         "Buscar lo que recuerdan los modos de ejecución, y hacer que se olvide",
     ),
     (
-        "List what proves the actions of a run, and save a piece of it",
-        "Listar lo que demuestra las acciones de una ejecución, y guardar una pieza",
+        "List what proves the actions of a run, and save or open a piece of it",
+        "Listar lo que demuestra las acciones de una ejecución, y guardar o abrir una pieza",
     ),
     (
         "Open browsers, perform single actions in them, and list open ones",
