@@ -475,7 +475,7 @@ pub struct Swept {
 /// What became of a run that somebody wants removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Removal {
-    /// The bytes of its events.
+    /// Nobody reads anything of it any more. The bytes of its events that are gone already.
     Removed { bytes: u64 },
     /// There is no such run.
     Missing,
@@ -487,6 +487,9 @@ pub enum Removal {
 
 /// The bytes that removing a row costs, beside those of its events; see [`Retention::batch_bytes`].
 pub const ROW_COST: u64 = 512;
+
+/// The bytes after which [`ShardWriter::remove`] leaves the rows of a run to the next sweeps, counted as those of a sweep are.
+pub const REMOVED_AT_ONCE: u64 = 4 * 1024 * 1024;
 
 /// Which finished runs go.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
@@ -737,6 +740,6 @@ pub trait ShardWriter: Send {
 
     /// Removes a whole run that has finished or is in quarantine, as a sweep does, unless it has a derived row of the kind
     /// `held_by` whose key is the id of an unfinished run. Its key stays; that of a run that has not finished counts from
-    /// `at`.
+    /// `at`. Rows beyond [`REMOVED_AT_ONCE`] are what the next sweeps begin with.
     fn remove(&mut self, run: RunId, held_by: Option<u16>, at: Millis) -> Result<Removal, StoreError>;
 }

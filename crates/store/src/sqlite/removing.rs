@@ -1,5 +1,6 @@
 //! The rows of removed runs. A run goes in one transaction, after which nobody reads a row of it; its rows follow, some in each
-//! transaction, and where the process dies the next one goes on. `removing` has the position of the last one for each run.
+//! transaction, and where the process dies the next one goes on. `removing` has the position of the last one for each run. It is
+//! the same for a run that somebody removes and for one that retention does.
 
 use std::collections::BTreeMap;
 

@@ -11,7 +11,9 @@ use super::gate::Durability;
 use super::reader::run_id;
 use super::writer::{SqliteWriter, cached};
 use super::{SqliteStore, derived, eras, keys, labels, remembered};
-use crate::port::{BlobHash, Millis, Position, Removal, Retention, RunId, StoreError, Swept};
+use crate::port::{
+    BlobHash, Millis, Position, REMOVED_AT_ONCE, Removal, Retention, RunId, StoreError, Swept,
+};
 use crate::removals::Budget;
 
 /// A finished run that is removed.
@@ -178,7 +180,8 @@ impl SqliteWriter {
                 Some((_, true, true)) => Removal::Held,
                 Some((candidate, true, false)) => {
                     let last = writer.remove_candidate(connection, &candidate)?;
-                    let mut budget = Budget::new(u64::MAX);
+                    // What has no room is left to the sweeps.
+                    let mut budget = Budget::new(REMOVED_AT_ONCE);
                     writer.remove_rows_of(connection, run, &mut budget)?;
                     writer.note_removed(connection, last)?;
                     Removal::Removed { bytes: budget.bytes }

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::{Hidden, State};
-use crate::port::{Append, BlobHash, Era, Millis, Position, Removal, Retention, RunId, ShardId, Swept};
+use crate::port::{
+    Append, BlobHash, Era, Millis, Position, REMOVED_AT_ONCE, Removal, Retention, RunId, ShardId, Swept,
+};
 use crate::removals::Budget;
 
 impl State {
@@ -105,7 +107,8 @@ impl State {
         }
         let shard = run.shard;
         self.remove_run(id, finished_at.unwrap_or(at));
-        let mut budget = Budget::new(u64::MAX);
+        // What has no room is left to the sweeps.
+        let mut budget = Budget::new(REMOVED_AT_ONCE);
         self.remove_rows(shard, Some(id), &mut budget);
         Removal::Removed { bytes: budget.bytes }
     }
