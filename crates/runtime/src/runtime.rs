@@ -508,6 +508,7 @@ impl Runtime {
             all.keys += swept.keys;
             all.blobs += swept.blobs;
             all.bytes += swept.bytes;
+            all.unreadable = swept.unreadable;
             removed += swept.runs;
             rule.after = if swept.more {
                 swept.next
