@@ -1,11 +1,17 @@
 //! `cargo xtask mutants`: changes one place of the rules after the other, and sees whether a test notices.
 //!
-//! `cargo-mutants` makes the changes and runs the tests; it is installed by `cargo install cargo-mutants --locked`. All
-//! mutants of the fold, lifecycle, retry, aggregation and commits are tried, and a sample of the rest, which a seed draws.
-//! They are tried in a copy of the commit that is checked out, below `target/mutants`, and each result is written down at
-//! once in `xtask/mutants.tsv`: a search that was interrupted goes on, on another machine as well, and the result of a
-//! mutant counts as long as its function stays the same, but for one that survived, which is tried again on each commit. A
-//! survivor either gets a test, or a line with its reason in `xtask/mutants.txt`.
+//! `cargo-mutants` names the changes; it is installed by `cargo install cargo-mutants --locked`. All mutants of the fold,
+//! lifecycle, retry, aggregation and commits are tried, and a sample of the rest, which a seed draws. Most are compiled into
+//! one build, each behind a switch (`switches`), and tried by tests that are built already (`together`); `cargo-mutants` tries
+//! the others, each by a build of its own (`alone`). All that is done in copies of the commit that is checked out, below
+//! `target/mutants`, and each result is written down at once in `xtask/mutants.tsv`: a search that was interrupted goes on, on
+//! another machine as well, and the result of a mutant counts as long as its function stays the same, but for one that
+//! survived, which is tried again on each commit. A survivor either gets a test, or a line with its reason in
+//! `xtask/mutants.txt`.
+
+mod alone;
+mod switches;
+mod together;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
@@ -14,7 +20,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
-use std::thread;
 
 use clap::Args;
 use serde_json::Value;
@@ -37,9 +42,6 @@ const WHOLE: [&str; 6] = [
 
 /// Mutants that are tried elsewhere.
 const SAMPLE: usize = 300;
-
-/// Mutants of one call of cargo-mutants: what is lost at most when it is interrupted.
-const BATCH: usize = 20;
 
 /// A profile of nextest.
 type Profile = &'static str;
@@ -66,12 +68,15 @@ pub struct Options {
     /// What the sample is drawn by
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Try so many at a time, each in a copy of its own
+    /// Try so many at a time; what needs a build of its own, each in a copy of its own
     #[arg(long, short, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     jobs: u8,
     /// Seconds that the tests of one mutant may take before it counts as one that never ends; more on a busy machine
     #[arg(long, default_value_t = 120)]
     patience: u32,
+    /// Try only what fits into one build, and leave the others, which take a build each, for another time
+    #[arg(long)]
+    together: bool,
     /// Try nothing; print what there is
     #[arg(long)]
     summary: bool,
@@ -86,6 +91,10 @@ struct Mutant {
     package: String,
     /// The first and the last line of the function that it changes, from 1; those of the change where it is in none.
     function: (usize, usize),
+    /// The kind, in the word of cargo-mutants.
+    genre: String,
+    /// What it writes there; nothing where something is left out.
+    replacement: String,
 }
 
 impl Mutant {
@@ -168,7 +177,9 @@ pub fn run(options: &Options) -> Outcome {
     require("nextest")?;
     fs::create_dir_all(root.join(FOLDER))?;
     let commit = git(&root, &["rev-parse", "--short=12", "HEAD"])?;
-    let trees = (0..options.jobs).map(|job| checked_out(&root, job)).collect::<Result<Vec<_>, _>>()?;
+    let trees = (0..options.jobs)
+        .map(|job| checked_out(&root, &format!("tree-{job}")))
+        .collect::<Result<Vec<_>, _>>()?;
     let first = trees.first().ok_or("there is no copy to work in")?;
     let chosen = chosen(list(first, &packages)?, options.seed);
     let keys = keys(first, &chosen)?;
@@ -182,90 +193,42 @@ pub fn run(options: &Options) -> Outcome {
         let open: Vec<Mutant> =
             chosen.iter().filter(open).take(options.most.unwrap_or(usize::MAX)).cloned().collect();
         println!("mutants: {} chosen, {} to be tried", chosen.len(), open.len());
-        for package in &packages {
-            let mut of_package: Vec<&Mutant> =
-                open.iter().filter(|mutant| mutant.package == *package).collect();
-            if of_package.is_empty() {
-                continue;
-            }
-            of_package.sort_by(|one, other| one.file.cmp(&other.file));
-            let of_files = of_package.chunk_by(|one, other| one.file == other.file);
-            let batches = Mutex::new(of_files.flat_map(|of_file| of_file.chunks(BATCH)).collect());
-            let known = Mutex::new(&mut results);
-            let patience = options.patience;
-            let search = Search { root: &root, commit: &commit, package, keys: &keys, patience };
-            thread::scope(|scope| {
-                let jobs = trees.iter().map(|tree| {
-                    let (search, batches, known) = (&search, &batches, &known);
-                    scope.spawn(move || search.work(tree, batches, known).map_err(|error| error.to_string()))
-                });
-                let jobs: Vec<_> = jobs.collect();
-                jobs.into_iter()
-                    .try_for_each(|job| job.join().map_err(|_| "a job has panicked".to_owned())?)
-            })?;
+        let known = Mutex::new(results);
+        let search =
+            Search { root: &root, commit: &commit, keys: &keys, patience: options.patience, results: &known };
+        let alone = together::search(&search, first, &chosen, open, options.jobs)?;
+        if options.together {
+            println!("mutants: {} need a build of their own, and are left for another time", alone.len());
+        } else {
+            alone::search(&search, &trees, &packages, &alone)?;
         }
+        results = known.into_inner().unwrap_or_else(PoisonError::into_inner);
     }
     summary(&keys, &results);
     without_reason(&root, &keys, &results)
 }
 
-/// The search through the mutants of one package.
+/// What a search knows, whichever way a mutant is tried.
 struct Search<'a> {
     root: &'a Path,
     commit: &'a str,
-    package: &'a str,
     keys: &'a BTreeMap<Mutant, Key>,
     /// Seconds.
     patience: u32,
+    results: &'a Mutex<Results>,
 }
 
 impl Search<'_> {
-    /// Tries one batch after the other in this copy, until none is left.
-    fn work(&self, tree: &Path, batches: &Mutex<Vec<&[&Mutant]>>, results: &Mutex<&mut Results>) -> Outcome {
-        are_green(tree, self.package)?;
-        loop {
-            let Some(batch) = batches.lock().unwrap_or_else(PoisonError::into_inner).pop() else {
-                return Ok(());
-            };
-            let tried = self.attempt(tree, batch)?;
-            let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
-            for (name, verdict) in tried {
-                let Some((_, key)) = self.keys.iter().find(|(mutant, _)| mutant.name == name) else {
-                    continue;
-                };
-                write_result(self.root, self.commit, key, verdict)?;
-                results.insert(key.clone(), (self.commit.to_owned(), verdict));
-            }
-            summary(self.keys, &results);
-        }
+    /// Writes a verdict down at once.
+    fn found(&self, key: &Key, verdict: Verdict) -> Outcome {
+        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        write_result(self.root, self.commit, key, verdict)?;
+        results.insert(key.clone(), (self.commit.to_owned(), verdict));
+        Ok(())
     }
 
-    /// The verdicts on these mutants, which are of one file, by their names. What the tests of one crate miss is tried with
-    /// those of the next: most are caught by the tests beside them, whose build is the shortest.
-    fn attempt(
-        &self,
-        tree: &Path,
-        batch: &[&Mutant],
-    ) -> Result<BTreeMap<String, Verdict>, Box<dyn std::error::Error>> {
-        let mut verdicts = BTreeMap::new();
-        let mut open = batch.to_vec();
-        for tests in tested_by(self.package) {
-            let tried = attempt(tree, self.package, *tests, self.patience, &open)?.into_iter();
-            // Of what nobody has asked for, a mutant that other tests have caught may be among these.
-            verdicts.extend(tried.filter(|(name, verdict)| {
-                *verdict == Verdict::Caught || open.iter().any(|mutant| mutant.name == *name)
-            }));
-            open.retain(|mutant| verdicts.get(&mutant.name) == Some(&Verdict::Missed));
-            if open.is_empty() {
-                break;
-            }
-        }
-        // cargo-mutants tries every field that may be left out, whatever it is asked for: what nobody has tried with all
-        // tests is not known to survive.
-        verdicts.retain(|name, verdict| {
-            *verdict != Verdict::Missed || batch.iter().any(|mutant| mutant.name == *name)
-        });
-        Ok(verdicts)
+    fn summary(&self) {
+        summary(self.keys, &self.results.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
@@ -285,9 +248,9 @@ fn git(root: &Path, arguments: &[&str]) -> Result<String, Box<dyn std::error::Er
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
-/// A job's copy of the commit, in which places are changed: nobody's own files are. What was built in it stays.
-fn checked_out(root: &Path, job: u8) -> Result<PathBuf, Box<dyn std::error::Error>> {
-    let tree = root.join(FOLDER).join(format!("tree-{job}"));
+/// A copy of the commit, in which places are changed: nobody's own files are. What was built in it stays.
+fn checked_out(root: &Path, name: &str) -> Result<PathBuf, Box<dyn std::error::Error>> {
+    let tree = root.join(FOLDER).join(name);
     if tree.join(".git").exists() {
         git(&tree, &["checkout", "--force", "--detach", &git(root, &["rev-parse", "HEAD"])?])?;
     } else {
@@ -317,6 +280,8 @@ fn list(tree: &Path, packages: &[String]) -> Result<Vec<Mutant>, Box<dyn std::er
             package: package.clone(),
             function:
                 lines(&mutant["function"]["span"]).or_else(|| lines(&mutant["span"])).unwrap_or_default(),
+            genre: text(mutant, "genre"),
+            replacement: text(mutant, "replacement"),
         }));
     }
     mutants.sort();
@@ -388,83 +353,11 @@ fn write_result(root: &Path, commit: &str, (digest, name): &Key, verdict: Verdic
     Ok(writeln!(file, "{commit}\t{digest}\t{}\t{name}", verdict.word())?)
 }
 
-/// The tests succeed where nothing is changed: a test that fails anyway notices nothing.
-fn are_green(tree: &Path, package: &str) -> Outcome {
-    let mut cargo = cargo_in(tree);
-    cargo.args(["nextest", "run", "--status-level=none"]);
-    for (tested, _) in tested_by(package) {
-        cargo.args(["--package", tested]);
-    }
-    if cargo.status()?.success() { Ok(()) } else { Err("the tests fail without any change".into()) }
-}
-
 /// Cargo in a copy. What a search builds needs no lines to look at.
 fn cargo_in(tree: &Path) -> Command {
     let mut cargo = crate::cargo::command();
     cargo.current_dir(tree).env_remove("CARGO_TARGET_DIR").env("CARGO_PROFILE_TEST_DEBUG", "0");
     cargo
-}
-
-/// Tries these mutants, which are of one file, with the tests of one crate.
-fn attempt(
-    tree: &Path,
-    package: &str,
-    (tests, profile): (&str, Profile),
-    patience: u32,
-    batch: &[&Mutant],
-) -> Result<Vec<(String, Verdict)>, Box<dyn std::error::Error>> {
-    let folder = tree.with_extension("out");
-    let output = folder.join("mutants.out/outcomes.json");
-    let _ = fs::remove_file(&output);
-    let name = format!("capataz-{package}");
-    let mut cargo = cargo_in(tree);
-    cargo.env("NEXTEST_PROFILE", profile).args([
-        "mutants",
-        "--in-place",
-        "--no-shuffle",
-        "--colors=never",
-        "--package",
-        &name,
-        "--baseline=skip",
-        "--timeout",
-        &patience.to_string(),
-        "--test-tool=nextest",
-        "--test-package",
-        tests,
-        "--output",
-    ]);
-    cargo.arg(&folder);
-    if let Some(mutant) = batch.first() {
-        cargo.args(["--file", &mutant.file]);
-        // The fields that may be left out heed no `--re`, but they heed this.
-        let touched = folder.with_extension("diff");
-        fs::write(&touched, diff(&mutant.file, &fs::read_to_string(tree.join(&mutant.file))?, batch))?;
-        cargo.arg("--in-diff").arg(touched);
-    }
-    for mutant in batch {
-        cargo.arg("--re").arg(format!("^{}$", escaped(&mutant.name)));
-    }
-    // Survivors are a result, and so is the exit code that tells of them.
-    cargo.status()?;
-    git(tree, &["checkout", "--force", "."])?;
-    let outcomes: Value = serde_json::from_slice(&fs::read(&output)?)?;
-    let verdicts = outcomes["outcomes"].as_array().into_iter().flatten().filter_map(|outcome| {
-        let name = outcome["scenario"]["Mutant"]["name"].as_str()?;
-        Some((name.to_owned(), Verdict::read(outcome["summary"].as_str()?)?))
-    });
-    let verdicts: Vec<_> = verdicts.collect();
-    if verdicts.is_empty() { Err("cargo-mutants has tried nothing; see above".into()) } else { Ok(verdicts) }
-}
-
-/// A diff of the file that touches the lines at which these mutants begin.
-fn diff(file: &str, text: &str, batch: &[&Mutant]) -> String {
-    let lines: BTreeSet<usize> = batch.iter().filter_map(|mutant| mutant.line()).collect();
-    let mut diff = format!("--- a/{file}\n+++ b/{file}\n");
-    for number in lines {
-        let Some(line) = text.lines().nth(number.saturating_sub(1)) else { continue };
-        diff.push_str(&format!("@@ -{number},1 +{number},1 @@\n-\n+{line}\n"));
-    }
-    diff
 }
 
 /// The crates whose tests have to notice: rules are tested where they are, and in the crate above, since `shard` drives the
@@ -476,12 +369,6 @@ fn tested_by(package: &str) -> &'static [(&'static str, Profile)] {
         "shard" => &[("capataz-shard", QUICK), ("capataz-shard", ALL)],
         _ => &[("capataz-store", ALL)],
     }
-}
-
-/// The name as a regular expression that it alone matches.
-fn escaped(name: &str) -> String {
-    let special = |c: char| r"\.+*?()|[]{}^$#&-~".contains(c);
-    name.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect()
 }
 
 fn summary(keys: &BTreeMap<Mutant, Key>, results: &Results) {
@@ -527,10 +414,17 @@ fn without_reason(root: &Path, keys: &BTreeMap<Mutant, Key>, results: &Results) 
 mod tests {
     use super::*;
 
-    fn mutant(file: &str, line: u32, change: &str) -> Mutant {
+    pub(super) fn mutant(file: &str, line: u32, change: &str) -> Mutant {
         let name = format!("{file}:{line}:9: {change}");
         let line = line as usize;
-        Mutant { file: file.to_owned(), name, package: "engine".to_owned(), function: (line, line + 1) }
+        Mutant {
+            file: file.to_owned(),
+            name,
+            package: "engine".to_owned(),
+            function: (line, line + 1),
+            genre: "BinaryOperator".to_owned(),
+            replacement: "-".to_owned(),
+        }
     }
 
     #[test]
@@ -580,20 +474,5 @@ mod tests {
         }
         assert_eq!(Verdict::read("CaughtMutant"), Some(Verdict::Caught));
         assert_eq!(Verdict::read("Success"), None);
-    }
-
-    #[test]
-    fn a_diff_touches_the_lines_at_which_mutants_begin_each_once() {
-        let (one, two) = (mutant("a.rs", 1, "x"), mutant("a.rs", 3, "y"));
-        let beyond = mutant("a.rs", 9, "z");
-        assert_eq!(
-            diff("a.rs", "fn f() {\n    g()\n}\n", &[&two, &one, &two, &beyond]),
-            "--- a/a.rs\n+++ b/a.rs\n@@ -1,1 +1,1 @@\n-\n+fn f() {\n@@ -3,1 +3,1 @@\n-\n+}\n"
-        );
-    }
-
-    #[test]
-    fn a_name_matches_itself_alone() {
-        assert_eq!(escaped("a.rs:1:2: replace + with -"), r"a\.rs:1:2: replace \+ with \-");
     }
 }

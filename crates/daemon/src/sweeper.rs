@@ -135,18 +135,37 @@ fn rules(retention: &RetentionConfig) -> [(Retention, Ages); 2] {
 
 fn told(swept: Result<Swept, StoreError>) {
     match swept {
-        Ok(Swept { runs, keys, blobs, bytes, .. }) => {
-            if runs + keys + blobs > 0 {
-                tracing::info!(runs, keys, blobs, bytes, "retention");
+        Ok(swept) => {
+            let Swept { runs, keys, blobs, bytes, unreadable, .. } = swept;
+            if has_removed(&swept) {
+                tracing::info!(runs, keys, blobs, bytes, unreadable, "retention");
             }
         }
         Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "retention failed"),
     }
 }
 
+/// Whether anything is gone. Bytes alone are rows of runs that were removed before.
+fn has_removed(swept: &Swept) -> bool {
+    let Swept { runs, keys, blobs, bytes, .. } = *swept;
+    runs + keys + blobs + bytes > 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sweep_that_removes_only_what_another_one_has_left_is_told() {
+        let nothing = Swept::default();
+        assert!(!has_removed(&nothing));
+        assert!(
+            !has_removed(&Swept { unreadable: 1, ..nothing }),
+            "the store tells of it where it tries again"
+        );
+        assert!(has_removed(&Swept { bytes: 1, ..nothing }));
+        assert!(has_removed(&Swept { runs: 1, ..nothing }));
+    }
 
     #[test]
     fn a_sweep_is_of_runs_or_of_blobs() {

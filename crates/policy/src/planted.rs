@@ -135,10 +135,12 @@ pub enum Fault {
     TimeoutsUncounted,
     /// That an entry of memory was useful is no vote on it.
     UsefulIsNoVote,
+    /// Where a sweep has more to do after its first part, nobody asks for another one.
+    SweepEndsWithItsFirstPart,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 89] = [
+    pub const ALL: [Fault; 90] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -228,6 +230,7 @@ impl Fault {
         Fault::CommandsWithoutBound,
         Fault::TimeoutsUncounted,
         Fault::UsefulIsNoVote,
+        Fault::SweepEndsWithItsFirstPart,
     ];
 }
 

@@ -14,9 +14,9 @@ use capataz_shard::shard::Config;
 use capataz_shard::trace::Header;
 use capataz_shard::{
     Ages, Answer, CommandReply, Damage, Declined, Driver, ImportReply, ImportSession, Input, ModeChosen,
-    ReplyId, Request, Route, StartReply, StartRequest, TransitionReply, WaitReply,
+    ReplyId, Request, Route, StartReply, StartRequest, Sweeping, TransitionReply, WaitReply,
 };
-use capataz_store::{Millis, Removal, Retention, RunId, ShardId, Store, StoreError, Swept};
+use capataz_store::{Removal, Retention, RunId, ShardId, Store, StoreError, Swept};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use crate::clock::{self, Clock, Watch};
@@ -31,8 +31,6 @@ use crate::writer::Writer;
 
 /// What a full inbox asks its callers to wait. Milliseconds.
 const RETRY_AFTER_MS: i64 = 250;
-/// After every run that has finished.
-const AFTER_ALL: (Millis, RunId) = (Millis(i64::MAX), RunId::MAX);
 /// How often a subscriber that gets no events is told how far the log has gone on.
 const BEAT: Duration = Duration::from_secs(10);
 
@@ -498,28 +496,12 @@ impl Runtime {
         retention: &Retention,
         ages: Ages,
     ) -> Result<Swept, StoreError> {
-        let mut all = Swept::default();
-        let mut rule = retention.clone();
-        // Runs that were removed since the one was looked at that finished first.
-        let mut removed = 0;
+        let mut sweeping = Sweeping::new(retention.clone());
         loop {
-            let swept = self.sweep(shard, rule.clone(), ages).await?;
-            all.runs += swept.runs;
-            all.keys += swept.keys;
-            all.blobs += swept.blobs;
-            all.bytes += swept.bytes;
-            removed += swept.runs;
-            rule.after = if swept.more {
-                swept.next
-            } else if removed > 0 {
-                // What is removed may have been why others had to stay.
-                removed = 0;
-                None
-            } else if swept.keys + swept.blobs > 0 {
-                Some(AFTER_ALL)
-            } else {
-                return Ok(all);
-            };
+            let swept = self.sweep(shard, sweeping.part().clone(), ages).await?;
+            if !sweeping.goes_on(&swept) {
+                return Ok(sweeping.swept());
+            }
         }
     }
 

@@ -75,5 +75,6 @@ pub use sessions::{
     IdleSessions, SESSION_LABEL, SESSION_SNAPSHOT_FORMAT, key_stream, run_id, session_stream,
 };
 pub use shard::{Config, Published, Recovered, ReplyId, Shard};
+pub use sweeps::Sweeping;
 pub use touched::Touched;
 pub use turns::{Chosen, Found, Route, find};

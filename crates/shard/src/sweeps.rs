@@ -1,6 +1,7 @@
-//! Sweeps of retention: what they must leave alone, and how old what they remove has to be.
+//! Sweeps of retention: what they must leave alone, how old what they remove has to be, and in which parts they go on.
 
-use capataz_store::Retention;
+use capataz_engine::planted::{self, Fault};
+use capataz_store::{Millis, Retention, RunId, Swept};
 
 use crate::projection;
 use crate::readings::{Ages, Earlier};
@@ -8,6 +9,62 @@ use crate::shard::{Mode, Output, Shard};
 
 /// How often the readings of clocks that go alike are put down. Milliseconds.
 const PUT_READINGS_MS: i64 = 30_000;
+/// After every run that has finished.
+const AFTER_ALL: (Millis, RunId) = (Millis(i64::MAX), RunId::MAX);
+
+/// A sweep that goes on until nothing is due, a bounded part at a time. Each part goes on where the one before it has ended, so
+/// that runs that have to stay are not looked at by each of them.
+#[derive(Clone, Debug)]
+pub struct Sweeping {
+    part: Retention,
+    /// Runs that were removed since the one was looked at that finished first.
+    removed: u64,
+    swept: Swept,
+}
+
+impl Sweeping {
+    /// A sweep that nobody has asked for a part of.
+    #[must_use]
+    pub fn new(rule: Retention) -> Self {
+        Self { part: rule, removed: 0, swept: Swept::default() }
+    }
+
+    /// What the next part goes by.
+    #[must_use]
+    pub fn part(&self) -> &Retention {
+        &self.part
+    }
+
+    /// What all of its parts have removed.
+    #[must_use]
+    pub fn swept(&self) -> Swept {
+        self.swept
+    }
+
+    /// A part has ended. Returns whether another one follows.
+    pub fn goes_on(&mut self, part: &Swept) -> bool {
+        self.swept.runs += part.runs;
+        self.swept.keys += part.keys;
+        self.swept.blobs += part.blobs;
+        self.swept.bytes += part.bytes;
+        self.swept.unreadable = part.unreadable;
+        self.removed += part.runs;
+        self.part.after = if part.more && planted::is(Fault::SweepEndsWithItsFirstPart) {
+            return false;
+        } else if part.more {
+            part.next
+        } else if self.removed > 0 {
+            // What is removed may have been why others had to stay.
+            self.removed = 0;
+            None
+        } else if part.keys + part.blobs > 0 {
+            Some(AFTER_ALL)
+        } else {
+            return false;
+        };
+        true
+    }
+}
 
 impl Shard {
     /// Retention is due. What nobody is in the middle of may go, and is read again when it is needed.
@@ -72,5 +129,43 @@ impl Shard {
         }
         self.sessions.swept();
         self.load_sessions();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_sweep_goes_on_where_its_part_has_ended_and_begins_anew_after_it_has_removed_runs() {
+        let mut sweeping = Sweeping::new(Retention {
+            keep: BTreeSet::new(),
+            held_by: None,
+            finished_before: None,
+            max_log_bytes: None,
+            after: None,
+            looked_at: 1,
+            keys_before: Millis(0),
+            blobs_before: Millis(0),
+            batch: 1,
+            batch_bytes: 1,
+        });
+        let place = |at| Some((Millis(at), RunId::MIN));
+        let more = |runs, at| Swept { runs, bytes: 10, more: true, next: place(at), ..Swept::default() };
+        let mut parts = Vec::new();
+        let keys = Swept { keys: 1, ..Swept::default() };
+        let stuck = Swept { unreadable: 2, ..Swept::default() };
+        for swept in [more(1, 5), more(0, 7), Swept::default(), keys, stuck] {
+            let goes_on = sweeping.goes_on(&swept);
+            parts.push((goes_on, sweeping.part().after));
+        }
+        let anew = (true, None);
+        let after_all = (true, Some(AFTER_ALL));
+        let over = (false, Some(AFTER_ALL));
+        assert_eq!(parts, [(true, place(5)), (true, place(7)), anew, after_all, over]);
+        let all = Swept { runs: 1, keys: 1, bytes: 20, unreadable: 2, ..Swept::default() };
+        assert_eq!(sweeping.swept(), all);
     }
 }

@@ -493,7 +493,10 @@ impl World {
                 Ok(())
             }
             // The shard is being read again, and nothing is swept.
-            Output::Sweep { .. } => Ok(()),
+            Output::Sweep { .. } => {
+                self.round = None;
+                Ok(())
+            }
             // Written.
             Output::Append { .. }
             | Output::PutSnapshot { .. }

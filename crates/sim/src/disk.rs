@@ -224,6 +224,9 @@ impl World {
         let (age, at) = self.sweep_ages.entry(shard).or_default().pop_front().unwrap_or((i64::MAX, self.now));
         let old = self.old_enough(age, at);
         self.model.keys.kept_from(retention.keys_before.0);
+        if let Some(round) = &mut self.round {
+            round.part_begins(&retention, &self.disk.store).map_err(|error| store_failed(&error))?;
+        }
         let mut told = Vec::new();
         let claimed = self.disk.scribe.has_claimed(shard);
         self.disk.scribe.carry_out(Job::Other(Work::Sweep { shard, retention }), &mut told);
@@ -283,6 +286,7 @@ impl World {
         self.disk.scribe = Scribe::new(Arc::new(self.disk.store.clone()), draws(&self.disk.marks));
         self.disk.queue.clear();
         self.sweep_ages.clear();
+        self.round = None;
         self.disk.news.clear();
         self.disk.busy = false;
         self.disk.reopening = false;
@@ -407,7 +411,10 @@ impl World {
                 self.deliver(Input::Committed { shard, outcomes })
             }
             Told::Quarantined { run } => self.check_quarantine(run),
-            Told::Swept { shard, .. } => self.deliver(Input::Swept { shard }),
+            Told::Swept { shard, swept } => {
+                self.deliver(Input::Swept { shard })?;
+                self.part_ended(&swept)
+            }
             Told::Removed { reply, run, removal, .. } => self.deliver(Input::Removed { reply, run, removal }),
             Told::Failed { shard, .. } => self.deliver(Input::CommitFailed { shard }),
             Told::Claimed { shard, recovered, newest } => {

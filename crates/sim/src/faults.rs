@@ -135,7 +135,7 @@ impl World {
 
     /// Retention is due, for what has ended some time ago or just now.
     pub(crate) fn retain(&mut self) -> Result<(), Violation> {
-        if self.daemon.core.is_none() || self.stands_still() {
+        if self.daemon.core.is_none() || self.stands_still() || self.round.is_some() {
             return Ok(());
         }
         let age = match self.rng.below(10) {
@@ -146,20 +146,21 @@ impl World {
         };
         let forgets_keys = self.scenario.forgets_keys && self.rng.percent(70);
         let shard = ShardId(u32::try_from(self.rng.below(self.scenario.shards)).unwrap_or(0));
-        let retention = Box::new(Retention {
+        let is_whole = self.rng.percent(50);
+        let rule = Retention {
             keep: BTreeSet::new(),
             held_by: None,
             finished_before: None,
             max_log_bytes: None,
             after: None,
-            looked_at: u32::MAX,
+            looked_at: if is_whole && self.rng.percent(30) { 3 } else { u32::MAX },
             keys_before: Millis(i64::MIN),
             blobs_before: Millis(i64::MIN),
             batch_bytes: if self.rng.percent(30) { 1_000 } else { u64::MAX },
             batch: if self.rng.percent(50) { 1 + u32::try_from(self.rng.below(3)).unwrap_or(0) } else { 256 },
-        });
+        };
         let ages = Ages { finished_runs: Some(age), keys: forgets_keys.then_some(age), ..Ages::default() };
-        self.deliver(Input::Sweep { shard, retention, ages })
+        self.sweep_begins(shard, rule, ages, is_whole)
     }
 
     /// The streams that are really so old at this moment, as far as a daemon can know: a clock that was set while none looked,

@@ -70,6 +70,7 @@ invariants! {
     ErrorsAreWhole: "A failed action is recorded with all that its code obliges to; what a host tells with less is recorded as EVIDENCE_FAILED and holds what was told.";
     NothingBegunWhileDraining: "A daemon that drains creates no run, gives no lease and no ask its turn, and sends no assignment.";
     SweepsAreAllowed: "Retention removes whole runs that have finished long enough ago, and sessions that nobody uses.";
+    SweepsGoOn: "A sweep that is over has left no run that was due for all of its parts, and that nobody needs.";
     YoungIsKept: "Retention removes only what is as old as it has to be by the time that has really passed, whatever the clock on the wall says.";
     ForksAreTheirBase: "A fork begins with the events of the run that it was forked from, byte for byte, and none of that run's leases, children or browsers lives on in it.";
     ChildrenAreNamed: "A run that is a task is created after its parent's log has named it, for that attempt, and once.";

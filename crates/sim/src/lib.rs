@@ -3,7 +3,7 @@
 //! A world has one daemon, of 1, 2 or 8 shards: the production [`Driver`](capataz_shard::Driver) with its shards and its
 //! crew, the production [`journal`](capataz_shard::journal), [`Ring`](capataz_shard::feed::Ring)s and
 //! [`Reader`](capataz_shard::feed::Reader)s over a [`MemoryStore`](capataz_store::MemoryStore). What is simulated lies
-//! around it: the shards' thread and the writer's ([`daemon`], [`disk`], [`faults`]), the workers' streams ([`network`], [`worker`],
+//! around it: the shards' thread and the writer's ([`daemon`], [`disk`], [`faults`], [`sweeps`]), the workers' streams ([`network`], [`worker`],
 //! [`conduct`], [`host`]), clients ([`client`], [`wishes`]), sessions that are read ([`sessions`]) and subscribers ([`reader`]). None of that decides anything about a
 //! run.
 //!
@@ -48,6 +48,7 @@ mod schedule;
 mod schemas;
 mod scripts;
 mod sessions;
+mod sweeps;
 mod trace;
 mod wire;
 mod wishes;

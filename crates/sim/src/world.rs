@@ -20,6 +20,7 @@ use crate::reader::Subscriber;
 use crate::rng::Rng;
 use crate::scenario::{CALM_MS, EPOCH_MS, Naming, Scenario};
 use crate::schedule::{Action, Schedule};
+use crate::sweeps::Round;
 use crate::trace::{Fact, Trace};
 use crate::worker::{Job, Worker};
 
@@ -102,6 +103,8 @@ pub(crate) struct World {
     pub(crate) written: BTreeMap<RunId, BTreeMap<u64, i64>>,
     /// How old what each sweep removes has to be, and the true time at which the shard let it go.
     pub(crate) sweep_ages: BTreeMap<ShardId, VecDeque<(i64, i64)>>,
+    /// The sweep that somebody waits for.
+    pub(crate) round: Option<Round>,
     /// By how much the clock on the wall was set while no daemon looked at it: since the last one died, and before, with the
     /// true times at which the next ones began.
     pub(crate) set_unwatched: i64,
@@ -164,6 +167,7 @@ impl World {
             leases: VecDeque::new(),
             written: BTreeMap::new(),
             sweep_ages: BTreeMap::new(),
+            round: None,
             set_unwatched: 0,
             naming: Naming::Declared,
             unwatched_jumps: Vec::new(),

@@ -466,6 +466,8 @@ pub struct Swept {
     pub blobs: u64,
     /// The bytes of events and blobs that are gone.
     pub bytes: u64,
+    /// Removed runs of which rows are left that could not be read. A later sweep tries them again.
+    pub unreadable: u64,
     /// Finished runs are left that the sweep did not come to, or rows of a run that it has removed.
     pub more: bool,
     /// Where it ended then: a sweep [after](Retention::after) this run goes on there.
@@ -475,7 +477,7 @@ pub struct Swept {
 /// What became of a run that somebody wants removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Removal {
-    /// The bytes of its events.
+    /// Nobody reads anything of it any more. The bytes of its events that are gone already.
     Removed { bytes: u64 },
     /// There is no such run.
     Missing,
@@ -487,6 +489,9 @@ pub enum Removal {
 
 /// The bytes that removing a row costs, beside those of its events; see [`Retention::batch_bytes`].
 pub const ROW_COST: u64 = 512;
+
+/// The bytes after which [`ShardWriter::remove`] leaves the rows of a run to the next sweeps, counted as those of a sweep are.
+pub const REMOVED_AT_ONCE: u64 = 4 * 1024 * 1024;
 
 /// Which finished runs go.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
@@ -727,16 +732,18 @@ pub trait ShardWriter: Send {
     /// stays until [`Retention::keys_before`]. A key that was [registered](KeyChange::Register) stays until it is released.
     ///
     /// Nobody can read anything of a removed run, also where not all of its rows have room in the sweep. Those that are left are
-    /// what the next sweeps begin with, of whatever writer.
+    /// what the next sweeps begin with, of whatever writer. Where some cannot be read, those of that run [stay](Swept::unreadable)
+    /// for now, and everything else goes on.
     ///
     /// Eras are forgotten that have no row left and end before [`Bounds::removed`]: of a cursor into them nobody can say any
     /// more whether it is of this history.
-    /// Each sweep looks at [`Retention::batch`] eras, where the sweep before it ended. Where finished runs are left, it says
-    /// after which one the next sweep [goes on](Swept::next), so that those that stay are looked at once, and not by each sweep.
+    /// Each sweep after which no row of a removed run is left looks at [`Retention::batch`] eras, where the one before it ended.
+    /// Where finished runs are left, it says after which one the next sweep [goes on](Swept::next), so that those that stay are
+    /// looked at once, and not by each sweep.
     fn sweep(&mut self, retention: &Retention) -> Result<Swept, StoreError>;
 
     /// Removes a whole run that has finished or is in quarantine, as a sweep does, unless it has a derived row of the kind
     /// `held_by` whose key is the id of an unfinished run. Its key stays; that of a run that has not finished counts from
-    /// `at`.
+    /// `at`. Rows beyond [`REMOVED_AT_ONCE`] are what the next sweeps begin with.
     fn remove(&mut self, run: RunId, held_by: Option<u16>, at: Millis) -> Result<Removal, StoreError>;
 }

@@ -5,6 +5,7 @@
 mod format_2;
 
 use std::fs;
+use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
 use capataz_store::conformance::{
@@ -271,6 +272,54 @@ fn a_damaged_page_fails_the_reads_that_meet_it_and_no_others() {
         let mut writer = claim(&store);
         accept(&mut *writer, &[creation(1_000), more(RUNS - 1, 3, 1)]);
     }
+}
+
+/// Rows of removed runs that cannot be read stay for now, and everything else goes on.
+#[test]
+fn a_damaged_page_of_removed_runs_is_passed_over_and_tried_again() {
+    let folder = filled(60);
+    let store = open(folder.path()).unwrap();
+    let mut writer = claim(&store);
+    let ends: Vec<Append> = (0..30).map(|number| finish(number, 3, 10)).collect();
+    accept(&mut *writer, &ends);
+    drop((store, writer));
+    let file = folder.path().join(DATABASE_FILE);
+    let content = fs::read(&file).unwrap();
+    // A leaf of the log with the first rows of three runs that have finished.
+    let is_leaf = |page: &[u8]| page[0] == 0x0D && page.iter().filter(|byte| **byte == 7).count() > 2_900;
+    let mut leaves = content.chunks(PAGE as usize).enumerate().filter(|(_, page)| is_leaf(page));
+    let (number, sound) = leaves.nth(5).unwrap();
+    let write = |page: &[u8]| {
+        let mut file = fs::OpenOptions::new().write(true).open(&file).unwrap();
+        file.seek(SeekFrom::Start(number as u64 * PAGE)).unwrap();
+        file.write_all(page).unwrap();
+    };
+    write(&[0xA5; PAGE as usize]);
+
+    let store = open(folder.path()).unwrap();
+    let mut writer = claim(&store);
+    let older_than = |at| Retention { finished_before: Some(Millis(at)), ..keep() };
+    let swept = writer.sweep(&older_than(11)).unwrap();
+    assert_eq!((swept.runs, swept.more), (30, false), "nobody reads any of them");
+    assert!((0..30).all(|number| store.get_run(run_id(number)).unwrap().is_none()));
+    // To remove a row beside the page, SQLite may have to read the page as well.
+    let unreadable = swept.unreadable;
+    assert!((3..20).contains(&unreadable), "{swept:?}");
+    accept(&mut *writer, &[creation(1_000), finish(1_000, 3, 20)]);
+    let swept = writer.sweep(&older_than(21)).unwrap();
+    assert_eq!((swept.runs, swept.unreadable, swept.more), (1, unreadable, false));
+    assert!(swept.bytes > 0);
+
+    // It can be read again, which one of sixteen sweeps finds out.
+    write(sound);
+    let left: Vec<u64> = (0..16).map(|_| writer.sweep(&keep()).unwrap().unreadable).collect();
+    assert_eq!(left.last(), Some(&0), "{left:?}");
+    assert_eq!(store.bounds(SHARD).unwrap().bytes, 30 * 1_000);
+    assert_eq!(whole_log(&store).len(), 30);
+    drop((store, writer));
+    let database = rusqlite::Connection::open(&file).unwrap();
+    let whole: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(whole, "ok");
 }
 
 /// Overwrites every page of the file in turn. Reads fail or tell the truth.

@@ -231,8 +231,11 @@ impl RunService for Runs {
         request: Request<v1::DeleteRunRequest>,
     ) -> Result<Response<v1::DeleteRunResponse>, Status> {
         let run = parse_run(&request.into_inner().run_id)?;
+        // The answer comes with the first part of its rows. Of events that cannot be measured, it counts that part.
+        let measured = self.bytes_of(run).await.unwrap_or(0);
         match self.runtime.delete(run).await.map_err(|declined| status::declined(&declined))? {
             Removal::Removed { bytes } => {
+                let bytes = bytes.max(measured);
                 tracing::info!(%run, bytes, "a run was removed");
                 Ok(Response::new(v1::DeleteRunResponse { bytes }))
             }

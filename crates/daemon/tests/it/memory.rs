@@ -239,11 +239,11 @@ async fn plans_patterns_and_what_people_say_are_remembered_too() {
     assert_eq!(types(&found(&harness, text).await), ["success"]);
 }
 
-#[tokio::test]
-async fn what_was_forgotten_is_neither_found_nor_recalled_and_stays_forgotten() {
-    let harness = Harness::start().await;
-    let mut worker = join(&harness).await;
-    let run = try_start(&harness, in_session("shop", ExecutionMode::Simple)).await.unwrap();
+/// A run of the session "shop" that is over: it has read in vain twice, and then found out how. Its worker, and what is remembered
+/// of it.
+async fn after_two_errors(harness: &Harness) -> (Worker, Vec<v1::MemoryEntry>) {
+    let mut worker = join(harness).await;
+    let run = try_start(harness, in_session("shop", ExecutionMode::Simple)).await.unwrap();
     for path in ["a", "b"] {
         plans(&mut worker, &act("read", of!({ "path": path }), true)).await;
         fails(&mut worker, "read").await;
@@ -251,8 +251,15 @@ async fn what_was_forgotten_is_neither_found_nor_recalled_and_stays_forgotten() 
     plans(&mut worker, &act("read", of!({}), false)).await;
     gives(&mut worker, "read", of!(1)).await;
     harness.wait(&run).await;
-    let entries = found(&harness, of_session("shop")).await;
+    let entries = found(harness, of_session("shop")).await;
     assert_eq!(types(&entries), ["error", "error", "solution"]);
+    (worker, entries)
+}
+
+#[tokio::test]
+async fn what_was_forgotten_is_neither_found_nor_recalled_and_stays_forgotten() {
+    let harness = Harness::start().await;
+    let (worker, entries) = after_two_errors(&harness).await;
     let forget = |session: &str, ids: &[&str]| v1::ForgetMemoryRequest {
         session: session.to_owned(),
         entry_ids: ids.iter().map(|id| (*id).to_owned()).collect(),
@@ -295,18 +302,8 @@ async fn what_was_forgotten_is_neither_found_nor_recalled_and_stays_forgotten() 
 #[tokio::test]
 async fn a_restored_backup_recalls_what_was_remembered_before_and_nothing_that_was_forgotten() {
     let harness = Harness::start().await;
-    let mut worker = join(&harness).await;
-    let run = try_start(&harness, in_session("shop", ExecutionMode::Simple)).await.unwrap();
-    for path in ["a", "b"] {
-        plans(&mut worker, &act("read", of!({ "path": path }), true)).await;
-        fails(&mut worker, "read").await;
-    }
-    plans(&mut worker, &act("read", of!({}), false)).await;
-    gives(&mut worker, "read", of!(1)).await;
-    harness.wait(&run).await;
+    let (worker, entries) = after_two_errors(&harness).await;
     drop(worker);
-    let entries = found(&harness, of_session("shop")).await;
-    assert_eq!(types(&entries), ["error", "error", "solution"]);
     let forget = |entry: &v1::MemoryEntry| v1::ForgetMemoryRequest {
         session: "shop".to_owned(),
         entry_ids: vec![entry.entry_id.clone()],

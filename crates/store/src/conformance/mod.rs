@@ -217,6 +217,7 @@ macro_rules! conformance_suite {
             retention_is_bounded,
             a_sweep_ends_at_its_bytes_and_takes_at_least_one_row,
             a_run_of_which_only_a_part_is_removed_is_there_for_nobody,
+            a_large_run_that_somebody_removes_goes_in_parts,
             a_run_may_begin_anew_while_rows_of_its_namesake_are_left,
             what_was_removed_has_a_number_of_its_own,
             retention_leaves_what_is_in_use,

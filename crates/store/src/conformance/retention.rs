@@ -4,8 +4,8 @@ use bytes::Bytes;
 
 use super::*;
 use crate::port::{
-    Append, AppendOutcome, BlobHash, Bounds, Derived, Mark, Millis, Place, Position, ROW_COST, Removals,
-    Retention, RunQuery, ShardWriter, Snapshot, Store, Swept,
+    Append, AppendOutcome, BlobHash, Bounds, Derived, Mark, Millis, Place, Position, REMOVED_AT_ONCE,
+    ROW_COST, Removal, Removals, Retention, RunQuery, ShardWriter, Snapshot, Store, Swept,
 };
 
 /// Run `number` from its creation to its end at `at`, as two appends with 100 bytes of events each.
@@ -165,6 +165,44 @@ pub fn a_run_of_which_only_a_part_is_removed_is_there_for_nobody<S: Subject>() {
         assert_eq!(writer.sweep(&rest).unwrap(), expected);
     }
     assert_eq!(store.bounds(SHARD).unwrap().bytes, 10);
+}
+
+pub fn a_large_run_that_somebody_removes_goes_in_parts<S: Subject>() {
+    let (subject, store, mut writer) = claimed::<S>();
+    let half = REMOVED_AT_ONCE / 2;
+    let large = |content: u8| vec![content; usize::try_from(half).unwrap()];
+    accept(&mut *writer, &[creation(1).label("team", "a").events(large(1)), more(1, 3, 1).events(large(2))]);
+    accept(&mut *writer, &[more(1, 4, 1).events(vec![3; 70]), finish(1, 5, 10).events(vec![4; 30])]);
+    accept(&mut *writer, &[creation(2).events(vec![0; 10])]);
+    let mut remove = |number| writer.remove(run_id(number), None, Millis(50)).unwrap();
+    assert_eq!(remove(1), Removal::Removed { bytes: 2 * half }, "the two large rows");
+    assert_eq!(remove(1), Removal::Missing);
+    // Others have their turn between the parts.
+    accept(&mut *writer, &[more(2, 3, 1).events(vec![0; 5])]);
+    let check = |store: &S::Adapter| {
+        assert_eq!(store.get_run(run_id(1)).unwrap(), None);
+        assert_eq!(store.read_run(run_id(1), 0, ALL, ALL).unwrap(), []);
+        assert_eq!(store.extent(run_id(1), 5).unwrap(), None);
+        assert_eq!(listed(store, &everything()), ids(&[2]));
+        let positions: Vec<u64> = whole_log(store).iter().map(|row| row.position.0).collect();
+        assert_eq!(positions, [5, 6]);
+        let bounds = store.bounds(SHARD).unwrap();
+        assert_eq!((bounds.newest, bounds.removed, bounds.bytes), (Position(6), Position(4), 115));
+        assert_eq!(bounds.removals, Removals::default().with(run_id(1), Position(4)));
+    };
+    check(&store);
+    drop((store, writer));
+    // A crash between the parts ends in its removal as well: the next sweep of whatever writer begins with it.
+    let subject = subject.reopened();
+    let store = subject.store();
+    check(&store);
+    let mut writer = claim(&store);
+    let rest = Retention { batch_bytes: 1, ..keep() };
+    let swept = |bytes, more| Swept { bytes, more, ..Swept::default() };
+    for expected in [swept(70, true), swept(30, false), Swept::default()] {
+        assert_eq!(writer.sweep(&rest).unwrap(), expected);
+    }
+    assert_eq!(store.bounds(SHARD).unwrap().bytes, 15);
 }
 
 pub fn a_run_may_begin_anew_while_rows_of_its_namesake_are_left<S: Subject>() {

@@ -37,8 +37,8 @@ struct Shard {
     epoch: u64,
     history: History,
     log: BTreeMap<Position, Stored>,
-    /// Rows of removed runs that are still to go, by the runs and the numbers of their first events.
-    removing: BTreeMap<(RunId, u64), Hidden>,
+    /// The bytes of the rows of removed runs that are still to go, by the runs and the numbers of their first events.
+    removing: BTreeMap<(RunId, u64), u64>,
     /// The bytes of all events, those of removed rows among them until they are gone.
     log_bytes: u64,
     newest: Position,
@@ -47,13 +47,6 @@ struct Shard {
     keys_removed: Option<RunId>,
     removals: Removals,
     readings: Option<Bytes>,
-}
-
-/// A row of a removed run.
-#[derive(Clone, Copy, Debug)]
-struct Hidden {
-    position: Position,
-    bytes: u64,
 }
 
 /// A row of the log, as it is kept.

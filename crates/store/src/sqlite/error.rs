@@ -22,6 +22,11 @@ pub(super) fn failed(operation: &'static str) -> impl Fn(Error) -> StoreError {
     }
 }
 
+/// Whether the database is damaged where it was read.
+pub(super) fn is_damage(error: &Error) -> bool {
+    matches!(error, Error::SqliteFailure(failure, _) if failure.code == ErrorCode::DatabaseCorrupt)
+}
+
 /// Converts an error of file access, with the name of the failed operation.
 pub(super) fn io_failed(operation: &'static str) -> impl Fn(std::io::Error) -> StoreError {
     move |source| StoreError::Io { operation, source: Box::new(source) }

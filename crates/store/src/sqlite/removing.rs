@@ -1,14 +1,17 @@
 //! The rows of removed runs. A run goes in one transaction, after which nobody reads a row of it; its rows follow, some in each
-//! transaction, and where the process dies the next one goes on. `removing` has the position of the last one for each run.
+//! transaction, and where the process dies the next one goes on. `removing` has the position of the last one for each run. It is
+//! the same for a run that somebody removes and for one that retention does.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use rusqlite::{Connection, params};
 
-use super::error::{integer, unsigned};
+use super::error::{integer, is_damage, unsigned};
+use super::gate::Durability;
 use super::reader::run_id;
 use super::writer::{SqliteWriter, cached};
-use crate::port::{Append, RunId};
+use crate::port::{Append, RunId, StoreError};
 use crate::removals::Budget;
 
 /// True of a row that is there for readers. A run that begins anew under the id of a removed one has all its rows after those.
@@ -18,6 +21,9 @@ pub(super) const IS_THERE: &str =
 /// Rows that are looked for at once.
 const ROWS: u32 = 256;
 
+/// Of so many sweeps, one tries rows again that could not be read.
+const TRIED_AGAIN: u32 = 16;
+
 /// The removed runs of which rows are left, each with the position of the last one.
 pub(super) fn read(connection: &Connection) -> rusqlite::Result<BTreeMap<RunId, u64>> {
     cached(connection, "SELECT run, last FROM removing")?
@@ -26,6 +32,36 @@ pub(super) fn read(connection: &Connection) -> rusqlite::Result<BTreeMap<RunId, 
 }
 
 impl SqliteWriter {
+    /// Runs an action that removes rows, in a transaction of its own if this writer still owns the shard. Where rows of a removed
+    /// run cannot be read, it is run again without those: SQLite keeps nothing of a transaction that has met damage.
+    pub(super) fn remove_by<T>(
+        &mut self,
+        operation: &'static str,
+        action: impl Fn(&mut Self, &Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        loop {
+            let known = self.unreadable.len();
+            let before = (self.removed_bytes, self.removals, self.removing.clone());
+            match self.try_owned(operation, Durability::Now, &action) {
+                Err(StoreError::Corrupt { .. }) if self.unreadable.len() > known => {
+                    (self.removed_bytes, self.removals, self.removing) = before;
+                }
+                result => {
+                    self.failed = result.is_err();
+                    return result?.ok_or(StoreError::Closed);
+                }
+            }
+        }
+    }
+
+    /// A sweep begins. Now and then one tries again what could not be read.
+    pub(super) fn begin_sweep(&mut self) {
+        self.sweeps = (self.sweeps + 1) % TRIED_AGAIN;
+        if self.sweeps == 0 {
+            self.unreadable.clear();
+        }
+    }
+
     /// Takes the rows of a run from all readers, and returns the position of the last one.
     pub(super) fn hide_rows(&mut self, connection: &Connection, run: RunId) -> rusqlite::Result<u64> {
         let before = self.removing.get(&run).copied().unwrap_or(0);
@@ -39,16 +75,18 @@ impl SqliteWriter {
         Ok(last)
     }
 
-    /// Removes rows of removed runs until the budget is spent, and returns whether some are left.
+    /// Removes rows of removed runs until the budget is spent, and returns whether some are left that can be removed.
     pub(super) fn remove_rows(
         &mut self,
         connection: &Connection,
         budget: &mut Budget,
     ) -> rusqlite::Result<bool> {
-        while let Some(run) = self.removing.keys().next().copied() {
+        let mut after: Bound<RunId> = Bound::Unbounded;
+        while let Some(run) = self.removing.range((after, Bound::Unbounded)).next().map(|(run, _)| *run) {
             if self.remove_rows_of(connection, run, budget)? {
                 return Ok(true);
             }
+            after = Bound::Excluded(run);
         }
         Ok(false)
     }
@@ -61,6 +99,30 @@ impl SqliteWriter {
         budget: &mut Budget,
     ) -> rusqlite::Result<bool> {
         let Some(last) = self.removing.get(&run).copied() else { return Ok(false) };
+        if self.unreadable.contains(&run) {
+            return Ok(false);
+        }
+        let left = self.remove_rows_up_to(connection, run, last, budget);
+        if let Err(error) = &left
+            && is_damage(error)
+        {
+            tracing::warn!(
+                %run,
+                error = error as &dyn std::error::Error,
+                "rows of a removed run cannot be read, and stay; they are tried again later"
+            );
+            self.unreadable.insert(run);
+        }
+        left
+    }
+
+    fn remove_rows_up_to(
+        &mut self,
+        connection: &Connection,
+        run: RunId,
+        last: u64,
+        budget: &mut Budget,
+    ) -> rusqlite::Result<bool> {
         loop {
             let rows = hidden(connection, run, last, u64::MAX, ROWS)?;
             if rows.is_empty() {

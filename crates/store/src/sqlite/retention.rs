@@ -11,7 +11,9 @@ use super::gate::Durability;
 use super::reader::run_id;
 use super::writer::{SqliteWriter, cached};
 use super::{SqliteStore, derived, eras, keys, labels, remembered};
-use crate::port::{BlobHash, Millis, Position, Removal, Retention, RunId, StoreError, Swept};
+use crate::port::{
+    BlobHash, Millis, Position, REMOVED_AT_ONCE, Removal, Retention, RunId, StoreError, Swept,
+};
 use crate::removals::Budget;
 
 /// A finished run that is removed.
@@ -40,12 +42,17 @@ const STAYS: &str = "SELECT EXISTS (
 
 impl SqliteWriter {
     pub(super) fn sweep_all(&mut self, retention: &Retention) -> Result<Swept, StoreError> {
-        let mut swept = self.owned("remove old runs", Durability::Now, |writer, connection| {
+        self.begin_sweep();
+        let mut swept = self.remove_by("remove old runs", |writer, connection| {
             let mut swept = writer.sweep_runs(connection, retention)?;
             swept.keys = sweep_keys(connection, retention)?;
-            writer.eras_swept = eras::sweep(connection, writer.eras_swept, retention.batch)?;
+            // Whether rows of an era are left is not asked where some may be damaged.
+            if writer.removing.is_empty() {
+                writer.eras_swept = eras::sweep(connection, writer.eras_swept, retention.batch)?;
+            }
             Ok(swept)
         })?;
+        swept.unreadable = self.unreadable.len() as u64;
         if retention.blobs_before == Millis(i64::MIN) {
             return Ok(swept);
         }
@@ -108,7 +115,7 @@ impl SqliteWriter {
             let candidate = candidate(connection, finished_at, run)?;
             newest = newest.max(self.remove_candidate(connection, &candidate)?);
             swept.runs += 1;
-            if self.remove_rows(connection, budget)? {
+            if self.remove_rows_of(connection, run, budget)? {
                 swept.more = true;
                 swept.next = last;
                 break;
@@ -154,7 +161,7 @@ impl SqliteWriter {
         held_by: Option<u16>,
         at: Millis,
     ) -> Result<Removal, StoreError> {
-        self.owned("remove a run", Durability::Now, |writer, connection| {
+        self.remove_by("remove a run", |writer, connection| {
             let found = cached(
                 connection,
                 "SELECT finished_at, key, labels,
@@ -178,7 +185,8 @@ impl SqliteWriter {
                 Some((_, true, true)) => Removal::Held,
                 Some((candidate, true, false)) => {
                     let last = writer.remove_candidate(connection, &candidate)?;
-                    let mut budget = Budget::new(u64::MAX);
+                    // What has no room is left to the sweeps.
+                    let mut budget = Budget::new(REMOVED_AT_ONCE);
                     writer.remove_rows_of(connection, run, &mut budget)?;
                     writer.note_removed(connection, last)?;
                     Removal::Removed { bytes: budget.bytes }

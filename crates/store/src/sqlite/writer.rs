@@ -1,7 +1,7 @@
 //! [`SqliteWriter`]: commits. The hot path is one insert into the log and one write to the run's row for each append.
 //! The order of the writes ensures that a refusal is known before anything of the append is written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
@@ -33,6 +33,10 @@ pub(super) struct SqliteWriter {
     pub(super) removals: Removals,
     /// Removed runs of which rows are left, each with the position of the last one.
     pub(super) removing: BTreeMap<RunId, u64>,
+    /// Those of them whose rows could not be read.
+    pub(super) unreadable: BTreeSet<RunId>,
+    /// Sweeps since these were tried again.
+    pub(super) sweeps: u32,
     /// The first position of the era at which the last sweep ended.
     pub(super) eras_swept: Position,
     /// The first byte of the blobs among which the next sweep looks for files without a row.
@@ -68,7 +72,7 @@ impl SqliteWriter {
 
     /// The same, after which the writer goes on where it fails: `action` changes the database alone. `None` where another
     /// epoch owns the shard.
-    fn try_owned<T>(
+    pub(super) fn try_owned<T>(
         &mut self,
         operation: &'static str,
         durability: Durability,
@@ -480,6 +484,8 @@ fn take_over(connection: &Connection, shared: &Arc<Shared>) -> rusqlite::Result<
         removed_bytes,
         removals,
         removing: removing::read(connection)?,
+        unreadable: BTreeSet::new(),
+        sweeps: 0,
         eras_swept: Position(0),
         blobs_swept: 0,
         tails: Tails::new(shared.known_runs),

@@ -28,6 +28,17 @@ impl Runs {
         .await
     }
 
+    /// The bytes of a run's events; `None` where they cannot be measured.
+    pub(super) async fn bytes_of(&self, run: RunId) -> Option<u64> {
+        let store = Arc::clone(self.runtime.store());
+        let measured = answer(&self.runtime, move || {
+            let row = store.get_run(run).map_err(|error| status::store(&error))?;
+            let Some(row) = row else { return Ok(None) };
+            store.extent(run, row.last_seq).map_err(|error| status::store(&error))
+        });
+        measured.await.ok().flatten().map(|extent| extent.bytes)
+    }
+
     /// The state of a run whose row was read just now.
     pub(in crate::services) async fn fold(&self, row: &RunRow) -> Result<Held, Status> {
         let run = row.run;

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{Hidden, State};
-use crate::port::{Append, BlobHash, Era, Millis, Position, Removal, Retention, RunId, ShardId, Swept};
+use super::State;
+use crate::port::{
+    Append, BlobHash, Era, Millis, Position, REMOVED_AT_ONCE, Removal, Retention, RunId, ShardId, Swept,
+};
 use crate::removals::Budget;
 
 impl State {
@@ -72,11 +74,11 @@ impl State {
     fn remove_rows(&mut self, shard: ShardId, of: Option<RunId>, budget: &mut Budget) -> bool {
         let Some(shard) = self.shards.get_mut(&shard) else { return false };
         let (from, to) = (of.unwrap_or(RunId::MIN), of.unwrap_or(RunId::MAX));
-        while let Some((place, row)) = shard.removing.range((from, 0)..=(to, u64::MAX)).next() {
+        while let Some((place, bytes)) = shard.removing.range((from, 0)..=(to, u64::MAX)).next() {
             if budget.is_spent() {
                 return true;
             }
-            let (place, bytes) = (*place, row.bytes);
+            let (place, bytes) = (*place, *bytes);
             shard.removing.remove(&place);
             shard.log_bytes -= bytes;
             budget.spend(bytes);
@@ -90,7 +92,7 @@ impl State {
         let places = (append.run, 0)..=(append.run, append.last_seq());
         let places: Vec<(RunId, u64)> = shard.removing.range(places).map(|(place, _)| *place).collect();
         for place in places {
-            shard.log_bytes -= shard.removing.remove(&place).map_or(0, |row| row.bytes);
+            shard.log_bytes -= shard.removing.remove(&place).unwrap_or(0);
         }
     }
 
@@ -105,7 +107,8 @@ impl State {
         }
         let shard = run.shard;
         self.remove_run(id, finished_at.unwrap_or(at));
-        let mut budget = Budget::new(u64::MAX);
+        // What has no room is left to the sweeps.
+        let mut budget = Budget::new(REMOVED_AT_ONCE);
         self.remove_rows(shard, Some(id), &mut budget);
         Removal::Removed { bytes: budget.bytes }
     }
@@ -120,7 +123,8 @@ impl State {
         kind.is_some() && rows.iter().any(|row| Some(row.kind) == kind && unfinished(&row.key))
     }
 
-    /// Forgets eras of which nothing is left, among the `batch` eras after `after`. Returns where the next sweep begins.
+    /// Forgets eras of which nothing is left, among the `batch` eras after `after`, once no row of a removed run is. Returns where
+    /// the next sweep begins.
     pub(in crate::memory) fn sweep_eras(
         &mut self,
         shard: ShardId,
@@ -128,13 +132,15 @@ impl State {
         batch: usize,
     ) -> Position {
         let Some(shard) = self.shards.get_mut(&shard) else { return after };
+        if !shard.removing.is_empty() {
+            return after;
+        }
         let eras = shard.history.eras().iter().filter(|era| era.first > after).take(batch);
         let eras: Vec<Era> = eras.copied().collect();
         for era in &eras {
             if let Some(last) = era.last
                 && last < shard.removed
                 && shard.log.range(era.first..=last).next().is_none()
-                && !shard.removing.values().any(|row| (era.first..=last).contains(&row.position))
             {
                 shard.history.forget(era.first);
             }
@@ -162,7 +168,7 @@ impl State {
             let mut last = Position(0);
             for (first_seq, position) in &run.rows {
                 let bytes = shard.log.remove(position).map_or(0, |row| row.events.len() as u64);
-                shard.removing.insert((id, *first_seq), Hidden { position: *position, bytes });
+                shard.removing.insert((id, *first_seq), bytes);
                 last = last.max(*position);
             }
             shard.removed = shard.removed.max(last);
