@@ -120,7 +120,11 @@ impl Run {
             | Body::PlanEdited(_)
             | Body::PlanApproved(_)
             | Body::PlannerAnswered(v1::PlannerAnswered { plan: Some(_), .. }) => {
-                let done_before = self.how_far().map_or(0, |far| far.done);
+                let done_before = self.how_far().map_or(0, |far| match far.unit {
+                    // A phase that is blocked and a step that has failed are done when they are done anew.
+                    Unit::Phases | Unit::Steps => far.done.saturating_sub(far.failed),
+                    Unit::Tasks | Unit::Actions => far.done,
+                });
                 self.pace = Pace { since_ms: at_ms, done_before, ..Pace::default() };
                 for task in self.waves.iter_mut().flat_map(|wave| &mut wave.tasks) {
                     task.costless = matches!(task.step, Step::Settled { .. });

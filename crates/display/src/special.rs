@@ -153,7 +153,8 @@ pub(crate) fn timed_out(error: &v1::Error, context: &Context<'_>) -> TimedOut {
         let checked = match (timeout.last_health_check_ms, context.at_ms) {
             // Of more than a second, its parts do not matter.
             (Some(last), Some(at)) => {
-                let ago = if at - last < 1_000 { at - last } else { (at - last) / 1_000 * 1_000 };
+                let ago = at.saturating_sub(last);
+                let ago = if ago < 1_000 { ago } else { ago / 1_000 * 1_000 };
                 fill(texts.last_health_check, &[&format::in_words(ago)])
             }
             (Some(last), None) => format::utc(last),

@@ -93,7 +93,7 @@ fn verdict(task: &v1::TaskView) -> String {
     match task.status() {
         v1::ResultStatus::Success => match (task.started_at_ms, task.settled_at_ms) {
             (Some(started), Some(settled)) => {
-                format!("{} ({})", texts.success, format::took(settled - started))
+                format!("{} ({})", texts.success, format::took(settled.saturating_sub(started)))
             }
             _ => texts.success.to_owned(),
         },
@@ -222,6 +222,19 @@ mod tests {
         assert!(shown.contains("X  Agent 2000 (broken): FAILED (error)"), "{shown}");
         assert!(shown.contains("... and 1,999 more: SUCCESS"), "{shown}");
         assert!(shown.lines().count() < 20, "{shown}");
+    }
+
+    #[test]
+    fn no_clock_of_a_task_is_too_far_ahead_or_behind() {
+        let told = |started: i64, settled: i64| {
+            verdict(&v1::TaskView {
+                started_at_ms: Some(started),
+                settled_at_ms: Some(settled),
+                ..task("a", v1::ResultStatus::Success, 0)
+            })
+        };
+        assert_eq!(told(i64::MIN, i64::MAX), "SUCCESS (106751991167d 7h)");
+        assert_eq!(told(i64::MAX, i64::MIN), "SUCCESS (0s)");
     }
 
     #[test]

@@ -468,7 +468,8 @@ pub struct Swept {
     pub bytes: u64,
     /// Removed runs of which rows are left that could not be read. A later sweep tries them again.
     pub unreadable: u64,
-    /// Finished runs are left that the sweep did not come to, or rows of a run that it has removed.
+    /// Finished runs are left that the sweep did not come to, or rows of a run that it has removed. Or it has met rows that
+    /// cannot be read, and has removed nothing: the next one passes over them.
     pub more: bool,
     /// Where it ended then: a sweep [after](Retention::after) this run goes on there.
     pub next: Option<(Millis, RunId)>,
@@ -732,8 +733,8 @@ pub trait ShardWriter: Send {
     /// stays until [`Retention::keys_before`]. A key that was [registered](KeyChange::Register) stays until it is released.
     ///
     /// Nobody can read anything of a removed run, also where not all of its rows have room in the sweep. Those that are left are
-    /// what the next sweeps begin with, of whatever writer. Where some cannot be read, those of that run [stay](Swept::unreadable)
-    /// for now, and everything else goes on.
+    /// what the next sweeps begin with, of whatever writer. Those that cannot be read [stay](Swept::unreadable) for now, and
+    /// everything else goes on. A run is in conflict with those of an earlier one of its id that its append comes to.
     ///
     /// Eras are forgotten that have no row left and end before [`Bounds::removed`]: of a cursor into them nobody can say any
     /// more whether it is of this history.

@@ -6,7 +6,7 @@ mod format_2;
 
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use capataz_store::conformance::{
     ALL, SHARD, Shape, accept, claim, creation, everything, finish, keep, memory_row, more, remembered,
@@ -14,8 +14,8 @@ use capataz_store::conformance::{
 };
 use capataz_store::sqlite::DATABASE_FILE;
 use capataz_store::{
-    Append, BlobHash, LogRow, Mark, MemoryChange, Mended, Millis, Place, Position, Retention, Snapshot,
-    SqliteOptions, SqliteStore, Store, StoreError, entry_id,
+    Append, AppendOutcome, BlobHash, LogRow, Mark, MemoryChange, Mended, Millis, Place, Position, Removal,
+    Retention, RunId, ShardWriter, Snapshot, SqliteOptions, SqliteStore, Store, StoreError, Swept, entry_id,
 };
 use format_2::BACK_TO_FORMAT_2;
 use tempfile::{TempDir, tempdir};
@@ -181,7 +181,7 @@ fn rows_that_are_missing_from_a_run_are_a_row_without_events() {
 /// No row of a removed run is ever there for somebody again, wherever among its rows damage has put one.
 #[test]
 fn a_run_with_a_row_out_of_its_order_is_removed_with_all_its_rows() {
-    for first_seq in [9, -1] {
+    for first_seq in ["9", "-1", "'text'", "x'00'"] {
         let folder = filled(2);
         let store = open(folder.path()).unwrap();
         let mut writer = claim(&store);
@@ -274,33 +274,86 @@ fn a_damaged_page_fails_the_reads_that_meet_it_and_no_others() {
     }
 }
 
+/// A leaf of the log that is garbage, with some rows of a thousand bytes of events.
+struct Wound {
+    file: PathBuf,
+    number: u64,
+    sound: Vec<u8>,
+}
+
+impl Wound {
+    fn of(folder: &Path) -> Self {
+        let file = folder.join(DATABASE_FILE);
+        let content = fs::read(&file).unwrap();
+        let is_leaf = |(_, page): &(u64, &[u8])| {
+            page[0] == 0x0D && page.iter().filter(|byte| **byte == 7).count() > 2_900
+        };
+        let (number, sound) = (0..).zip(content.chunks(PAGE as usize)).filter(is_leaf).nth(5).unwrap();
+        let wound = Self { file, number, sound: sound.to_vec() };
+        wound.write(&[0xA5; PAGE as usize]);
+        wound
+    }
+
+    fn heal(&self) {
+        self.write(&self.sound);
+    }
+
+    fn write(&self, page: &[u8]) {
+        let mut file = fs::OpenOptions::new().write(true).open(&self.file).unwrap();
+        file.seek(SeekFrom::Start(self.number * PAGE)).unwrap();
+        file.write_all(page).unwrap();
+    }
+
+    /// Those of the first `runs` runs that have a row on the page.
+    fn runs(&self, runs: u64) -> Vec<u64> {
+        let has = |run: RunId| self.sound.windows(16).any(|bytes| bytes == run.0.as_bytes().as_slice());
+        (0..runs).filter(|number| has(run_id(*number))).collect()
+    }
+}
+
+/// Sweeps until nothing more is due, as the daemon does: the runs that are gone, and what the last part says.
+fn sweep_all(writer: &mut dyn ShardWriter, mut rule: Retention) -> (u64, Swept) {
+    let mut runs = 0;
+    for _ in 0..100 {
+        let swept = writer.sweep(&rule).unwrap();
+        runs += swept.runs;
+        if !swept.more {
+            return (runs, swept);
+        }
+        rule.after = swept.next;
+    }
+    panic!("a sweep that has no end");
+}
+
+fn older_than(at: i64) -> Retention {
+    Retention { finished_before: Some(Millis(at)), ..keep() }
+}
+
+/// A closed database with 60 runs, of which the first 30 have finished at 10, and a damaged page with three of these.
+fn wounded() -> (TempDir, Wound) {
+    let folder = filled(60);
+    let store = open(folder.path()).unwrap();
+    let ends: Vec<Append> = (0..30).map(|number| finish(number, 3, 10)).collect();
+    accept(&mut *claim(&store), &ends);
+    drop(store);
+    let wound = Wound::of(folder.path());
+    (folder, wound)
+}
+
 /// Rows of removed runs that cannot be read stay for now, and everything else goes on.
 #[test]
 fn a_damaged_page_of_removed_runs_is_passed_over_and_tried_again() {
-    let folder = filled(60);
+    let (folder, wound) = wounded();
     let store = open(folder.path()).unwrap();
     let mut writer = claim(&store);
-    let ends: Vec<Append> = (0..30).map(|number| finish(number, 3, 10)).collect();
-    accept(&mut *writer, &ends);
-    drop((store, writer));
-    let file = folder.path().join(DATABASE_FILE);
-    let content = fs::read(&file).unwrap();
-    // A leaf of the log with the first rows of three runs that have finished.
-    let is_leaf = |page: &[u8]| page[0] == 0x0D && page.iter().filter(|byte| **byte == 7).count() > 2_900;
-    let mut leaves = content.chunks(PAGE as usize).enumerate().filter(|(_, page)| is_leaf(page));
-    let (number, sound) = leaves.nth(5).unwrap();
-    let write = |page: &[u8]| {
-        let mut file = fs::OpenOptions::new().write(true).open(&file).unwrap();
-        file.seek(SeekFrom::Start(number as u64 * PAGE)).unwrap();
-        file.write_all(page).unwrap();
-    };
-    write(&[0xA5; PAGE as usize]);
-
-    let store = open(folder.path()).unwrap();
-    let mut writer = claim(&store);
-    let older_than = |at| Retention { finished_before: Some(Millis(at)), ..keep() };
-    let swept = writer.sweep(&older_than(11)).unwrap();
-    assert_eq!((swept.runs, swept.more), (30, false), "nobody reads any of them");
+    let first = writer.sweep(&older_than(11)).unwrap();
+    assert_eq!(
+        (first.runs, first.bytes, first.more),
+        (0, 0, true),
+        "others have their turn before it goes on"
+    );
+    let (runs, swept) = sweep_all(&mut *writer, older_than(11));
+    assert_eq!(runs, 30, "nobody reads any of them");
     assert!((0..30).all(|number| store.get_run(run_id(number)).unwrap().is_none()));
     // To remove a row beside the page, SQLite may have to read the page as well.
     let unreadable = swept.unreadable;
@@ -311,15 +364,91 @@ fn a_damaged_page_of_removed_runs_is_passed_over_and_tried_again() {
     assert!(swept.bytes > 0);
 
     // It can be read again, which one of sixteen sweeps finds out.
-    write(sound);
+    wound.heal();
     let left: Vec<u64> = (0..16).map(|_| writer.sweep(&keep()).unwrap().unreadable).collect();
-    assert_eq!(left.last(), Some(&0), "{left:?}");
+    assert_eq!((left.first(), left.last()), (Some(&unreadable), Some(&0)), "{left:?}");
     assert_eq!(store.bounds(SHARD).unwrap().bytes, 30 * 1_000);
     assert_eq!(whole_log(&store).len(), 30);
     drop((store, writer));
-    let database = rusqlite::Connection::open(&file).unwrap();
+    let database = rusqlite::Connection::open(&wound.file).unwrap();
     let whole: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(whole, "ok");
+}
+
+/// However large it is, and however large the log may be.
+#[test]
+fn of_a_removed_run_with_a_damaged_page_only_what_is_beside_the_page_stays() {
+    let folder = filled(1);
+    let store = open(folder.path()).unwrap();
+    let mut writer = claim(&store);
+    let rows: Vec<Append> = (3..63).map(|seq| more(0, seq, 1).events(vec![7; 1_000])).collect();
+    accept(&mut *writer, &rows);
+    accept(&mut *writer, &[finish(0, 63, 10)]);
+    drop((store, writer));
+    let wound = Wound::of(folder.path());
+
+    let store = open(folder.path()).unwrap();
+    let mut writer = claim(&store);
+    let (runs, swept) = sweep_all(&mut *writer, older_than(11));
+    assert_eq!((runs, swept.unreadable), (1, 1));
+    let bytes = store.bounds(SHARD).unwrap().bytes;
+    assert!((3_000..20_000).contains(&bytes), "{bytes} of 61,000");
+    accept(&mut *writer, &[creation(1), finish(1, 3, 20)]);
+    let smaller = Retention { max_log_bytes: Some(25_000), ..keep() };
+    assert_eq!(sweep_all(&mut *writer, smaller).0, 0, "no other run makes room for it");
+    wound.heal();
+    // Each writer tries them.
+    drop(writer);
+    let mut writer = claim(&store);
+    let bytes = store.bounds(SHARD).unwrap().bytes;
+    let all = Swept { runs: 1, bytes, ..Swept::default() };
+    assert_eq!(sweep_all(&mut *writer, older_than(21)), (1, all));
+}
+
+#[test]
+fn a_run_with_a_damaged_page_is_removed_by_itself_and_its_rows_are_left_to_the_sweeps() {
+    let (folder, wound) = wounded();
+    let number = wound.runs(30)[0];
+    let store = open(folder.path()).unwrap();
+    let mut writer = claim(&store);
+    assert_eq!(writer.remove(run_id(number), None, Millis(50)).unwrap(), Removal::Removed { bytes: 0 });
+    assert_eq!(store.get_run(run_id(number)).unwrap(), None);
+    let before = store.bounds(SHARD).unwrap().bytes;
+    let (runs, swept) = sweep_all(&mut *writer, keep());
+    assert_eq!((runs, swept.unreadable), (0, 1));
+    let end = finish(number, 3, 10).events.len() as u64;
+    assert_eq!(before - store.bounds(SHARD).unwrap().bytes, end, "its last row is on another page");
+    accept(&mut *writer, &[creation(1_000)]);
+}
+
+/// As those of sessions do.
+#[test]
+fn a_run_that_begins_anew_where_its_namesake_has_damaged_rows_is_refused_and_nothing_else_is() {
+    let (folder, wound) = wounded();
+    let number = wound.runs(30)[0];
+    let store = open(folder.path()).unwrap();
+    let mut writer = claim(&store);
+    sweep_all(&mut *writer, older_than(11));
+    let committed = |at| AppendOutcome::Committed(Position(at));
+    let outcomes = writer.commit(&[creation(1_000), creation(number)]).unwrap();
+    assert_eq!(outcomes, [committed(91), AppendOutcome::Conflict]);
+    let joined = [creation(1_001).joined(), creation(number), creation(1_002)];
+    let outcomes = writer.commit(&joined).unwrap();
+    assert_eq!(outcomes, [AppendOutcome::Conflict, AppendOutcome::Conflict, committed(92)]);
+    // A writer that knows nothing of it finds it out.
+    drop(writer);
+    let mut writer = claim(&store);
+    let outcomes = writer.commit(&[more(1_000, 3, 1), creation(number), more(1_000, 4, 1)]).unwrap();
+    assert_eq!(outcomes, [committed(93), AppendOutcome::Conflict, committed(94)]);
+    let bytes = store.bounds(SHARD).unwrap().bytes;
+
+    wound.heal();
+    for _ in 0..17 {
+        writer.sweep(&keep()).unwrap();
+    }
+    assert!(store.bounds(SHARD).unwrap().bytes < bytes);
+    assert_eq!(accept(&mut *writer, &[creation(number)]), [Position(95)]);
+    assert_eq!(store.read_run(run_id(number), 0, ALL, ALL).unwrap(), [creation(number).row(95)]);
 }
 
 /// Overwrites every page of the file in turn. Reads fail or tell the truth.

@@ -135,7 +135,9 @@ async fn keep(
 ) -> Outcome {
     let evidence = &piece.evidence;
     let file = args.output.clone().unwrap_or_else(|| PathBuf::from(file_name(evidence)));
-    if !args.open {
+    if args.open {
+        may_be_opened(run_id, evidence)?;
+    } else {
         report::refuse_existing(&file, args.force)?;
     }
     let content = match &evidence.inline {
@@ -168,6 +170,15 @@ async fn keep(
         out.line(&fill(told, &values));
     }
     Ok(Exit::Ok)
+}
+
+/// Refuses what its type says nothing of, such as a download: a desktop looks into that for what it is, and a page has chosen it.
+fn may_be_opened(run_id: &str, evidence: &v1::EvidenceRef) -> Result<(), Failure> {
+    if extension_of(&evidence.media_type).is_some() {
+        return Ok(());
+    }
+    let id = in_short(&evidence.id);
+    Err(Failure::failed(fill(words().evidence.of_no_type, &[&evidence.media_type, run_id, &id])))
 }
 
 /// Opens the content with what the desktop has for it, and returns the file that it is in. That stays: whoever shows it may
@@ -207,16 +218,21 @@ fn opened(
 fn file_name(evidence: &v1::EvidenceRef) -> String {
     let is_plain = |character: &char| character.is_ascii_alphanumeric() || *character == '_';
     let plain = |text: &str| text.chars().filter(is_plain).collect::<String>();
-    let extension = match evidence.media_type.as_str() {
-        "image/png" => "png",
-        "image/jpeg" => "jpg",
-        "image/webp" => "webp",
-        "application/json" => "json",
-        HTML => "html",
-        kind if kind.starts_with("text/") => "txt",
-        _ => "bin",
-    };
+    let extension = extension_of(&evidence.media_type).unwrap_or("bin");
     format!("{}-{}.{extension}", plain(&evidence.kind), plain(&in_short(&evidence.id)))
+}
+
+/// What the names of files of this type end with; `None` where nobody knows what is in them.
+fn extension_of(media_type: &str) -> Option<&'static str> {
+    match media_type {
+        "image/png" => Some("png"),
+        "image/jpeg" => Some("jpg"),
+        "image/webp" => Some("webp"),
+        "application/json" => Some("json"),
+        HTML => Some("html"),
+        kind if kind.starts_with("text/") => Some("txt"),
+        _ => None,
+    }
 }
 
 fn in_short(id: &str) -> String {
@@ -312,6 +328,31 @@ mod tests {
         let nowhere = Path::new("/nowhere/xdg-open");
         let none = told(opened(nowhere, "7f3a", &v1::EvidenceRef::default(), b""));
         assert!(none.contains("there is no /nowhere/xdg-open"), "{none}");
+    }
+
+    #[test]
+    fn what_may_be_anything_is_not_opened() {
+        let refused = |media_type: &str| {
+            let evidence = v1::EvidenceRef {
+                id: "0123456789abcdef".to_owned(),
+                media_type: media_type.to_owned(),
+                ..v1::EvidenceRef::default()
+            };
+            let failure = may_be_opened("7f3a", &evidence).err()?.to_json();
+            Some(failure["error"]["message"].as_str().unwrap_or_default().to_owned())
+        };
+        for media_type in
+            ["image/png", "application/json", "text/plain", "text/html", "text/html; charset=utf-8"]
+        {
+            assert_eq!(refused(media_type), None, "{media_type}");
+        }
+        for media_type in
+            ["application/octet-stream", "application/xhtml+xml", "image/svg+xml", "TEXT/HTML", ""]
+        {
+            let told = refused(media_type).unwrap_or_default();
+            assert!(told.contains(&format!("{media_type:?}")), "{media_type} {told}");
+            assert!(told.ends_with("save it with `capataz evidence 7f3a 0123456789ab -o FILE`"), "{told}");
+        }
     }
 
     #[test]

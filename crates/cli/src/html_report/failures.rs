@@ -192,7 +192,7 @@ fn details(page: &mut Markup, task: &Task) {
             By::Run(run) => (texts.by_run, run),
         };
         let until = span.until_ms.unwrap_or(span.from_ms);
-        let lasted = (until - span.from_ms).to_string();
+        let lasted = until.saturating_sub(span.from_ms).to_string();
         let number = format!("{}.{}", tried.activation.max(1), tried.attempt);
         fill(texts.try_line, &[&number, &fill(by, &[id]), &lasted])
     });

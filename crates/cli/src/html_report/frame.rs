@@ -106,7 +106,7 @@ pub fn header<'r>(page: &mut Markup, report: &'r Report, gallery: &mut Gallery<'
 /// What came of the run in one sentence.
 fn at_a_glance(report: &Report) -> String {
     let (texts, story) = (&words().reports, &report.story);
-    let lasted = took(story.until_ms(report.now_ms) - story.model.accepted_at_ms);
+    let lasted = took(story.until_ms(report.now_ms).saturating_sub(story.model.accepted_at_ms));
     let glance = story.kind.at_a_glance(story, &lasted);
     match story.finished.as_ref().map_or(0, |finished| finished.not_started) {
         0 => glance,

@@ -41,7 +41,7 @@ pub fn section(page: &mut Markup, report: &Report) {
         if let Some(answered) = &asked.answered {
             page.text(&fill(
                 texts.after,
-                &[&capataz_display::format::took(answered.at_ms - asked.asked_at_ms)],
+                &[&capataz_display::format::took(answered.at_ms.saturating_sub(asked.asked_at_ms))],
             ));
         }
         page.close("span");

@@ -198,7 +198,7 @@ pub fn figures(task: &Task, until_ms: i64) -> Vec<String> {
     let began = task.tries().next().map(|(span, _)| span.from_ms);
     if let Some(began) = began {
         let ended = task.settled.as_ref().map_or(until_ms, |settled| settled.at_ms);
-        parts.push(took(ended - began));
+        parts.push(took(ended.saturating_sub(began)));
     }
     parts
 }
@@ -244,7 +244,7 @@ pub fn end_of(tried: &Try) -> String {
 fn bar(span: &Span, until_ms: i64) -> Bar {
     let texts = &words().reports;
     let until_ms = span.until_ms.unwrap_or(until_ms);
-    let lasted = took(until_ms - span.from_ms);
+    let lasted = took(until_ms.saturating_sub(span.from_ms));
     let (kind, title) = match &span.what {
         What::Queued => (BarKind::Queued, fill(texts.queued_for, &[&lasted])),
         What::BackOff => (BarKind::BackOff, fill(texts.backed_off_for, &[&lasted])),
@@ -329,7 +329,7 @@ pub fn of_run(story: &Story, until_ms: i64) -> Option<Row> {
     let mut row = Row { label: texts.the_run.to_owned(), ..Row::default() };
     for (from_ms, until) in &story.pauses {
         let until_ms = until.unwrap_or(until_ms);
-        let title = fill(texts.paused_for, &[&took(until_ms - from_ms)]);
+        let title = fill(texts.paused_for, &[&took(until_ms.saturating_sub(*from_ms))]);
         row.bars.push(Bar { from_ms: *from_ms, until_ms, kind: BarKind::Person, title });
         let title = words().watch.paused.to_owned();
         row.marks.push(Mark { at_ms: *from_ms, kind: MarkKind::Paused, title });
@@ -368,7 +368,7 @@ fn of_question(asked: &Asked, until_ms: i64) -> Row {
 
 fn waiting(asked: &Asked, until_ms: i64) -> Bar {
     let until_ms = asked.answered.as_ref().map_or(until_ms, |answered| answered.at_ms);
-    let title = fill(words().reports.asked_for, &[&took(until_ms - asked.asked_at_ms)]);
+    let title = fill(words().reports.asked_for, &[&took(until_ms.saturating_sub(asked.asked_at_ms))]);
     Bar { from_ms: asked.asked_at_ms, until_ms, kind: BarKind::Person, title }
 }
 
@@ -402,7 +402,7 @@ pub fn attempts(task: &Task, until_ms: i64) -> Vec<String> {
     let texts = &words().reports;
     let mut lines: Vec<String> = Vec::new();
     for span in &task.spans {
-        let lasted = took(span.until_ms.unwrap_or(until_ms) - span.from_ms);
+        let lasted = took(span.until_ms.unwrap_or(until_ms).saturating_sub(span.from_ms));
         match &span.what {
             What::Queued => {}
             What::BackOff => {

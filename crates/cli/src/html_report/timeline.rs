@@ -179,14 +179,14 @@ struct Piece {
 impl Scale {
     /// The scale of a time with this work in it.
     pub fn new(from_ms: i64, until_ms: i64, mut work: Vec<(i64, i64)>) -> Self {
-        let until_ms = until_ms.max(from_ms + 1);
-        let length_ms = until_ms - from_ms;
+        let until_ms = until_ms.max(from_ms.saturating_add(1));
+        let length_ms = until_ms.saturating_sub(from_ms);
         work.sort_unstable();
         let (mut pieces, mut at) = (Vec::new(), from_ms);
         let has_work = work.iter().any(|(from, until)| until > from);
         for (begins, ends) in work.into_iter().filter(|_| has_work).chain([(until_ms, until_ms)]) {
             let begins = begins.clamp(from_ms, until_ms);
-            if (begins - at) as f64 > LONG * length_ms as f64 && has_work {
+            if begins.saturating_sub(at) as f64 > LONG * length_ms as f64 && has_work {
                 pieces.push((at, begins));
             }
             at = at.max(ends.clamp(from_ms, until_ms));
@@ -198,8 +198,8 @@ impl Scale {
     pub fn place(&self, at_ms: i64) -> f64 {
         let piece = self.pieces.iter().rev().find(|piece| piece.from_ms <= at_ms).or(self.pieces.first());
         let Some(piece) = piece else { return 0.0 };
-        let length = (piece.until_ms - piece.from_ms).max(1) as f64;
-        let share = (at_ms - piece.from_ms).max(0) as f64 / length;
+        let length = piece.until_ms.saturating_sub(piece.from_ms).max(1) as f64;
+        let share = at_ms.saturating_sub(piece.from_ms).max(0) as f64 / length;
         piece.x + piece.width * share.min(1.0)
     }
 
@@ -210,8 +210,9 @@ impl Scale {
 
 /// The pieces of the time, with these drawn shorter.
 fn placed(from_ms: i64, until_ms: i64, short: &[(i64, i64)]) -> Vec<Piece> {
-    let shortened: i64 = short.iter().map(|(from, until)| until - from).sum();
-    let rest = (until_ms - from_ms - shortened).max(1) as f64;
+    let shortened = short.iter().map(|(from, until)| until.saturating_sub(*from));
+    let shortened = shortened.fold(0, i64::saturating_add);
+    let rest = until_ms.saturating_sub(from_ms).saturating_sub(shortened).max(1) as f64;
     let per_ms = (100.0 - SHORTENED * short.len() as f64) / rest;
     let (mut pieces, mut at, mut x) = (Vec::new(), from_ms, 0.0);
     let mut push = |from_ms: i64, until_ms: i64, width: f64, is_short: bool| {
@@ -221,11 +222,11 @@ fn placed(from_ms: i64, until_ms: i64, short: &[(i64, i64)]) -> Vec<Piece> {
         }
     };
     for (from, until) in short {
-        push(at, *from, (from - at) as f64 * per_ms, false);
+        push(at, *from, from.saturating_sub(at) as f64 * per_ms, false);
         push(*from, *until, SHORTENED, true);
         at = *until;
     }
-    push(at, until_ms, (until_ms - at) as f64 * per_ms, false);
+    push(at, until_ms, until_ms.saturating_sub(at) as f64 * per_ms, false);
     pieces
 }
 
@@ -314,7 +315,7 @@ fn axis(page: &mut Markup, scale: &Scale) {
     let mut has_gap = false;
     for piece in scale.shortened() {
         has_gap = true;
-        let text = format!("/ {} /", took(piece.until_ms - piece.from_ms));
+        let text = format!("/ {} /", took(piece.until_ms.saturating_sub(piece.from_ms)));
         page.open("g");
         page.element("title", words().reports.shortened);
         tick(page, (piece.x + piece.width / 2.0).clamp(12.0, 84.0), "middle", &text);
@@ -412,6 +413,20 @@ mod tests {
         check(&work, 101_000, 100.0);
         check(&work, 0, 0.0);
         check(&work, 200_000, 100.0);
+    }
+
+    #[test]
+    fn no_time_is_too_far_away_for_the_drawing() {
+        const ENDS: [i64; 4] = [i64::MIN, -1, 0, i64::MAX];
+        for (from, until) in ENDS.into_iter().flat_map(|from| ENDS.map(|until| (from, until))) {
+            for work in [vec![], vec![(i64::MIN, -1), (0, i64::MAX)], vec![(i64::MAX, i64::MAX), (-1, 0)]] {
+                let scale = Scale::new(from, until, work);
+                for at_ms in ENDS {
+                    let place = scale.place(at_ms);
+                    assert!((0.0..=100.01).contains(&place), "{from} {until} {at_ms}: {place}");
+                }
+            }
+        }
     }
 
     #[test]

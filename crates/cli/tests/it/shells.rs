@@ -269,6 +269,36 @@ fn bash_completes_the_value_of_an_option_that_is_in_one_word_with_it() {
 }
 
 #[test]
+fn bash_keeps_of_a_word_what_it_takes_for_words_of_their_own_and_no_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("capataz.bash");
+    fs::write(&script, capataz(&["completions", "bash"]).stdout).unwrap();
+    for (breaks, line, words, expected) in [
+        ("@=:", "capataz run --session=a:", "capataz run --session = a :", "b"),
+        ("@=", "capataz run --session=a:", "capataz run --session = a:", "a:b"),
+        (":", "capataz run --session=a:", "capataz run --session=a :", "b"),
+        ("", "capataz run --session=a:", "capataz run --session=a:", "--session=a:b"),
+        // The option has an empty value, and what is typed is another word.
+        ("@=:", "capataz run --session= b", "capataz run --session = b", ""),
+        ("@=:", "capataz agents check a:", "capataz agents check a :", "b\\ c"),
+    ] {
+        let count = words.split(' ').count() - 1;
+        let program = format!(
+            "source '{}' && capataz() {{ printf '%s\\tabout\\n' --session=a:b 'a:b c'; }} \
+             && COMP_WORDBREAKS='{breaks}' COMP_LINE='{line}' COMP_POINT={} COMP_WORDS=({words}) COMP_CWORD={count} \
+             && _capataz_or_values capataz \"${{COMP_WORDS[{count}]}}\" '' && echo \"${{COMPREPLY[@]}}\"",
+            script.display(),
+            line.len(),
+        );
+        let Some(output) = output_of("bash", &["--norc", "-euc", &program]) else {
+            return skipped("bash_keeps_of_a_word_what_it_takes_for_words_of_their_own_and_no_more", "bash");
+        };
+        assert!(output.status.success(), "{words} {}", said(&output.stderr));
+        assert_eq!(said(&output.stdout).trim_end(), expected, "{breaks} {words}");
+    }
+}
+
+#[test]
 fn fish_completes_runs_tasks_and_agents_that_the_daemon_knows() {
     let known = Known::new();
     let script = known.script("fish");

@@ -37,25 +37,37 @@ fn answered(id: &str) -> Body {
     })
 }
 
-#[test]
-fn the_phases_of_a_pipeline_are_counted_and_the_wait_for_a_person_is_no_work() {
+/// A pipeline of three phases.
+fn pipeline() -> Body {
     let phase = |name: &str| v1::Phase { name: name.to_owned(), ..v1::Phase::default() };
     let work =
         v1::Pipeline { phases: ["read", "tell", "check"].map(phase).into(), ..v1::Pipeline::default() };
-    let accepted =
-        v1::RunAccepted { work: Some(v1::run_accepted::Work::Pipeline(work)), ..v1::RunAccepted::default() };
-    let begins = |phase: u32| Body::PhaseStarted(v1::PhaseStarted { phase, ..v1::PhaseStarted::default() });
-    let completed =
-        |phase: u32| Body::PhaseCompleted(v1::PhaseCompleted { phase, ..v1::PhaseCompleted::default() });
-    let mut run = of_events([at(1, Body::RunAccepted(Box::new(accepted))), at(1, begins(0))]);
+    let work = Some(v1::run_accepted::Work::Pipeline(work));
+    Body::RunAccepted(Box::new(v1::RunAccepted { work, ..v1::RunAccepted::default() }))
+}
+
+fn begins(phase: u32) -> Body {
+    Body::PhaseStarted(v1::PhaseStarted { phase, ..v1::PhaseStarted::default() })
+}
+
+fn completed(phase: u32) -> Body {
+    Body::PhaseCompleted(v1::PhaseCompleted { phase, ..v1::PhaseCompleted::default() })
+}
+
+fn blocked(phase: u32) -> Body {
+    Body::PhaseBlocked(v1::PhaseBlocked { phase, ..v1::PhaseBlocked::default() })
+}
+
+#[test]
+fn the_phases_of_a_pipeline_are_counted_and_the_wait_for_a_person_is_no_work() {
+    let mut run = of_events([at(1, pipeline()), at(1, begins(0))]);
     assert_eq!(run.how_far(), far(Unit::Phases, 0, 0, Some(3)));
     assert_eq!(left(&run, 9), None, "nothing is done");
     run.apply(&at(3, completed(0)));
     run.apply(&at(3, begins(1)));
     assert_eq!((run.how_far(), left(&run, 5)), (far(Unit::Phases, 1, 0, Some(3)), Some(8)));
 
-    let blocked = Body::PhaseBlocked(v1::PhaseBlocked { phase: 1, ..v1::PhaseBlocked::default() });
-    run.apply(&at(5, blocked));
+    run.apply(&at(5, blocked(1)));
     run.apply(&at(5, asked("q", v1::QuestionHold::Run)));
     assert_eq!((run.how_far(), left(&run, 6)), (far(Unit::Phases, 2, 1, Some(3)), None));
     // A thousand seconds later, 4 seconds of work are one phase of three.
@@ -207,6 +219,22 @@ fn a_fork_is_measured_by_what_it_does_itself() {
     let mut run = run;
     run.apply(&at(504, success(2)));
     assert_eq!(left(&run, 504), Some(4));
+}
+
+#[test]
+fn a_phase_that_was_blocked_before_a_fork_is_done_by_the_fork() {
+    let mut run = of_events([
+        at(1, pipeline()),
+        at(1, begins(0)),
+        at(3, completed(0)),
+        at(3, begins(1)),
+        at(5, blocked(1)),
+        at(500, Body::RunForked(v1::RunForked::default())),
+        at(500, begins(1)),
+    ]);
+    assert_eq!((run.how_far(), left(&run, 503)), (far(Unit::Phases, 1, 0, Some(3)), None));
+    run.apply(&at(504, completed(1)));
+    assert_eq!((run.how_far(), left(&run, 504)), (far(Unit::Phases, 2, 0, Some(3)), Some(4)));
 }
 
 /// An execution in this mode with a plan of four steps, approved at second 1,000, one of which is done two seconds later.

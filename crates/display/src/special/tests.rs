@@ -192,18 +192,21 @@ fn a_timeout() {
 
 #[test]
 fn when_a_worker_was_heard_last_is_told_in_whole_seconds_from_the_first_on() {
-    let told = |ago_ms: i64| {
+    let told = |last_ms: i64, at_ms: i64| {
         let timeout =
-            v1::TimeoutDetail { last_health_check_ms: Some(10_000), ..v1::TimeoutDetail::default() };
+            v1::TimeoutDetail { last_health_check_ms: Some(last_ms), ..v1::TimeoutDetail::default() };
         let shown = v1::Error { timeout: Some(timeout), ..failure("TASK_TIMEOUT", "over") };
-        let context = Context { at_ms: Some(10_000 + ago_ms), ..Context::default() };
+        let context = Context { at_ms: Some(at_ms), ..Context::default() };
         error(&shown, &context, Paint::OFF).unwrap_or_default()
     };
     for (ago_ms, words) in [(250, "250ms"), (1_000, "1 second"), (2_960, "2 seconds"), (61_500, "61 seconds")]
     {
-        let told = told(ago_ms);
+        let told = told(10_000, 10_000 + ago_ms);
         assert!(told.contains(&format!("|  Last health check: {words} ago ")), "{words} in\n{told}");
     }
+    // No clock is too far ahead or behind.
+    assert!(told(i64::MIN, i64::MAX).contains("|  Last health check: 106751991167d 7h 12m 55s ago "));
+    assert!(told(i64::MAX, i64::MIN).contains("|  Last health check: 0 seconds ago "));
 }
 
 /// What is refused although the lifecycle allows it is told with its reason, and without advice in the place of steps.

@@ -197,6 +197,8 @@ texts! {
             / "aquí nada abre archivos: no hay {0} (paquete xdg-utils); guárdela con `capataz evidence {1} {2} -o ARCHIVO`",
         not_opened: "{0} has not opened it ({3}); save it with `capataz evidence {1} {2} -o FILE`"
             / "{0} no la ha abierto ({3}); guárdela con `capataz evidence {1} {2} -o ARCHIVO`",
+        of_no_type: "a piece of the type \"{0}\" may be anything, and is not opened; save it with `capataz evidence {1} {2} -o FILE`"
+            / "una pieza del tipo \"{0}\" puede ser cualquier cosa, y no se abre; guárdela con `capataz evidence {1} {2} -o ARCHIVO`",
         masked: "masked" / "enmascarada",
         save_with: "save one with `capataz evidence {0} ID`, or open it with --open"
             / "guardar una con `capataz evidence {0} ID`, o abrirla con --open",

@@ -6,25 +6,26 @@ use crate::port::StoreError;
 
 /// Converts an error of SQLite to the port's error, with the name of the failed operation.
 pub(super) fn failed(operation: &'static str) -> impl Fn(Error) -> StoreError {
-    move |error| match &error {
-        Error::SqliteFailure(failure, _)
-            if matches!(failure.code, ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) =>
-        {
-            StoreError::Corrupt { detail: error.to_string() }
+    move |error| match is_damage(&error) {
+        true => StoreError::Corrupt { detail: error.to_string() },
+        false => StoreError::Io { operation, source: Box::new(error) },
+    }
+}
+
+/// Whether the database is damaged where it was read.
+pub(super) fn is_damage(error: &Error) -> bool {
+    match error {
+        Error::SqliteFailure(failure, _) => {
+            matches!(failure.code, ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
         }
         // The row does not match the schema, or a table is missing.
         Error::FromSqlConversionFailure(..)
         | Error::IntegralValueOutOfRange(..)
         | Error::InvalidColumnType(..)
         | Error::QueryReturnedNoRows
-        | Error::SqlInputError { .. } => StoreError::Corrupt { detail: error.to_string() },
-        _ => StoreError::Io { operation, source: Box::new(error) },
+        | Error::SqlInputError { .. } => true,
+        _ => false,
     }
-}
-
-/// Whether the database is damaged where it was read.
-pub(super) fn is_damage(error: &Error) -> bool {
-    matches!(error, Error::SqliteFailure(failure, _) if failure.code == ErrorCode::DatabaseCorrupt)
 }
 
 /// Converts an error of file access, with the name of the failed operation.

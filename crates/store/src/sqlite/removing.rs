@@ -2,7 +2,7 @@
 //! transaction, and where the process dies the next one goes on. `removing` has the position of the last one for each run. It is
 //! the same for a run that somebody removes and for one that retention does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use rusqlite::{Connection, params};
@@ -24,6 +24,12 @@ const ROWS: u32 = 256;
 /// Of so many sweeps, one tries rows again that could not be read.
 const TRIED_AGAIN: u32 = 16;
 
+/// So many rows of one run are passed over, each by itself, before all of it is.
+const PASSED_OVER: usize = 256;
+
+/// Where so much could not be read, no row is tried any more.
+const TOO_MUCH: usize = 1_024;
+
 /// The removed runs of which rows are left, each with the position of the last one.
 pub(super) fn read(connection: &Connection) -> rusqlite::Result<BTreeMap<RunId, u64>> {
     cached(connection, "SELECT run, last FROM removing")?
@@ -31,35 +37,88 @@ pub(super) fn read(connection: &Connection) -> rusqlite::Result<BTreeMap<RunId, 
         .collect()
 }
 
+/// What of removed runs could not be read. It is passed over, and tried again later.
+#[derive(Default)]
+pub(super) struct Unreadable {
+    /// The positions of rows, by their runs. Position 0 stands for all of a run.
+    rows: BTreeSet<(RunId, u64)>,
+    /// Sweeps that have passed over it.
+    sweeps: u32,
+}
+
+impl Unreadable {
+    /// How much there is. Damage that is noted makes it more.
+    pub(super) fn count(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether so much could not be read that no row is tried.
+    pub(super) fn is_too_much(&self) -> bool {
+        self.rows.len() >= TOO_MUCH
+    }
+
+    /// Whether no row of the run is tried.
+    fn has_all_of(&self, run: RunId) -> bool {
+        self.rows.contains(&(run, 0))
+    }
+
+    fn has_some_of(&self, run: RunId) -> bool {
+        self.rows.range((run, 0)..=(run, u64::MAX)).next().is_some()
+    }
+
+    /// A sweep has come to its end. Now and then, what could not be read is tried by the next one.
+    pub(super) fn sweep_ends(&mut self) {
+        self.sweeps += 1;
+        if self.sweeps >= TRIED_AGAIN {
+            *self = Self::default();
+        }
+    }
+
+    /// Notes where what was to be done with a row, or with the whole run at position 0, has met damage.
+    fn note<T>(&mut self, run: RunId, position: u64, done: rusqlite::Result<T>) -> rusqlite::Result<T> {
+        if let Err(error) = &done
+            && is_damage(error)
+        {
+            let known = self.rows.range((run, 0)..=(run, u64::MAX)).count();
+            if known == 0 {
+                tracing::warn!(
+                    %run,
+                    error = error as &dyn std::error::Error,
+                    "rows of a removed run cannot be read, and stay; they are tried again later"
+                );
+            }
+            self.rows.insert((run, if known < PASSED_OVER { position } else { 0 }));
+        }
+        done
+    }
+}
+
 impl SqliteWriter {
-    /// Runs an action that removes rows, in a transaction of its own if this writer still owns the shard. Where rows of a removed
-    /// run cannot be read, it is run again without those: SQLite keeps nothing of a transaction that has met damage.
-    pub(super) fn remove_by<T>(
+    /// Runs an action that removes rows, in a transaction of its own if this writer still owns the shard. `None` where some
+    /// could not be read: then nothing was done, for SQLite keeps nothing of a transaction that has met damage, and the writer
+    /// knows which to pass over from then on.
+    pub(super) fn unless_unreadable<T>(
         &mut self,
         operation: &'static str,
-        action: impl Fn(&mut Self, &Connection) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
-        loop {
-            let known = self.unreadable.len();
-            let before = (self.removed_bytes, self.removals, self.removing.clone());
-            match self.try_owned(operation, Durability::Now, &action) {
-                Err(StoreError::Corrupt { .. }) if self.unreadable.len() > known => {
-                    (self.removed_bytes, self.removals, self.removing) = before;
-                }
-                result => {
-                    self.failed = result.is_err();
-                    return result?.ok_or(StoreError::Closed);
-                }
+        action: impl FnOnce(&mut Self, &Connection) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>, StoreError> {
+        let known = self.unreadable.count();
+        let before = (self.removed_bytes, self.removals, self.removing.clone());
+        match self.try_owned(operation, Durability::Now, action) {
+            Err(StoreError::Corrupt { .. }) if self.unreadable.count() > known => {
+                (self.removed_bytes, self.removals, self.removing) = before;
+                Ok(None)
+            }
+            result => {
+                self.failed = result.is_err();
+                result?.map(Some).ok_or(StoreError::Closed)
             }
         }
     }
 
-    /// A sweep begins. Now and then one tries again what could not be read.
-    pub(super) fn begin_sweep(&mut self) {
-        self.sweeps = (self.sweeps + 1) % TRIED_AGAIN;
-        if self.sweeps == 0 {
-            self.unreadable.clear();
-        }
+    /// The removed runs of which rows are left that could not be read.
+    pub(super) fn unreadable_runs(&self) -> u64 {
+        self.removing.keys().filter(|run| self.unreadable.has_some_of(**run)).count() as u64
     }
 
     /// Takes the rows of a run from all readers, and returns the position of the last one.
@@ -75,7 +134,7 @@ impl SqliteWriter {
         Ok(last)
     }
 
-    /// Removes rows of removed runs until the budget is spent, and returns whether some are left that can be removed.
+    /// Removes rows of removed runs until the budget is spent, and returns whether some are left that may be readable.
     pub(super) fn remove_rows(
         &mut self,
         connection: &Connection,
@@ -99,86 +158,133 @@ impl SqliteWriter {
         budget: &mut Budget,
     ) -> rusqlite::Result<bool> {
         let Some(last) = self.removing.get(&run).copied() else { return Ok(false) };
-        if self.unreadable.contains(&run) {
+        if self.unreadable.is_too_much() || self.unreadable.has_all_of(run) {
             return Ok(false);
         }
-        let left = self.remove_rows_up_to(connection, run, last, budget);
-        if let Err(error) = &left
-            && is_damage(error)
-        {
-            tracing::warn!(
-                %run,
-                error = error as &dyn std::error::Error,
-                "rows of a removed run cannot be read, and stay; they are tried again later"
-            );
-            self.unreadable.insert(run);
+        // Those that stay come before the others that are left.
+        let mut passed: u32 = 0;
+        loop {
+            let rows = hidden(connection, run, last, passed);
+            let rows = self.unreadable.note(run, 0, rows)?;
+            if rows.is_empty() {
+                break;
+            }
+            for position in rows {
+                if self.unreadable.rows.contains(&(run, position)) {
+                    passed += 1;
+                    continue;
+                }
+                if budget.is_spent() {
+                    return Ok(true);
+                }
+                let removed = self.remove_row(connection, position);
+                budget.spend(self.unreadable.note(run, position, removed)?);
+            }
         }
-        left
+        if passed == 0 {
+            cached(connection, "DELETE FROM removing WHERE run = ?")?.execute([run.0.as_bytes()])?;
+            self.removing.remove(&run);
+        }
+        Ok(false)
     }
 
-    fn remove_rows_up_to(
+    /// Whether rows that an earlier run has left cannot be removed, so that nothing is appended to its namesake.
+    pub(super) fn is_in_the_way(&self, run: RunId) -> bool {
+        self.unreadable.has_all_of(run) && self.removing.contains_key(&run)
+    }
+
+    /// Removes rows that an earlier run has left where this append of its namesake begins or ends. Where they cannot be read,
+    /// [they are in the way](Self::is_in_the_way) from then on.
+    pub(super) fn make_room(&mut self, connection: &Connection, append: &Append) -> rusqlite::Result<()> {
+        let Some(last) = self.removing.get(&append.run).copied() else { return Ok(()) };
+        let made = self.remove_rows_to(connection, append.run, last, append.last_seq());
+        if self.unreadable.note(append.run, 0, made)? { self.note_removed(connection, 0) } else { Ok(()) }
+    }
+
+    /// Removes the rows of a removed run that begin with this event or one before, and returns whether there were any.
+    fn remove_rows_to(
         &mut self,
         connection: &Connection,
         run: RunId,
         last: u64,
-        budget: &mut Budget,
+        seq: u64,
     ) -> rusqlite::Result<bool> {
-        loop {
-            let rows = hidden(connection, run, last, u64::MAX, ROWS)?;
-            if rows.is_empty() {
-                break;
-            }
-            for (position, bytes) in rows {
-                if budget.is_spent() {
-                    return Ok(true);
-                }
-                self.remove_row(connection, position, bytes)?;
-                budget.spend(bytes);
-            }
+        let rows: Vec<u64> = cached(
+            connection,
+            "SELECT position FROM log WHERE run = ? AND position <= ? AND first_seq <= ?",
+        )?
+        .query_map(params![run.0.as_bytes(), integer(last), integer(seq)], |row| unsigned(row, 0))?
+        .collect::<rusqlite::Result<_>>()?;
+        for position in &rows {
+            self.remove_row(connection, *position)?;
         }
-        cached(connection, "DELETE FROM removing WHERE run = ?")?.execute([run.0.as_bytes()])?;
-        self.removing.remove(&run);
-        Ok(false)
+        Ok(!rows.is_empty())
     }
 
-    /// Removes rows that an earlier run has left where this append of its namesake begins or ends.
-    pub(super) fn make_room(&mut self, connection: &Connection, append: &Append) -> rusqlite::Result<()> {
-        let Some(last) = self.removing.get(&append.run).copied() else { return Ok(()) };
-        let rows = hidden(connection, append.run, last, append.last_seq(), u32::MAX)?;
-        if rows.is_empty() {
-            return Ok(());
-        }
-        for (position, bytes) in rows {
-            self.remove_row(connection, position, bytes)?;
-        }
-        self.note_removed(connection, 0)
-    }
-
-    fn remove_row(&mut self, connection: &Connection, position: u64, bytes: u64) -> rusqlite::Result<()> {
+    /// Removes a row, and returns the bytes of its events.
+    fn remove_row(&mut self, connection: &Connection, position: u64) -> rusqlite::Result<u64> {
         let position = integer(position);
+        // Nobody knows of what type a damaged column is.
+        let bytes = cached(connection, "SELECT coalesce(length(events), 0) FROM log WHERE position = ?")?
+            .query_row([position], |row| unsigned(row, 0))?;
         cached(connection, "DELETE FROM earlier_checksums WHERE position = ?")?.execute([position])?;
         cached(connection, "DELETE FROM log WHERE position = ?")?.execute([position])?;
         self.removed_bytes += bytes;
-        Ok(())
+        Ok(bytes)
     }
 }
 
-/// The first rows of a removed run that are left, up to the one that begins with this event: their positions, and the bytes of
-/// their events.
-fn hidden(
-    connection: &Connection,
-    run: RunId,
-    last: u64,
-    to_seq: u64,
-    most: u32,
-) -> rusqlite::Result<Vec<(u64, u64)>> {
+/// The positions of the next rows of a removed run that are left, after so many. The index has them, so that a row that cannot
+/// be read is among them; and whatever its first event is by its damage.
+fn hidden(connection: &Connection, run: RunId, last: u64, passed: u32) -> rusqlite::Result<Vec<u64>> {
     cached(
         connection,
-        "SELECT position, length(events) FROM log WHERE run = ? AND position <= ? AND first_seq <= ?
-         ORDER BY first_seq LIMIT ?",
+        "SELECT position FROM log INDEXED BY log_run WHERE run = ? AND position <= ?
+         ORDER BY first_seq LIMIT ? OFFSET ?",
     )?
-    .query_map(params![run.0.as_bytes(), integer(last), integer(to_seq), most], |row| {
-        Ok((unsigned(row, 0)?, unsigned(row, 1)?))
-    })?
+    .query_map(params![run.0.as_bytes(), integer(last), ROWS, passed], |row| unsigned(row, 0))?
     .collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn run(number: u128) -> RunId {
+        RunId(uuid::Uuid::from_u128(number))
+    }
+
+    fn meets_damage(unreadable: &mut Unreadable, run: RunId, position: u64) {
+        unreadable.note::<()>(run, position, Err(rusqlite::Error::QueryReturnedNoRows)).unwrap_err();
+    }
+
+    #[test]
+    fn what_is_no_damage_is_not_noted() {
+        let mut unreadable = Unreadable::default();
+        assert_eq!(unreadable.note(run(1), 1, Ok(7)).unwrap(), 7);
+        unreadable.note::<()>(run(1), 1, Err(rusqlite::Error::InvalidQuery)).unwrap_err();
+        assert_eq!(unreadable.count(), 0);
+    }
+
+    #[test]
+    fn where_much_cannot_be_read_a_run_is_passed_over_and_then_every_row() {
+        let mut unreadable = Unreadable::default();
+        for position in 1..=257 {
+            assert!(!unreadable.has_all_of(run(1)));
+            meets_damage(&mut unreadable, run(1), position);
+        }
+        assert!(unreadable.has_all_of(run(1)) && !unreadable.has_some_of(run(2)));
+        for number in 2..769 {
+            assert!(!unreadable.is_too_much());
+            meets_damage(&mut unreadable, run(number), 1);
+        }
+        assert_eq!((unreadable.count(), unreadable.is_too_much()), (1_024, true));
+        for _ in 0..15 {
+            unreadable.sweep_ends();
+        }
+        assert_eq!(unreadable.count(), 1_024);
+        unreadable.sweep_ends();
+        assert_eq!((unreadable.count(), unreadable.is_too_much()), (0, false));
+    }
 }

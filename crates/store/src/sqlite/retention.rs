@@ -42,8 +42,7 @@ const STAYS: &str = "SELECT EXISTS (
 
 impl SqliteWriter {
     pub(super) fn sweep_all(&mut self, retention: &Retention) -> Result<Swept, StoreError> {
-        self.begin_sweep();
-        let mut swept = self.remove_by("remove old runs", |writer, connection| {
+        let swept = self.unless_unreadable("remove old runs", |writer, connection| {
             let mut swept = writer.sweep_runs(connection, retention)?;
             swept.keys = sweep_keys(connection, retention)?;
             // Whether rows of an era are left is not asked where some may be damaged.
@@ -52,7 +51,15 @@ impl SqliteWriter {
             }
             Ok(swept)
         })?;
-        swept.unreadable = self.unreadable.len() as u64;
+        let unreadable = self.unreadable_runs();
+        let Some(swept) = swept else {
+            // The next one passes over them, and others have their turn before it.
+            return Ok(Swept { unreadable, more: true, next: retention.after, ..Swept::default() });
+        };
+        let mut swept = Swept { unreadable, ..swept };
+        if !swept.more {
+            self.unreadable.sweep_ends();
+        }
         if retention.blobs_before == Millis(i64::MIN) {
             return Ok(swept);
         }
@@ -93,7 +100,9 @@ impl SqliteWriter {
         swept: &mut Swept,
         budget: &mut Budget,
     ) -> rusqlite::Result<u64> {
-        let too_large = |bytes: u64| retention.max_log_bytes.is_some_and(|most| bytes > most);
+        // Where no row is removed, the log gets no smaller, however many runs go.
+        let most = retention.max_log_bytes.filter(|_| !self.unreadable.is_too_much());
+        let too_large = |bytes: u64| most.is_some_and(|most| bytes > most);
         let expires = retention.finished_before.map_or(i64::MIN, |before| before.0);
         let before = if too_large(self.log_bytes()) { i64::MAX } else { expires };
         let (mut last, mut looked_at, mut newest) = (retention.after, 0, 0);
@@ -161,37 +170,57 @@ impl SqliteWriter {
         held_by: Option<u16>,
         at: Millis,
     ) -> Result<Removal, StoreError> {
-        self.remove_by("remove a run", |writer, connection| {
-            let found = cached(
-                connection,
-                "SELECT finished_at, key, labels,
-                   EXISTS (SELECT 1 FROM quarantined WHERE quarantined.run = runs.run),
-                   EXISTS (
-                     SELECT 1 FROM derived JOIN runs AS holder ON holder.run = derived.key
-                     WHERE derived.run = runs.run AND derived.kind = ?2 AND holder.finished_at IS NULL)
-                 FROM runs WHERE run = ?1",
-            )?
-            .query_row(params![run.0.as_bytes(), held_by], |row| {
-                let finished_at: Option<i64> = row.get(0)?;
-                let labels = row.get::<_, Option<Vec<u8>>>(2)?.unwrap_or_default();
-                let candidate =
-                    Candidate { finished_at: finished_at.unwrap_or(at.0), run, key: row.get(1)?, labels };
-                Ok((candidate, finished_at.is_some() || row.get(3)?, row.get(4)?))
-            })
-            .optional()?;
-            Ok(match found {
-                None => Removal::Missing,
-                Some((_, false, _)) => Removal::Unfinished,
-                Some((_, true, true)) => Removal::Held,
-                Some((candidate, true, false)) => {
-                    let last = writer.remove_candidate(connection, &candidate)?;
-                    // What has no room is left to the sweeps.
-                    let mut budget = Budget::new(REMOVED_AT_ONCE);
-                    writer.remove_rows_of(connection, run, &mut budget)?;
-                    writer.note_removed(connection, last)?;
-                    Removal::Removed { bytes: budget.bytes }
+        let operation = "remove a run";
+        let removed = self.unless_unreadable(operation, |writer, connection| {
+            writer.remove_with_rows(connection, (run, held_by, at), true)
+        })?;
+        match removed {
+            Some(removal) => Ok(removal),
+            // The sweeps pass over what cannot be read, and so have all of its rows.
+            None => self.owned(operation, Durability::Now, |writer, connection| {
+                writer.remove_with_rows(connection, (run, held_by, at), false)
+            }),
+        }
+    }
+
+    /// Removes a run, if it may be, and as many of its rows as there is room for at once, if any.
+    fn remove_with_rows(
+        &mut self,
+        connection: &Connection,
+        (run, held_by, at): (RunId, Option<u16>, Millis),
+        with_rows: bool,
+    ) -> rusqlite::Result<Removal> {
+        let found = cached(
+            connection,
+            "SELECT finished_at, key, labels,
+               EXISTS (SELECT 1 FROM quarantined WHERE quarantined.run = runs.run),
+               EXISTS (
+                 SELECT 1 FROM derived JOIN runs AS holder ON holder.run = derived.key
+                 WHERE derived.run = runs.run AND derived.kind = ?2 AND holder.finished_at IS NULL)
+             FROM runs WHERE run = ?1",
+        )?
+        .query_row(params![run.0.as_bytes(), held_by], |row| {
+            let finished_at: Option<i64> = row.get(0)?;
+            let labels = row.get::<_, Option<Vec<u8>>>(2)?.unwrap_or_default();
+            let candidate =
+                Candidate { finished_at: finished_at.unwrap_or(at.0), run, key: row.get(1)?, labels };
+            Ok((candidate, finished_at.is_some() || row.get(3)?, row.get(4)?))
+        })
+        .optional()?;
+        Ok(match found {
+            None => Removal::Missing,
+            Some((_, false, _)) => Removal::Unfinished,
+            Some((_, true, true)) => Removal::Held,
+            Some((candidate, true, false)) => {
+                let last = self.remove_candidate(connection, &candidate)?;
+                // What has no room is left to the sweeps.
+                let mut budget = Budget::new(REMOVED_AT_ONCE);
+                if with_rows {
+                    self.remove_rows_of(connection, run, &mut budget)?;
                 }
-            })
+                self.note_removed(connection, last)?;
+                Removal::Removed { bytes: budget.bytes }
+            }
         })
     }
 

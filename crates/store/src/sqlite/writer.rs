@@ -1,7 +1,7 @@
 //! [`SqliteWriter`]: commits. The hot path is one insert into the log and one write to the run's row for each append.
 //! The order of the writes ensures that a refusal is known before anything of the append is written.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
@@ -9,6 +9,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 use super::error::{failed, integer, unsigned};
 use super::gate::Durability;
 use super::reader;
+use super::removing::Unreadable;
 use super::tails::Tails;
 use super::{Shared, SqliteStore, checksums, derived, eras, keys, labels, past, remembered, removing};
 use crate::checksum::{self, Sealed};
@@ -33,10 +34,8 @@ pub(super) struct SqliteWriter {
     pub(super) removals: Removals,
     /// Removed runs of which rows are left, each with the position of the last one.
     pub(super) removing: BTreeMap<RunId, u64>,
-    /// Those of them whose rows could not be read.
-    pub(super) unreadable: BTreeSet<RunId>,
-    /// Sweeps since these were tried again.
-    pub(super) sweeps: u32,
+    /// What of them could not be read.
+    pub(super) unreadable: Unreadable,
     /// The first position of the era at which the last sweep ended.
     pub(super) eras_swept: Position,
     /// The first byte of the blobs among which the next sweep looks for files without a row.
@@ -90,6 +89,22 @@ impl SqliteWriter {
         })
     }
 
+    /// Appends what fits, in groups.
+    fn append_all(
+        &mut self,
+        connection: &Connection,
+        appends: &[Append],
+    ) -> rusqlite::Result<Vec<AppendOutcome>> {
+        if !owns(connection, self.epoch)? {
+            return Ok(appends.iter().map(|_| AppendOutcome::Fenced).collect());
+        }
+        let mut outcomes = Vec::with_capacity(appends.len());
+        for group in port::groups(appends) {
+            self.append_group(connection, group, &mut outcomes)?;
+        }
+        Ok(outcomes)
+    }
+
     /// Appends either all of `group` or nothing.
     fn append_group(
         &mut self,
@@ -133,6 +148,9 @@ impl SqliteWriter {
         if let Some(change) = &append.key {
             return keys::refusal(connection, change);
         }
+        if self.is_in_the_way(append.run) {
+            return Ok(Some(AppendOutcome::Conflict));
+        }
         let last_seq = self.last_seq(connection, append.run)?;
         let Some(create) = &append.create else {
             return Ok((last_seq != Some(append.first_seq - 1)).then_some(AppendOutcome::Conflict));
@@ -155,6 +173,9 @@ impl SqliteWriter {
             }
             keys::change(connection, append.run, change)?;
             return Ok(AppendOutcome::Committed(Position(self.position)));
+        }
+        if self.is_in_the_way(append.run) {
+            return Ok(AppendOutcome::Conflict);
         }
         match &append.create {
             Some(create) => {
@@ -321,21 +342,24 @@ impl ShardWriter for SqliteWriter {
             return Ok(Vec::new());
         }
         let shared = Arc::clone(&self.shared);
-        let result = shared.gate.transact(COMMIT, Durability::Now, |connection| {
-            let mut commit = || -> rusqlite::Result<Vec<AppendOutcome>> {
-                if !owns(connection, self.epoch)? {
-                    return Ok(appends.iter().map(|_| AppendOutcome::Fenced).collect());
+        loop {
+            let known = self.unreadable.count();
+            let before = (self.position, self.appended, self.removed_bytes);
+            let result = shared.gate.transact(COMMIT, Durability::Now, |connection| {
+                self.append_all(connection, appends).map_err(failed(COMMIT))
+            });
+            match result {
+                // Done again, the append that rows of an earlier run are in the way of is refused, and the others are not.
+                Err(StoreError::Corrupt { .. }) if self.unreadable.count() > known => {
+                    (self.position, self.appended, self.removed_bytes) = before;
+                    self.tails = Tails::new(shared.known_runs);
                 }
-                let mut outcomes = Vec::with_capacity(appends.len());
-                for group in port::groups(appends) {
-                    self.append_group(connection, group, &mut outcomes)?;
+                result => {
+                    self.failed = result.is_err();
+                    return result;
                 }
-                Ok(outcomes)
-            };
-            commit().map_err(failed(COMMIT))
-        });
-        self.failed = result.is_err();
-        result
+            }
+        }
     }
 
     fn put_snapshot(&mut self, run: RunId, snapshot: &Snapshot) -> Result<(), StoreError> {
@@ -484,8 +508,7 @@ fn take_over(connection: &Connection, shared: &Arc<Shared>) -> rusqlite::Result<
         removed_bytes,
         removals,
         removing: removing::read(connection)?,
-        unreadable: BTreeSet::new(),
-        sweeps: 0,
+        unreadable: Unreadable::default(),
         eras_swept: Position(0),
         blobs_swept: 0,
         tails: Tails::new(shared.known_runs),

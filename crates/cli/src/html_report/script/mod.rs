@@ -85,7 +85,11 @@ fn bars_of(row: &mut Row, activity: &Activity, one: &Try, number: u32, until_ms:
     let texts = &words().page;
     let template =
         if activity.kind == v1::BrowserActivity::Recovery { texts.recovery_number } else { texts.try_number };
-    let title = format!("{}: {}", fill(template, &[&number.to_string()]), took(ended - one.started_at_ms));
+    let title = format!(
+        "{}: {}",
+        fill(template, &[&number.to_string()]),
+        took(ended.saturating_sub(one.started_at_ms))
+    );
     row.bars.push(Bar { from_ms: one.started_at_ms, until_ms: ended, kind, title });
     if kind == BarKind::Bad {
         let code = match &one.ending {
@@ -99,7 +103,7 @@ fn bars_of(row: &mut Row, activity: &Activity, one: &Try, number: u32, until_ms:
     }
     if let Some(delay_ms) = one.delay_ms.filter(|delay_ms| *delay_ms > 0) {
         let until_ms = ended.saturating_add(delay_ms).min(until_ms);
-        let title = fill(words().reports.backed_off_for, &[&took(until_ms - ended)]);
+        let title = fill(words().reports.backed_off_for, &[&took(until_ms.saturating_sub(ended))]);
         row.bars.push(Bar { from_ms: ended, until_ms, kind: BarKind::BackOff, title });
     }
 }

@@ -92,7 +92,9 @@ pub fn summary(page: &mut Markup, report: &Report, run: &ScriptRun) {
 /// The time from the start of the first activity to the end of the last one.
 pub fn duration(activities: &[&Activity], until_ms: i64) -> String {
     match (activities.first(), activities.last()) {
-        (Some(first), Some(last)) => took(last.ended_at_ms.unwrap_or(until_ms) - first.started_at_ms),
+        (Some(first), Some(last)) => {
+            took(last.ended_at_ms.unwrap_or(until_ms).saturating_sub(first.started_at_ms))
+        }
         _ => String::new(),
     }
 }

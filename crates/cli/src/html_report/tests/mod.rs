@@ -172,3 +172,19 @@ fn whatever_is_missing_of_a_run_its_page_is_whole() {
         is_whole(&html(&report(&backwards)));
     }
 }
+
+#[test]
+fn no_clock_of_a_run_is_too_far_ahead_or_behind_for_its_page() {
+    const TIMES: [i64; 4] = [i64::MIN, -1, 0, i64::MAX];
+    for story in [plans::story(), modes::story()] {
+        let events = at(story);
+        for (first, then) in TIMES.into_iter().flat_map(|first| TIMES.map(|then| (first, then))) {
+            let of_clock = |(place, event): (usize, &v1::Event)| v1::Event {
+                at_ms: if place.is_multiple_of(2) { first } else { then },
+                ..event.clone()
+            };
+            let events: Vec<v1::Event> = events.iter().enumerate().map(of_clock).collect();
+            is_whole(&html(&report(&events)));
+        }
+    }
+}
