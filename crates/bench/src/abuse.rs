@@ -10,11 +10,14 @@ use capataz_contracts::v1::connect_request::Frame;
 use capataz_contracts::v1::event_service_client::EventServiceClient;
 use capataz_contracts::v1::run_service_client::RunServiceClient;
 use capataz_contracts::v1::worker_service_client::WorkerServiceClient;
+use http_body_util::BodyExt as _;
+use prost::Message as _;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tonic::codegen::tokio_stream::wrappers::ReceiverStream;
+use tonic::codegen::{Service as _, http};
 use tonic::transport::{Channel, Endpoint};
 
 use crate::Outcome;
@@ -131,42 +134,49 @@ async fn drip(daemon: SocketAddr) -> Outcome<()> {
     Ok(())
 }
 
+/// Bytes of a huge message.
+const HUGE: u32 = 100 * 1024 * 1024;
+/// What it is sent in: it is never whole here, so that what it costs is what it costs the daemon.
+const PIECE: &[u8] = &[b'x'; 64 * 1024];
+
 async fn huge(daemon: SocketAddr, number: usize) -> Outcome<()> {
-    let bytes = Bytes::from(vec![b'x'; 100 * 1024 * 1024]);
-    let channel = channel(daemon).await?;
-    let refused = match number % 3 {
-        0 => {
-            let chunk = v1::PutBlobRequest { chunk: bytes };
-            let chunks = tonic::codegen::tokio_stream::iter([chunk]);
-            BlobServiceClient::new(channel).put_blob(chunks).await.is_err()
-        }
-        1 => {
-            let input = v1::Payload {
-                media_type: "application/json".to_owned(),
-                data: Some(v1::payload::Data::Inline(bytes)),
-            };
-            let task = v1::Task { input: Some(input), ..v1::Task::default() };
-            let wave = v1::Wave { tasks: vec![task], ..v1::Wave::default() };
-            let plan = v1::Plan { waves: vec![wave], ..v1::Plan::default() };
-            let request = v1::StartRunRequest::of_plan(plan);
-            RunServiceClient::new(channel).start_run(request).await.is_err()
-        }
+    let mut before = Vec::new();
+    let method = match number % 3 {
+        0 => "/capataz.v1.BlobService/PutBlob",
+        1 => "/capataz.v1.RunService/StartRun",
         _ => {
-            let (frames, waiting) = mpsc::channel(2);
-            let output =
-                v1::Payload { media_type: String::new(), data: Some(v1::payload::Data::Inline(bytes)) };
-            let completed = v1::Completed { output: Some(output), ..v1::Completed::default() };
-            for frame in [Frame::Hello(hello(number, 0)), Frame::Completed(completed)] {
-                frames.send(v1::ConnectRequest { frame: Some(frame) }).await?;
-            }
-            let mut said =
-                WorkerServiceClient::new(channel).connect(ReceiverStream::new(waiting)).await?.into_inner();
-            while said.message().await?.is_some() {}
-            drop(frames);
-            true
+            let first = v1::ConnectRequest { frame: Some(Frame::Hello(hello(number, 0))) };
+            before = of_message(u32::try_from(first.encoded_len())?);
+            first.encode(&mut before)?;
+            "/capataz.v1.WorkerService/Connect"
         }
     };
-    if refused { Ok(()) } else { Err("100 MB were taken".into()) }
+    before.extend(of_message(HUGE));
+    let pieces = std::iter::repeat_n(Bytes::from_static(PIECE), HUGE as usize / PIECE.len());
+    let pieces = std::iter::once(Bytes::from(before)).chain(pieces);
+    let body = http_body_util::StreamBody::new(tonic::codegen::tokio_stream::iter(
+        pieces.map(|piece| Ok::<_, tonic::Status>(http_body::Frame::data(piece))),
+    ));
+    let request = http::Request::post(method)
+        .header(http::header::CONTENT_TYPE, "application/grpc")
+        .header(http::header::TE, "trailers")
+        .body(tonic::body::Body::new(body))?;
+    let mut channel = channel(daemon).await?;
+    std::future::poll_fn(|context| channel.poll_ready(context)).await?;
+    let (parts, body) = channel.call(request).await?.into_parts();
+    // One that is refused at once has nothing but headers.
+    let trailers = body.collect().await.ok().and_then(|body| body.trailers().cloned());
+    let status = trailers.as_ref().and_then(|trailers| trailers.get("grpc-status"));
+    match status.or_else(|| parts.headers.get("grpc-status")) {
+        Some(status) if status == "0" => Err("100 MB were taken".into()),
+        Some(_) => Ok(()),
+        None => Err("the call was broken off".into()),
+    }
+}
+
+/// What stands before a message of so many bytes.
+fn of_message(bytes: u32) -> Vec<u8> {
+    [&[0][..], &bytes.to_be_bytes()].concat()
 }
 
 fn hello(number: usize, count: usize) -> v1::Hello {

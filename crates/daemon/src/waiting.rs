@@ -11,20 +11,27 @@ use std::task::Waker;
 use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use crate::patience::listened_for;
 
 /// Nothing moves for so long only where a client does not do its part.
 pub(crate) const STALLED: Duration = Duration::from_secs(1);
 
-/// The end of a connection, from whoever decides on it to whoever reads from it and writes to it.
+/// Workers that may say hello over one connection at once.
+const HELLOS: u32 = 32;
+/// How long each further one waits for its turn: a connection has a worker or some, and each hello costs a commit.
+const HELLO_EACH: Duration = Duration::from_millis(20);
+
+/// The life of a connection, as those have to know it who read from it, write to it, and decide on its end.
 #[derive(Debug, Default)]
 pub(crate) struct Life {
     is_over: AtomicBool,
     waker: AtomicWaker,
     /// When something left last.
     left_at: Mutex<Option<Instant>>,
+    /// When the turn of the next hello would be, if each had waited.
+    hello_at: Mutex<Option<Instant>>,
 }
 
 impl Life {
@@ -41,6 +48,18 @@ impl Life {
 
     pub(crate) fn left_at(&self) -> MutexGuard<'_, Option<Instant>> {
         self.left_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until one more worker may say hello over this connection: [`HELLOS`] at once, and one each [`HELLO_EACH`] after them.
+    pub(crate) async fn may_say_hello(&self) {
+        let turn = {
+            let mut hello_at = self.hello_at.lock().unwrap_or_else(PoisonError::into_inner);
+            let now = Instant::now();
+            let turn = hello_at.map_or(now, |next| next.max(now));
+            *hello_at = Some(turn + HELLO_EACH);
+            turn
+        };
+        sleep_until(turn - HELLO_EACH * (HELLOS - 1)).await;
     }
 }
 
@@ -245,6 +264,25 @@ impl Piece {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn some_workers_say_hello_over_one_connection_at_once_and_the_others_one_by_one() {
+        let (life, begun) = (Life::default(), Instant::now());
+        let mut waited = Vec::new();
+        for _ in 0..35 {
+            life.may_say_hello().await;
+            waited.push(begun.elapsed().as_millis());
+        }
+        assert_eq!(waited[..32], [0; 32]);
+        assert_eq!(waited[32..], [20, 40, 60]);
+        // Whoever comes later finds as much room as those before have left.
+        tokio::time::advance(Duration::from_secs(60)).await;
+        let later = Instant::now();
+        for _ in 0..32 {
+            life.may_say_hello().await;
+        }
+        assert_eq!(later.elapsed(), Duration::ZERO);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn whoever_is_closed_is_found_by_looking_at_each_piece_twice() {

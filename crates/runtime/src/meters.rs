@@ -289,7 +289,7 @@ mod tests {
             event.encode_length_delimited(&mut events).unwrap();
         }
         let run = RunId(uuid::Uuid::nil());
-        Published { position: Position(1), run, first_seq: 1, count: 0, events: events.into() }
+        Published { position: Position(1), run, first_seq: 1, count: 0, events: events.into(), facts: None }
     }
 
     #[test]

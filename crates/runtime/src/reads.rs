@@ -3,7 +3,11 @@
 //!
 //! Answers, streams and what workers say have places of their own, so that no number of subscribers keeps an answer waiting. A read that waits
 //! for its place is a future and has no thread.
+//!
+//! Who reads for an answer or a stream gives way: where there is more to do than the processors can, runs go on first, whatever
+//! is asked for meanwhile.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,6 +21,9 @@ const WAITING: usize = 1_024;
 const STREAMS: usize = 4;
 /// Reads for workers' frames at once.
 const FRAMES: usize = 2;
+/// How far a thread that reads for an answer or a stream gives way to all others (`nice`, 0 to 19): with 10 it gets a tenth of what one
+/// of them gets, and a whole processor where nobody else wants it.
+const GIVES_WAY: i32 = 10;
 
 /// The places of reads.
 #[derive(Debug)]
@@ -59,7 +66,7 @@ impl Reads {
         let waits = Waits::begin(&self.waiting)?;
         let place = Arc::clone(&self.answers).acquire_owned().await;
         drop(waits);
-        blocking(place.map_err(|_| Busy::Lost)?, read).await
+        blocking(place.map_err(|_| Busy::Lost)?, giving_way(read)).await
     }
 
     /// Reads for a stream, on a thread that may block. Streams wait as long as it takes.
@@ -71,7 +78,7 @@ impl Reads {
         read: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Busy> {
         let place = Arc::clone(&self.streams).acquire_owned().await;
-        blocking(place.map_err(|_| Busy::Lost)?, read).await
+        blocking(place.map_err(|_| Busy::Lost)?, giving_way(read)).await
     }
 
     /// Reads for what a worker has said, on a thread that may block: what the worker says next waits behind it, so that
@@ -85,6 +92,19 @@ impl Reads {
     ) -> Result<T, Busy> {
         let place = Arc::clone(&self.frames).acquire_owned().await;
         blocking(place.map_err(|_| Busy::Lost)?, read).await
+    }
+}
+
+/// The same read, on a thread that gives way from here on: a thread cannot take that back, and all that is done on these can wait,
+/// for the shards have threads of their own.
+fn giving_way<T>(read: impl FnOnce() -> T + Send + 'static) -> impl FnOnce() -> T + Send + 'static {
+    thread_local!(static GIVES: Cell<bool> = const { Cell::new(false) });
+    move || {
+        if !GIVES.replace(true) {
+            // On Linux this is of the thread. Where it is not allowed, reads take their share as before.
+            let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), GIVES_WAY);
+        }
+        read()
     }
 }
 
@@ -162,6 +182,17 @@ mod tests {
             tokio::task::yield_now().await;
         }
         assert_eq!(reads.answer(|| 1).await, Ok(1));
+    }
+
+    #[tokio::test]
+    async fn who_reads_for_answers_and_streams_gives_way_and_runs_do_not() {
+        let nice = || rustix::process::getpriority_process(Some(rustix::thread::gettid())).ok();
+        let reads = Reads::default();
+        let before = nice();
+        let gives = before.map(|nice| nice.max(GIVES_WAY));
+        assert_eq!(reads.answer(nice).await, Ok(gives));
+        assert_eq!(reads.stream(nice).await, Ok(gives));
+        assert_eq!(nice(), before);
     }
 
     #[tokio::test]

@@ -211,7 +211,6 @@ impl Runtime {
             tasks: runtime.handle().clone(),
             shared: Arc::clone(&shared),
             judges: judging::Judges::new(),
-            ring_bytes: options.ring_bytes,
             ready: Some(ready_sender),
             unread: shards.clone(),
             memory: Memory::default(),

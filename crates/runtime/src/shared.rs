@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use capataz_contracts::v1;
-use capataz_shard::feed::Ring;
+use capataz_shard::Published;
+use capataz_shard::feed::{Ring, Topic};
 use capataz_store::{History, Position, RunId, ShardId};
 use tokio::sync::{broadcast, watch};
 
@@ -44,6 +45,8 @@ pub(crate) struct Feed {
     ring: Mutex<Ring>,
     history: Mutex<Arc<History>>,
     pub(crate) newest: watch::Sender<Position>,
+    /// Those who wait for a topic alone, by it.
+    waiting: Mutex<BTreeMap<Topic, watch::Sender<Position>>>,
     /// Rings when retention has removed runs.
     pub(crate) swept: watch::Sender<()>,
 }
@@ -51,6 +54,48 @@ pub(crate) struct Feed {
 impl Feed {
     pub(crate) fn ring(&self) -> MutexGuard<'_, Ring> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps an append, and wakes those who may want it.
+    pub(crate) fn publish(&self, published: Published) {
+        let newest = published.position;
+        let topics = self.ring().push(published);
+        self.newest.send_replace(newest);
+        if topics.is_empty() {
+            return;
+        }
+        let waiting = self.waiting();
+        for sender in topics.iter().filter_map(|topic| waiting.get(topic)) {
+            sender.send_replace(newest);
+        }
+    }
+
+    /// What is at or before this position is in the log, and nobody was told of it.
+    pub(crate) fn begin_again(&self, newest: Position) {
+        self.ring().begin_again(newest);
+        self.newest.send_replace(newest);
+        for sender in self.waiting().values() {
+            sender.send_replace(newest);
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<Topic, watch::Sender<Position>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells of what has this topic, until [`no_longer_awaits`](Self::no_longer_awaits).
+    pub(crate) fn awaits(&self, topic: &Topic) -> watch::Receiver<Position> {
+        let mut waiting = self.waiting();
+        self.ring().awaits(topic.clone());
+        let sender = || watch::Sender::new(Position(0));
+        waiting.entry(topic.clone()).or_insert_with(sender).subscribe()
+    }
+
+    pub(crate) fn no_longer_awaits(&self, topic: &Topic) {
+        let mut waiting = self.waiting();
+        if self.ring().no_longer_awaits(topic) {
+            waiting.remove(topic);
+        }
     }
 
     /// Which positions were written under which claims.
@@ -73,7 +118,7 @@ impl Shared {
         let feed = |shard: &ShardId| {
             let ring = Mutex::new(Ring::new(Position(0), ring_bytes));
             let (newest, swept) = (watch::Sender::new(Position(0)), watch::Sender::new(()));
-            (*shard, Feed { ring, history: Mutex::default(), newest, swept })
+            (*shard, Feed { ring, history: Mutex::default(), newest, waiting: Mutex::default(), swept })
         };
         Self {
             feeds: shards.iter().map(feed).collect(),

@@ -1,11 +1,12 @@
 //! A subscriber of the event stream.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use capataz_contracts::v1;
 use capataz_shard::LoadError;
-use capataz_shard::feed::{Begin, Cursor, Filter, Placed, Reader, Step, Unservable};
+use capataz_shard::feed::{Begin, Cursor, Filter, Placed, Reader, Step, Topic, Unservable};
 use capataz_store::{Removals, RunId, ShardId, StoreError};
 use tokio::sync::{broadcast, watch};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
@@ -31,7 +32,9 @@ pub struct Subscription {
     reader: Option<Reader>,
     runtime: Runtime,
     shard: ShardId,
+    /// Rings when there is something new; where all that it wants has a topic, when that has.
     newest: watch::Receiver<capataz_store::Position>,
+    awaited: Option<Awaited>,
     over: watch::Receiver<bool>,
     swept: watch::Receiver<()>,
     /// The cursor that the subscriber was given last.
@@ -46,6 +49,27 @@ pub struct Subscription {
     /// Where it is, for whoever wants to know how far subscribers are behind; `None` for that of a single run.
     place: Option<Arc<AtomicU64>>,
     quarantined: broadcast::Receiver<RunId>,
+}
+
+/// What a subscriber waits for, as long as it does.
+struct Awaited {
+    shared: Arc<Shared>,
+    shard: ShardId,
+    topic: Topic,
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        if let Some(feed) = self.shared.feed(self.shard) {
+            feed.no_longer_awaits(&self.topic);
+        }
+    }
+}
+
+impl fmt::Debug for Awaited {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.topic.fmt(formatter)
+    }
 }
 
 /// What a subscriber gets of running work beside the events.
@@ -89,6 +113,13 @@ impl Subscription {
         let run = filter.run;
         // A run that is not there has no events, and a caller who wants to know that asks the store.
         let start = begin.check(bounds, &feed.history(), run.is_some())?;
+        let (newest, awaited) = match filter.topic() {
+            Some(topic) => {
+                let newest = feed.awaits(&topic);
+                (newest, Some(Awaited { shared: Arc::clone(&shared), shard, topic }))
+            }
+            None => (feed.newest.subscribe(), None),
+        };
         let place = run.is_none().then(|| shared.meters.reads(start.cursor.position.0));
         let mut beat = tokio::time::interval_at(Instant::now() + shared.beat, shared.beat);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -96,7 +127,8 @@ impl Subscription {
             reader: Some(Reader::new(shard, filter, start, max_batch)),
             runtime: runtime.clone(),
             shard,
-            newest: feed.newest.subscribe(),
+            newest,
+            awaited,
             over: shared.over.subscribe(),
             swept: feed.swept.subscribe(),
             told: start.cursor,
@@ -130,6 +162,7 @@ impl Subscription {
     /// # Errors
     /// The store cannot be read, or the run that the filter names is damaged.
     pub async fn next(&mut self, idle: bool) -> Result<Item, LoadError> {
+        let mut is_due = false;
         loop {
             self.newest.mark_unchanged();
             let (step, cursor) = self.step().await?;
@@ -137,17 +170,20 @@ impl Subscription {
                 return self.missed(cursor).await.map(Item::Missed);
             }
             let passed = cursor.position.0.saturating_sub(self.told.position.0);
-            if !step.is_empty() || step.finished || (step.at_end && !idle) || passed >= PASSED {
+            let is_due = std::mem::take(&mut is_due) && cursor != self.told;
+            if !step.is_empty() || step.finished || (step.at_end && !idle) || passed >= PASSED || is_due {
                 return Ok(self.tell(step, cursor));
             }
             if !step.at_end {
                 continue;
             }
+            self.waits();
             let progress = self.progress.as_mut();
-            let goes_on = cursor != self.told;
+            // Who waits for a topic is not woken by what else there is, and has passed it all the same.
+            let goes_on = cursor != self.told || self.awaited.is_some();
             tokio::select! {
-                _ = self.beat.tick(), if goes_on => return Ok(self.tell(step, cursor)),
-                _ = self.swept.changed(), if goes_on => return Ok(self.tell(step, cursor)),
+                _ = self.beat.tick(), if goes_on => is_due = true,
+                _ = self.swept.changed(), if goes_on => is_due = true,
                 changed = self.newest.changed() => {
                     if changed.is_err() {
                         return Err(StoreError::Closed.into());
@@ -209,6 +245,15 @@ impl Subscription {
 }
 
 impl Subscription {
+    /// Whoever waits for a topic is behind nobody: whatever there is, is nothing of it.
+    fn waits(&self) {
+        if self.awaited.is_some()
+            && let Some(place) = &self.place
+        {
+            place.store(u64::MAX, Ordering::Relaxed);
+        }
+    }
+
     fn is_at(&self, cursor: Cursor) {
         if let Some(place) = &self.place {
             place.store(cursor.position.0, Ordering::Relaxed);

@@ -9,7 +9,6 @@ use std::time::Duration;
 use capataz_contracts::v1::connect_response;
 use capataz_crew::{CloseReason, ConnectionId, Mono};
 use capataz_engine::{Judgement, Query, QueryId};
-use capataz_shard::feed::Ring;
 use capataz_shard::journal::{self, Errand, Job, Told, Work, errands, take_up_session};
 use capataz_shard::{
     Ages, Answer, Driver, Input, KeyQuery, LoadError, Output, ReplyId, Request, Route, Touched, find,
@@ -105,7 +104,6 @@ pub(crate) struct Turning {
     /// As many values are judged at once as this lets.
     pub(crate) judges: judging::Judges,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) ring_bytes: usize,
     pub(crate) ready: Option<oneshot::Sender<Result<(), StoreError>>>,
     /// Shards that were never read yet.
     pub(crate) unread: Vec<ShardId>,
@@ -425,8 +423,7 @@ impl Turning {
                 if let Some(feed) = self.shared.feed(shard) {
                     feed.set_history(recovered.history.clone());
                     // What the log holds and nobody was told of lies before the new ring.
-                    *feed.ring() = Ring::new(newest, self.ring_bytes);
-                    feed.newest.send_replace(newest);
+                    feed.begin_again(newest);
                 }
                 self.input(Input::Recovered { shard, recovered });
                 let _ = self.shared.scripts_over.send(None);
@@ -533,10 +530,8 @@ impl Turning {
             Output::Reply { reply, answer } => self.reply(reply, answer),
             Output::Publish { shard, published } => {
                 if let Some(feed) = self.shared.feed(shard) {
-                    let newest = published.position;
                     self.shared.meters.published(&published);
-                    feed.ring().push(published);
-                    feed.newest.send_replace(newest);
+                    feed.publish(published);
                 }
             }
             Output::Progress(progress) => {

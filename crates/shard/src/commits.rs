@@ -90,7 +90,8 @@ impl Shard {
         deferred: Vec<Deferred>,
         waiting_creator: Option<ReplyId>,
     ) -> AppendId {
-        let id = self.outbox.send(&append, deferred, waiting_creator);
+        let facts = self.facts_of(append.run);
+        let id = self.outbox.send(&append, facts, deferred, waiting_creator);
         self.out(Output::Append { id, append });
         id
     }
@@ -182,6 +183,7 @@ impl Shard {
             first_seq: pending.first_seq,
             count: pending.count,
             events: pending.events,
+            facts: pending.facts,
         }));
         self.release(pending.run, pending.deferred);
         self.snapshot_if_due(pending.run, pending.id);

@@ -7,13 +7,12 @@
 //! Both are sans-IO but for the store's reads, and the simulator drives them as the shell does.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use capataz_contracts::v1::{self, event::Body};
 use capataz_engine::planted::{self, Fault};
 use capataz_policy::executor;
-use capataz_store::{LogRow, Position, Removals, RunId, RunRow, ShardId, Store, StoreError};
+use capataz_store::{LogRow, Position, Removals, RunId, ShardId, Store, StoreError};
 use prost::Message;
 
 use crate::load::{Damage, LoadError};
@@ -21,6 +20,8 @@ use crate::load::{Damage, LoadError};
 use crate::cursor::is_missed;
 pub use crate::cursor::{Begin, Cursor, Placed, Start, Unservable};
 use crate::shard::Published;
+use crate::topics::Topics;
+pub use crate::topics::{Facts, Topic};
 
 /// Rows and bytes that one read of the log takes at most.
 pub const PAGE_ROWS: usize = 512;
@@ -35,21 +36,42 @@ const KNOWN_RUNS: usize = 4096;
 pub struct Ring {
     /// Everything after this position is in the ring.
     after: Position,
-    entries: VecDeque<Arc<Published>>,
+    entries: VecDeque<Published>,
     bytes: usize,
     max_bytes: usize,
+    topics: Topics,
 }
 
 impl Ring {
     /// An empty ring: what is at or before `after` is in the log.
     #[must_use]
     pub fn new(after: Position, max_bytes: usize) -> Self {
-        Self { after, entries: VecDeque::new(), bytes: 0, max_bytes }
+        Self { after, entries: VecDeque::new(), bytes: 0, max_bytes, topics: Topics::default() }
     }
 
-    pub fn push(&mut self, published: Published) {
+    /// Begins anew: what is at or before `after` is in the log, whatever it is, and nobody was told of it.
+    pub fn begin_again(&mut self, after: Position) {
+        self.entries.clear();
+        (self.after, self.bytes) = (after, 0);
+        self.topics.doubt(after);
+    }
+
+    /// Somebody waits for a topic from here on, until he [ends](Self::no_longer_awaits) that.
+    pub fn awaits(&mut self, topic: Topic) {
+        let newest = self.newest();
+        self.topics.begin(topic, newest);
+    }
+
+    /// Somebody waits for it no longer. Whether nobody else does.
+    pub fn no_longer_awaits(&mut self, topic: &Topic) -> bool {
+        self.topics.end(topic)
+    }
+
+    /// Keeps an append. The topics that it has, among those that are waited for.
+    pub fn push(&mut self, published: Published) -> Vec<Topic> {
+        let topics = self.topics.note(&published);
         self.bytes += published.events.len();
-        self.entries.push_back(Arc::new(published));
+        self.entries.push_back(published);
         let forgets = !planted::is(Fault::RingForgetsNothing);
         while forgets && self.bytes > self.max_bytes && self.entries.len() > 1 {
             if let Some(oldest) = self.entries.pop_front() {
@@ -57,6 +79,7 @@ impl Ring {
                 self.after = oldest.position;
             }
         }
+        topics
     }
 
     /// The bytes of each entry, oldest first, for invariant checks.
@@ -72,13 +95,13 @@ impl Ring {
 
     /// Up to `limit` entries after `position`; `None` where some of them are in the log alone.
     #[must_use]
-    pub fn after(&self, position: Position, limit: usize) -> Option<Vec<Arc<Published>>> {
+    pub fn after(&self, position: Position, limit: usize) -> Option<impl Iterator<Item = &Published>> {
         let missed_by_one = planted::is(Fault::SeamOffByOne) && position.0 + 1 == self.after.0;
         if position < self.after && !missed_by_one {
             return None;
         }
         let start = self.entries.partition_point(|entry| entry.position <= position);
-        Some(self.entries.range(start..).take(limit).cloned().collect())
+        Some(self.entries.range(start..).take(limit))
     }
 }
 
@@ -89,6 +112,26 @@ pub struct Filter {
     pub labels: BTreeMap<String, String>,
     pub kind: Option<i32>,
     pub min_severity: i32,
+}
+
+impl Filter {
+    /// What all appends have that may pass; `None` where that is nothing.
+    #[must_use]
+    pub fn topic(&self) -> Option<Topic> {
+        let of_label =
+            || self.labels.iter().next().map(|(key, value)| Topic::Label(key.clone(), value.clone()));
+        self.run.map(Topic::Run).or_else(of_label).or_else(|| self.kind.map(Topic::Kind))
+    }
+
+    /// Whether a run of which this is known is wanted.
+    fn wants(&self, facts: &Facts) -> bool {
+        let labels = self.labels.iter().all(|(key, value)| facts.labels.get(key) == Some(value));
+        labels && self.kind.is_none_or(|kind| kind == facts.kind)
+    }
+
+    fn asks_for_facts(&self) -> bool {
+        !self.labels.is_empty() || self.kind.is_some()
+    }
 }
 
 /// One event on its way to a subscriber, as it is stored.
@@ -140,7 +183,9 @@ pub struct Reader {
     max_batch: usize,
     /// The run's own history is read first, by its index; sequence number of the last event that was read.
     history_of_run: Option<u64>,
-    known: BTreeMap<RunId, RunRow>,
+    /// What all that it wants has.
+    topic: Option<Topic>,
+    known: BTreeMap<RunId, Facts>,
     finished: bool,
 }
 
@@ -156,6 +201,7 @@ impl Reader {
     #[must_use]
     pub fn new(shard: ShardId, filter: Filter, start: Start, max_batch: usize) -> Self {
         let history_of_run = filter.run.map(|_| 0);
+        let topic = filter.topic();
         let Start { cursor, removals } = start;
         Self {
             shard,
@@ -165,6 +211,7 @@ impl Reader {
             removals,
             max_batch,
             history_of_run,
+            topic,
             known: BTreeMap::new(),
             finished: false,
         }
@@ -185,10 +232,14 @@ impl Reader {
     /// Reads on from memory; `None` where the log has to be read.
     #[must_use]
     pub fn read_ring(&mut self, ring: &Ring) -> Option<Step> {
-        if self.history_of_run.is_some() || !self.filter.labels.is_empty() || self.filter.kind.is_some() {
-            // The run list has to be asked as well, unless there is nothing new at all.
-            let idle = self.history_of_run.is_none() && self.cursor.position >= ring.newest();
-            return idle.then(|| Step { at_end: true, finished: self.finished, ..Step::default() });
+        if self.history_of_run.is_some() {
+            return None;
+        }
+        // Whatever has come since is nothing of what it wants.
+        let newest_wanted = self.topic.as_ref().and_then(|topic| ring.topics.newest(topic));
+        if newest_wanted.is_some_and(|newest| newest <= self.cursor.position) {
+            self.cursor = Cursor::behind(self.cursor.position.max(ring.newest()));
+            return Some(Step { at_end: true, finished: self.finished, ..Step::default() });
         }
         let entries = ring.after(self.cursor.position, PAGE_ROWS)?;
         let mut step = Step { at_end: true, ..Step::default() };
@@ -196,6 +247,24 @@ impl Reader {
         for entry in entries {
             if self.has_passed(entry.position) {
                 self.cursor.position = entry.position;
+                continue;
+            }
+            let is_of_run = self.filter.run.is_none_or(|wanted| wanted == entry.run);
+            let is_wanted = match entry.facts.as_deref() {
+                _ if !is_of_run => false,
+                Some(facts) => self.filter.wants(facts),
+                None if !self.filter.asks_for_facts() => true,
+                // The list of runs has to be asked, after what comes before it is delivered.
+                None if step.events.is_empty() => return None,
+                None => {
+                    step.at_end = false;
+                    break;
+                }
+            };
+            if !is_wanted {
+                // Nothing of the run is wanted, and that it is over is known all the same.
+                self.finished |= self.filter.run == Some(entry.run) && ends_run(&entry.events);
+                self.cursor = Cursor::behind(entry.position);
                 continue;
             }
             if !self.take(entry.position, entry.run, &entry.events, false, &mut bytes, &mut step) {
@@ -319,7 +388,7 @@ impl Reader {
         if self.filter.run.is_some_and(|wanted| wanted != run) {
             return Ok(Some(false));
         }
-        if self.filter.labels.is_empty() && self.filter.kind.is_none() {
+        if !self.filter.asks_for_facts() {
             return Ok(Some(true));
         }
         if !self.known.contains_key(&run) {
@@ -327,11 +396,9 @@ impl Reader {
                 self.known.clear();
             }
             let Some(row) = store.get_run(run)? else { return Ok(None) };
-            self.known.insert(run, row);
+            self.known.insert(run, Facts { kind: row.kind, labels: row.labels });
         }
-        let Some(row) = self.known.get(&run) else { return Ok(None) };
-        let labels = self.filter.labels.iter().all(|(key, value)| row.labels.get(key) == Some(value));
-        Ok(Some(labels && self.filter.kind.is_none_or(|kind| kind == row.kind)))
+        Ok(self.known.get(&run).map(|facts| self.filter.wants(facts)))
     }
 
     /// Whether the reader is in the middle of a row behind this one. The ring may still have what retention has removed from
@@ -552,6 +619,72 @@ mod tests {
             v1::Event { body: Some(Body::WaveStarted(v1::WaveStarted::default())), ..Default::default() };
         assert_eq!(severity_of(&started), v1::Severity::Low as i32);
     }
+
+    /// An append at this position of a run of this team, with one event of that number.
+    fn of_team(position: u64, team: Option<&str>) -> Published {
+        let event = v1::Event { seq: position, ..v1::Event::default() };
+        let labels = |team: &str| BTreeMap::from([("team".to_owned(), team.to_owned())]);
+        Published {
+            position: Position(position),
+            run: RunId::MIN,
+            first_seq: position,
+            count: 1,
+            events: event.encode_length_delimited_to_vec().into(),
+            facts: team.map(|team| std::sync::Arc::new(Facts { kind: 1, labels: labels(team) })),
+        }
+    }
+
+    /// A reader of the red team's events, from the beginning.
+    fn red() -> Reader {
+        let labels = BTreeMap::from([("team".to_owned(), "red".to_owned())]);
+        Reader::new(ShardId(0), Filter { labels, ..Filter::default() }, Start::default(), 100)
+    }
+
+    fn positions(step: &Step) -> Vec<Position> {
+        step.events.iter().map(|delivered| delivered.cursor.position).collect()
+    }
+
+    #[test]
+    fn who_wants_a_label_gets_from_memory_what_has_it() {
+        let mut ring = Ring::new(Position(0), 1_000);
+        for (position, team) in [(1, "red"), (2, "blue"), (3, "red"), (4, "blue")] {
+            ring.push(of_team(position, Some(team)));
+        }
+        let mut reader = red();
+        let step = reader.read_ring(&ring).unwrap();
+        assert_eq!((positions(&step), step.at_end), (vec![Position(1), Position(3)], true));
+        assert_eq!(reader.cursor(), Cursor::behind(Position(4)));
+        // Of the next one nobody knows the team: the list of runs does.
+        ring.push(of_team(5, Some("red")));
+        ring.push(of_team(6, None));
+        let step = reader.read_ring(&ring).unwrap();
+        assert_eq!((positions(&step), step.at_end), (vec![Position(5)], false));
+        assert!(reader.read_ring(&ring).is_none());
+    }
+
+    #[test]
+    fn who_waits_for_a_label_passes_over_everything_else_at_once_even_what_is_in_memory_no_more() {
+        let mut ring = Ring::new(Position(0), 1);
+        let mut reader = red();
+        let topic = reader.topic.clone().unwrap();
+        ring.awaits(topic.clone());
+        for position in 1..=1_000 {
+            assert_eq!(ring.push(of_team(position, Some("blue"))), []);
+        }
+        let step = reader.read_ring(&ring).unwrap();
+        assert_eq!((positions(&step), step.at_end), (vec![], true));
+        assert_eq!(reader.cursor(), Cursor::behind(Position(1_000)));
+        assert_eq!(ring.push(of_team(1_001, Some("red"))), [topic.clone()]);
+        assert_eq!(positions(&reader.read_ring(&ring).unwrap()), [Position(1_001)]);
+        // Another daemon may have written what nobody here was told of.
+        ring.begin_again(Position(1_005));
+        assert!(reader.read_ring(&ring).is_none());
+        // Whoever begins later does not know what there was before.
+        assert!(ring.no_longer_awaits(&topic));
+        ring.awaits(topic);
+        assert!(red().read_ring(&ring).is_none());
+    }
+
     #[test]
     fn what_was_removed_is_not_delivered_from_the_ring_to_who_has_passed_it_in_the_log() {
         let mut ring = Ring::new(Position(0), 1_000);
@@ -563,6 +696,7 @@ mod tests {
                 first_seq: seqs[0],
                 count: 1,
                 events: seqs.into_iter().flat_map(event).collect::<Vec<u8>>().into(),
+                facts: None,
             });
         }
         // The log had no row 2 any more, and the last batch ended in the middle of row 3.

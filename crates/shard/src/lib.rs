@@ -53,6 +53,7 @@ mod spans;
 mod sweeps;
 mod tail;
 mod timers;
+pub mod topics;
 mod touched;
 pub mod trace;
 mod turns;

@@ -1,6 +1,7 @@
 //! What leaves when: a turn's decisions, by run, become appends, and what they let out waits for their commits.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use capataz_contracts::v1::connect_response::Frame;
@@ -16,6 +17,7 @@ use crate::family::Kin;
 use crate::keys::KeyTalk;
 use crate::leases::Vacated;
 use crate::projection;
+use crate::topics::Facts;
 use crate::touched::Heard;
 
 /// Names an append in flight; grows by one.
@@ -98,6 +100,7 @@ pub(crate) struct Pending {
     pub(crate) first_seq: u64,
     pub(crate) count: u32,
     pub(crate) events: Bytes,
+    pub(crate) facts: Option<Arc<Facts>>,
     pub(crate) creates: bool,
     /// Nothing of the run is in work after it.
     pub(crate) rests: bool,
@@ -242,6 +245,7 @@ impl Outbox {
     pub(crate) fn send(
         &mut self,
         append: &Append,
+        facts: Option<Arc<Facts>>,
         deferred: Vec<Deferred>,
         waiting_creator: Option<ReplyId>,
     ) -> AppendId {
@@ -253,6 +257,7 @@ impl Outbox {
             first_seq: append.first_seq,
             count: append.count,
             events: append.events.clone(),
+            facts,
             creates: append.create.is_some(),
             rests: append.rest.is_some(),
             of_key: append.key.is_some(),

@@ -1,6 +1,7 @@
 //! The runs in work.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use capataz_crew::{Mono, Now};
 use capataz_engine::planted::{self, Fault};
@@ -9,6 +10,7 @@ use capataz_store::{Position, RunId};
 
 use crate::ReplyId;
 use crate::outbox::AppendId;
+use crate::topics::Facts;
 
 /// A caller that waits for a run's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +43,8 @@ pub(crate) struct RunSlot {
     pub(crate) snapshot_seq: u64,
     /// After how long its children are asked for again. Milliseconds.
     pub(crate) ask_children_ms: i64,
+    /// What readers ask for, once something of the run is on its way to them.
+    facts: Option<Arc<Facts>>,
     /// The activation of each task that was found well, and how often it was, by whichever worker had it.
     checks: BTreeMap<TaskRef, (u32, u32)>,
 }
@@ -57,8 +61,16 @@ impl RunSlot {
             quiet_until: Mono::default(),
             snapshot_seq: 0,
             ask_children_ms: 0,
+            facts: None,
             checks: BTreeMap::new(),
         }
+    }
+
+    /// What readers ask for of the run, which stays as it was accepted.
+    pub(crate) fn facts(&mut self) -> Arc<Facts> {
+        let Self { state, facts, .. } = self;
+        let known = || Arc::new(Facts { kind: state.kind().into(), labels: state.labels().clone() });
+        Arc::clone(facts.get_or_insert_with(known))
     }
 
     /// The task's worker was found well.

@@ -1,6 +1,7 @@
 //! [`Shard`]: what comes in and what goes out.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use capataz_contracts::v1;
@@ -29,6 +30,7 @@ use crate::returns::Returns;
 use crate::runs::Runs;
 use crate::sessions::{IdleSessions, Load, Sessions};
 use crate::timers::{Timer, Timers};
+use crate::topics::Facts;
 use crate::touched::{Restart, Touched};
 
 /// Names a caller that waits for an answer; given by the shell.
@@ -273,6 +275,8 @@ pub struct Published {
     pub count: u32,
     /// Each with a varint length before it.
     pub events: Bytes,
+    /// What readers ask for; `None` where nobody knows any more, and the list of runs has to be asked.
+    pub facts: Option<Arc<Facts>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

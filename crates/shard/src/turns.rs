@@ -1,6 +1,7 @@
 //! Asks in their sessions: whose turn it is, which spec an ask goes to, what it leaves behind.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use capataz_contracts::v1;
 use capataz_engine::planted::{self, Fault};
@@ -16,6 +17,7 @@ use crate::sessions::{
     Commanded, Load, MostAsked, RETRY_AFTER_MS, SESSION_LABEL, SessionCommand, session_stream,
 };
 use crate::shard::{Mode, Origin, Output, ReplyId, Shard};
+use crate::topics::Facts;
 use crate::touched::Kept;
 
 /// What a caller is asked to wait whose session is told of something in the same turn. Milliseconds.
@@ -152,6 +154,16 @@ impl Shard {
                 }
             }
         }
+    }
+
+    /// What readers may ask for of a run, or of the stream of a session.
+    pub(crate) fn facts_of(&mut self, stream: RunId) -> Option<Arc<Facts>> {
+        if let Some(slot) = self.runs.get_mut(stream) {
+            return Some(slot.facts());
+        }
+        let session = self.sessions.state(stream)?;
+        let labels = BTreeMap::from([(SESSION_LABEL.to_owned(), session.name().to_owned())]);
+        Some(Arc::new(Facts { kind: v1::RunKind::Session as i32, labels }))
     }
 
     /// Sends a session's events on their way.

@@ -309,7 +309,8 @@ impl World {
 
     /// A shard was claimed and read: what is published of it lies after `newest`.
     pub(crate) fn recovered(&mut self, shard: ShardId, newest: Position) {
-        self.daemon.rings.insert(shard, Ring::new(newest, self.scenario.ring_bytes));
+        let ring = || Ring::new(newest, self.scenario.ring_bytes);
+        self.daemon.rings.entry(shard).or_insert_with(ring).begin_again(newest);
         self.model.recovered(shard, newest);
         self.daemon.unread.remove(&shard);
         self.daemon.ready = self.daemon.unread.is_empty();

@@ -1,7 +1,9 @@
 //! Subscribers: they read history and live events at any moment, are cut after any event, and resume by cursor.
 
+use std::collections::BTreeMap;
+
 use capataz_contracts::v1;
-use capataz_shard::feed::{Begin, Cursor, Filter, Placed, Reader, Start, Step, Unservable};
+use capataz_shard::feed::{Begin, Cursor, Filter, Placed, Reader, Ring, Start, Step, Topic, Unservable};
 use capataz_store::{History, Position, Removals, RunId, ShardId, Store};
 
 use crate::daemon::home;
@@ -43,6 +45,9 @@ pub struct Subscriber {
     log_next: Option<Position>,
     /// Number of the present stream; older ones are cut.
     stream: u64,
+    /// Whether it waits for what it wants, or looks at everything.
+    waits: bool,
+    awaited: Option<(ShardId, Topic)>,
     /// Runs that were read to their end.
     read: Vec<RunId>,
     begun: bool,
@@ -73,6 +78,8 @@ impl Subscriber {
             next: 0,
             log_next: None,
             stream: 0,
+            waits: !rng.percent(25),
+            awaited: None,
             read: Vec::new(),
             begun: false,
         }
@@ -174,6 +181,21 @@ impl Subscriber {
         self.misled = false;
         self.reader = Some(Reader::new(self.shard, self.filter(), start, self.max_batch));
         Ok(())
+    }
+
+    /// It waits for what it wants, and no longer for what it wanted before: some subscribers do, and the others look at everything.
+    fn waits_for_its_topic(&mut self, rings: &mut BTreeMap<ShardId, Ring>) {
+        if let Some((shard, topic)) = self.awaited.take()
+            && let Some(ring) = rings.get_mut(&shard)
+        {
+            ring.no_longer_awaits(&topic);
+        }
+        self.awaited = self.filter().topic().filter(|_| self.waits).map(|topic| (self.shard, topic));
+        if let Some((shard, topic)) = &self.awaited
+            && let Some(ring) = rings.get_mut(shard)
+        {
+            ring.awaits(topic.clone());
+        }
     }
 
     /// It is told that it cannot go on after its cursor, which has to be true, and what works.
@@ -280,6 +302,7 @@ impl World {
         if subscriber.reader.is_none() {
             let (shards, sweeps) = (self.scenario.shards(), self.sweeps);
             subscriber.begin(&self.model, &shards, &self.disk.store, sweeps, &mut self.rng)?;
+            subscriber.waits_for_its_topic(&mut self.daemon.rings);
         }
         let Some(ring) = self.daemon.rings.get(&subscriber.shard) else {
             return self.read_later(index, 400);

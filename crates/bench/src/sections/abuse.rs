@@ -28,6 +28,7 @@ pub(crate) async fn abuse(options: &Options, kinds: &[Abuse]) -> Outcome<Section
         "runs/s before",
         "meanwhile",
         "ratio",
+        "abuser's own CPU",
         "slowest",
         "memory before",
         "highest",
@@ -42,8 +43,9 @@ pub(crate) async fn abuse(options: &Options, kinds: &[Abuse]) -> Outcome<Section
         let load = Load::new(options, CALLERS);
         let before = execute(&daemon, &worker, load, Arc::clone(&work)).await?.per_second();
         let (resident, _) = process::memory(daemon.pid())?;
-        let abuser = daemon.abuser(folder.path(), kind)?;
+        let (abuser, begun) = (daemon.abuser(folder.path(), kind)?, Instant::now());
         let meanwhile = execute(&daemon, &worker, load, Arc::clone(&work)).await?;
+        let own = process::cpu_time(abuser.pid())?.as_secs_f64() / begun.elapsed().as_secs_f64().max(1e-9);
         let (_, highest) = process::memory(daemon.pid())?;
         drop(abuser);
         let ended = Instant::now();
@@ -58,6 +60,7 @@ pub(crate) async fn abuse(options: &Options, kinds: &[Abuse]) -> Outcome<Section
             Cell::new(before, Unit::Count),
             Cell::new(meanwhile.per_second(), Unit::Count),
             Cell::new(meanwhile.per_second() / before.max(1e-9), Unit::Ratio).at_least(THROUGHPUT),
+            Cell::new(100.0 * own, Unit::Percent),
             Cell::new(meanwhile.slowest(), Unit::Milliseconds),
             Cell::new(mebibytes(resident), Unit::Mebibytes),
             Cell::new(mebibytes(highest), Unit::Mebibytes).at_most(MEMORY),
@@ -66,6 +69,9 @@ pub(crate) async fn abuse(options: &Options, kinds: &[Abuse]) -> Outcome<Section
         ]);
     }
     section.table(table);
-    section.note("the abuser is a process of its own on the same processors; any honest call that fails ends the benchmark");
+    section.note(
+        "the abuser is a process of its own on the same processors, and what it takes of them (100 % is one processor) is part of the \
+         ratio; any honest call that fails ends the benchmark",
+    );
     Ok(section)
 }

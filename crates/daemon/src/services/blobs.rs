@@ -21,8 +21,8 @@ use crate::status;
 
 /// Bytes of one blob.
 const MAX_BLOB: usize = 64 * 1024 * 1024;
-/// Bytes of one frame that is sent.
-const CHUNK: usize = 256 * 1024;
+/// Bytes of one frame that is sent. One waits in the daemon for each download that nobody reads.
+const CHUNK: usize = 32 * 1024;
 /// Uploads in memory at once.
 const UPLOADS: usize = 4;
 /// Uploads that wait for a place in memory.

@@ -19,6 +19,7 @@ use super::named;
 use super::runs::answer;
 use crate::patience::within;
 use crate::status;
+use crate::waiting::Life;
 
 /// How long a new stream may take to say hello.
 const HELLO: Duration = Duration::from_secs(10);
@@ -41,6 +42,9 @@ impl WorkerService for Workers {
         &self,
         request: Request<Streaming<v1::ConnectRequest>>,
     ) -> Result<Response<Frames>, Status> {
+        if let Some(life) = request.extensions().get::<Arc<Life>>().map(Arc::clone) {
+            life.may_say_hello().await;
+        }
         let mut said = request.into_inner();
         let first = within(HELLO, said.message()).await;
         let first = first

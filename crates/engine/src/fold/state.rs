@@ -268,6 +268,12 @@ impl RunState {
         self.last.clock.plus(wall.0.saturating_sub(self.last.wall.0).max(0))
     }
 
+    /// The labels that the run was accepted with.
+    #[must_use]
+    pub fn labels(&self) -> &BTreeMap<String, String> {
+        &self.labels
+    }
+
     #[must_use]
     pub fn is_finished(&self) -> bool {
         matches!(self.phase, Phase::Finished { .. })

@@ -63,7 +63,8 @@ pub struct SqliteOptions {
     /// The page cache of the writer; each reader has a quarter of it. Memory mapping is not used, because a failing
     /// disk would end the process instead of the call, and the system's own cache serves as well.
     pub cache_bytes: u64,
-    /// The number of reading connections that are kept open between reads.
+    /// The number of reading connections that are kept open between reads: as many as read at once, because one that is opened
+    /// reads the whole schema first.
     pub idle_readers: usize,
     /// The number of runs whose last event the writer remembers, to save a query. At most twice as many are kept.
     pub known_runs: usize,
@@ -80,7 +81,7 @@ impl Default for SqliteOptions {
             checkpoint_bytes: 8 << 20,
             wal_limit_bytes: 64 << 20,
             cache_bytes: 16 << 20,
-            idle_readers: 4,
+            idle_readers: 12,
             known_runs: 32_768,
             migration_rows: 2_000,
             max_pages: None,
