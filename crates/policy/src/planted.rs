@@ -141,7 +141,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 90] = [
+    pub const ALL: [Fault; 91] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,

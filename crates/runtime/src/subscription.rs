@@ -170,8 +170,8 @@ impl Subscription {
                 return self.missed(cursor).await.map(Item::Missed);
             }
             let passed = cursor.position.0.saturating_sub(self.told.position.0);
-            let is_due = std::mem::take(&mut is_due) && cursor != self.told;
-            if !step.is_empty() || step.finished || (step.at_end && !idle) || passed >= PASSED || is_due {
+            let has_moved = std::mem::take(&mut is_due) && cursor != self.told;
+            if !step.is_empty() || step.finished || (step.at_end && !idle) || passed >= PASSED || has_moved {
                 return Ok(self.tell(step, cursor));
             }
             if !step.at_end {

@@ -674,7 +674,7 @@ mod tests {
         let step = reader.read_ring(&ring).unwrap();
         assert_eq!((positions(&step), step.at_end), (vec![], true));
         assert_eq!(reader.cursor(), Cursor::behind(Position(1_000)));
-        assert_eq!(ring.push(of_team(1_001, Some("red"))), [topic.clone()]);
+        assert_eq!(ring.push(of_team(1_001, Some("red"))), std::slice::from_ref(&topic));
         assert_eq!(positions(&reader.read_ring(&ring).unwrap()), [Position(1_001)]);
         // Another daemon may have written what nobody here was told of.
         ring.begin_again(Position(1_005));
