@@ -3,6 +3,9 @@
 //! Whatever waits is counted until it has left, for all clients together. Where that is more than [`MAX_BYTES`], the
 //! connection is closed of which nothing has left for the longest time, and for a second at least: a client that reads is
 //! never the one, unless twice as much waits, as no client that reads leaves it.
+//!
+//! What is read of the store for an answer is read for a client that takes its answers: each connection has some places for that, and
+//! a place is free when the answer is on its way.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,6 +14,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::waiting::{Budget, Life, Piece, Rule};
@@ -19,6 +23,9 @@ use crate::waiting::{Budget, Life, Piece, Rule};
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 /// Smaller pieces are not counted: a stream has more than that for itself.
 const COUNTED: usize = 1024;
+
+/// What the names of methods begin with whose answers are read of the store, but for that of a blob, which comes in parts.
+const READS: [&str; 5] = ["Get", "List", "Render", "Replay", "Search"];
 
 /// All that waits.
 #[derive(Clone, Debug)]
@@ -73,6 +80,12 @@ impl Drop for Waits {
     }
 }
 
+/// Whether the call has one answer, which is read of the store and nothing is waited for.
+fn is_read(path: &str) -> bool {
+    let method = path.rsplit('/').next().unwrap_or_default();
+    READS.iter().any(|reads| method.starts_with(reads)) && method != "GetBlob"
+}
+
 /// A service whose answers are counted.
 #[derive(Clone, Debug)]
 pub(crate) struct Counting<S> {
@@ -94,8 +107,9 @@ impl<S> tower::Layer<S> for CountingLayer {
 
 impl<S, B, R> tower::Service<Request<B>> for Counting<S>
 where
-    S: tower::Service<Request<B>, Response = Response<R>>,
+    S: tower::Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
     S::Future: Send + 'static,
+    B: Send + 'static,
 {
     type Response = Response<CountedBody<R>>;
     type Error = S::Error;
@@ -106,11 +120,16 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let life = request.extensions().get::<Arc<Life>>().map(Arc::clone);
-        let (answering, unread) = (self.inner.call(request), self.unread.clone());
+        let life = request.extensions().get::<Arc<Life>>().map(Arc::clone).unwrap_or_default();
+        let is_read = is_read(request.uri().path());
+        let unread = self.unread.clone();
+        // The one that is ready is called, and the next call finds another one.
+        let next = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, next);
         Box::pin(async move {
-            let answer = answering.await?;
-            Ok(answer.map(|body| CountedBody { body, unread, life: life.unwrap_or_default() }))
+            let place = if is_read { life.may_read().await } else { None };
+            let answer = inner.call(request).await?;
+            Ok(answer.map(|body| CountedBody { body, unread, life, _place: place }))
         })
     }
 }
@@ -121,6 +140,8 @@ pub(crate) struct CountedBody<B> {
     body: B,
     unread: Unread,
     life: Arc<Life>,
+    /// Free when the body is gone, which is when all of it is on its way.
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 impl<B: Body<Data = Bytes> + Unpin> Body for CountedBody<B> {
@@ -230,6 +251,52 @@ mod tests {
         assert!(!is_over(&life));
         drop(large);
         assert_eq!(unread.0.bytes(), 0);
+    }
+
+    /// Answers every call with so many bytes.
+    #[derive(Clone)]
+    struct Answers;
+
+    impl tower::Service<Request<()>> for Answers {
+        type Response = Response<axum::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = std::future::Ready<Result<Self::Response, Self::Error>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, _: Request<()>) -> Self::Future {
+            std::future::ready(Ok(Response::new(vec![7; 3_000].into())))
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_more_is_read_for_a_connection_that_takes_none_of_its_answers() {
+        let mut services = tower::Layer::layer(&CountingLayer::default(), Answers);
+        let mut call = |life: &Arc<Life>, method: &str| {
+            let mut request = Request::get(format!("/capataz.v1.RunService/{method}")).body(()).unwrap();
+            request.extensions_mut().insert(Arc::clone(life));
+            tower::Service::call(&mut services, request)
+        };
+        let [takes_none, other] = [(); 2].map(|()| Arc::<Life>::default());
+        let mut answers = Vec::new();
+        for _ in 0..8 {
+            answers.push(call(&takes_none, "ListRuns").await.unwrap());
+        }
+        let mut ninth = call(&takes_none, "GetRun");
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(ninth.as_mut().poll(&mut context).is_pending());
+        // What waits for a run, and what comes in parts, has nothing to do with it, and neither has anybody else.
+        for (life, method) in [(&takes_none, "WaitRun"), (&takes_none, "GetBlob"), (&other, "ListRuns")] {
+            answers.push(call(life, method).await.unwrap());
+        }
+        // An answer is taken: its bytes are on their way.
+        let mut taken = answers.swap_remove(0).into_body();
+        assert!(Pin::new(&mut taken).poll_frame(&mut context).is_ready());
+        assert!(ninth.as_mut().poll(&mut context).is_pending());
+        drop(taken);
+        assert!(ninth.as_mut().poll(&mut context).is_ready());
     }
 
     #[tokio::test]

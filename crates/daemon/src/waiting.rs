@@ -11,6 +11,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 
 use crate::patience::listened_for;
@@ -18,13 +19,15 @@ use crate::patience::listened_for;
 /// Nothing moves for so long only where a client does not do its part.
 pub(crate) const STALLED: Duration = Duration::from_secs(1);
 
+/// Answers that are read for one connection at once, those included that it does not take: as many as are read at once for all.
+const ANSWERS: usize = 8;
 /// Workers that may say hello over one connection at once.
 const HELLOS: u32 = 32;
 /// How long each further one waits for its turn: a connection has a worker or some, and each hello costs a commit.
 const HELLO_EACH: Duration = Duration::from_millis(20);
 
 /// The life of a connection, as those have to know it who read from it, write to it, and decide on its end.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Life {
     is_over: AtomicBool,
     waker: AtomicWaker,
@@ -32,6 +35,20 @@ pub(crate) struct Life {
     left_at: Mutex<Option<Instant>>,
     /// When the turn of the next hello would be, if each had waited.
     hello_at: Mutex<Option<Instant>>,
+    /// Places of answers that are read for it.
+    answers: Arc<Semaphore>,
+}
+
+impl Default for Life {
+    fn default() -> Self {
+        Self {
+            is_over: AtomicBool::default(),
+            waker: AtomicWaker::default(),
+            left_at: Mutex::default(),
+            hello_at: Mutex::default(),
+            answers: Arc::new(Semaphore::new(ANSWERS)),
+        }
+    }
 }
 
 impl Life {
@@ -48,6 +65,12 @@ impl Life {
 
     pub(crate) fn left_at(&self) -> MutexGuard<'_, Option<Instant>> {
         self.left_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until one more answer may be read for this connection. It may until the place is given back, which is when its bytes are
+    /// on their way.
+    pub(crate) async fn may_read(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.answers).acquire_owned().await.ok()
     }
 
     /// Waits until one more worker may say hello over this connection: [`HELLOS`] at once, and one each [`HELLO_EACH`] after them.
