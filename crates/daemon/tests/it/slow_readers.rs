@@ -14,9 +14,9 @@ use tonic::transport::Channel;
 
 use crate::support::{Harness, PATIENCE};
 
-const BLOB: usize = 1024 * 1024;
-/// With a chunk of 256 KiB each that waits, more than a third of what may wait for all clients, and less than half.
-const STREAMS: usize = 110;
+const BLOB: usize = 128 * 1024;
+/// With a chunk of 32 KiB each that waits, more than a third of what may wait for all clients, and less than half.
+const STREAMS: usize = 900;
 
 type Chunks = Streaming<v1::GetBlobResponse>;
 
