@@ -3,7 +3,7 @@
 //! Whatever has arrived of a message that is not whole is counted, for all clients together; of a call with one message, whatever
 //! has arrived of it until its end, for nothing is done before that. Where that is more than [`MAX_BYTES`], the connection is
 //! closed for which the daemon has waited for the longest time, and for a second at least, whatever has come of it meanwhile.
-//! And a call ends whose next message does not go on.
+//! And a call ends whose next message does not go on. One that is too large is known by its header, and waits a moment to be refused.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,8 +11,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use capataz_contracts::validate::FRAME_MAX;
 use http::Request;
 use http_body::{Frame, SizeHint};
+use tokio::time::{Sleep, sleep};
 use tonic::Status;
 use tonic::body::Body;
 
@@ -28,6 +30,8 @@ const COUNTED: usize = 1024;
 const PROGRESS: Duration = Duration::from_secs(30);
 /// The bytes of a message that give it time again.
 const PROGRESS_BYTES: usize = 64 * 1024;
+/// After how long a message is refused that is larger than any that is taken: whoever sends one after the other waits each time.
+const TOO_LARGE: Duration = Duration::from_millis(100);
 /// The bytes before each message: whether it is compressed, and its length.
 const HEADER: usize = 5;
 /// The methods whose calls may have many messages.
@@ -66,6 +70,8 @@ impl Heard {
             is_first: true,
             patience: None,
             is_late: false,
+            held: None,
+            was_held: false,
         }
     }
 }
@@ -87,14 +93,24 @@ impl Next {
         all.saturating_sub(self.arrived)
     }
 
+    /// Whether the message is larger than any that is taken: whoever reads it refuses it as soon as its header is there.
+    fn is_too_large(&self) -> bool {
+        self.arrived >= HEADER && self.missing().saturating_add(self.arrived) > FRAME_MAX + HEADER
+    }
+
+    /// Notes what of these bytes belongs to the header.
+    fn begins(&mut self, bytes: &[u8]) {
+        for (place, byte) in self.header.iter_mut().skip(self.arrived).zip(bytes) {
+            *place = *byte;
+        }
+    }
+
     /// Takes bytes. Returns how many messages became whole.
     fn take(&mut self, mut bytes: &[u8]) -> usize {
         let mut whole = 0;
         while !bytes.is_empty() {
             let (part, rest) = bytes.split_at(self.missing().min(bytes.len()));
-            for (place, byte) in self.header.iter_mut().skip(self.arrived).zip(part) {
-                *place = *byte;
-            }
+            self.begins(part);
             self.arrived = self.arrived.saturating_add(part.len());
             bytes = rest;
             if self.arrived >= HEADER && self.missing() == 0 {
@@ -122,6 +138,10 @@ struct HeardBody<B> {
     /// How long the next message may take to go on, and how many bytes have come since the daemon waits for that.
     patience: Option<(Patience, usize)>,
     is_late: bool,
+    /// The beginning of a message that is too large, and until when nobody gets it.
+    held: Option<(Pin<Box<Sleep>>, Frame<Bytes>)>,
+    /// The next message was held.
+    was_held: bool,
 }
 
 impl<B: http_body::Body> HeardBody<B> {
@@ -130,6 +150,7 @@ impl<B: http_body::Body> HeardBody<B> {
         let is_whole = match self.is_stream {
             true => self.next.take(bytes) > 0,
             false => {
+                self.next.begins(bytes);
                 self.next.arrived = before.saturating_add(bytes.len());
                 self.body.is_end_stream()
             }
@@ -137,6 +158,7 @@ impl<B: http_body::Body> HeardBody<B> {
         if is_whole {
             self.is_first = false;
             self.patience = None;
+            self.was_held = false;
             self.forget();
         } else if let Some((_, come)) = &mut self.patience {
             *come = come.saturating_add(bytes.len());
@@ -172,6 +194,14 @@ impl<B: http_body::Body> HeardBody<B> {
 }
 
 impl<B> HeardBody<B> {
+    /// The beginning of a message that is too large, when its time has come.
+    fn poll_held(&mut self, context: &mut Context<'_>) -> Poll<Option<Frame<Bytes>>> {
+        if let Some((until, _)) = &mut self.held {
+            std::task::ready!(until.as_mut().poll(context));
+        }
+        Poll::Ready(self.held.take().map(|(_, frame)| frame))
+    }
+
     fn forget(&mut self) {
         if let Some(piece) = self.piece.take() {
             self.budget.remove(piece);
@@ -205,10 +235,17 @@ where
         if self.is_late {
             return Poll::Ready(None);
         }
+        if self.held.is_some() {
+            return self.poll_held(context).map(|frame| frame.map(Ok));
+        }
         match Pin::new(&mut self.body).poll_frame(context) {
             Poll::Ready(Some(Ok(frame))) => {
                 if let Some(bytes) = frame.data_ref() {
                     self.arrived(bytes);
+                }
+                if self.next.is_too_large() && !std::mem::replace(&mut self.was_held, true) {
+                    self.held = Some((Box::pin(sleep(TOO_LARGE)), frame));
+                    return self.poll_held(context).map(|frame| frame.map(Ok));
                 }
                 Poll::Ready(Some(Ok(frame)))
             }
@@ -409,6 +446,25 @@ mod tests {
         assert!(open.reads().is_none());
         assert!(open.listens(2 * PROGRESS).await.is_some(), "it does not go on");
         assert_eq!(heard.0.bytes(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_that_is_larger_than_any_waits_a_moment_to_be_refused() {
+        let heard = Heard::default();
+        let kinds: [fn(&Heard) -> Call; 2] = [Call::new, Call::of_one];
+        for (length, waits) in [(FRAME_MAX, Duration::ZERO), (FRAME_MAX + 1, TOO_LARGE)] {
+            for call in kinds {
+                let (mut call, begun) = (call(&heard), tokio::time::Instant::now());
+                call.sends(header(u32::try_from(length).unwrap()));
+                let first = std::future::poll_fn(|context| Pin::new(&mut call.body).poll_frame(context));
+                assert_eq!(first.await.unwrap().unwrap().data_ref().unwrap().len(), HEADER);
+                assert_eq!(begun.elapsed(), waits, "{length}");
+                // What follows does not wait once more.
+                call.sends(vec![7; 10]);
+                assert!(call.reads().is_none());
+                assert_eq!(begun.elapsed(), waits, "{length}");
+            }
+        }
     }
 
     #[test]

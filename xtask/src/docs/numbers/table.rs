@@ -629,6 +629,7 @@ pub(super) const NUMBERS: &[Number] = &[
         "crates/hosts/src/rules/serve.rs",
         "INPUT_MAX",
     ),
+    number("docs/limits.md", "| 4 MiB | refused after {100 ms}", "crates/daemon/src/heard.rs", "TOO_LARGE"),
     number("docs/limits.md", "that it does not take | {8}", "crates/daemon/src/waiting.rs", "ANSWERS"),
     number("docs/limits.md", "hello over one connection | {32} at", "crates/daemon/src/waiting.rs", "HELLOS"),
     number("docs/limits.md", "after them one each {20 ms}", "crates/daemon/src/waiting.rs", "HELLO_EACH"),
