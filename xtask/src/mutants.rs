@@ -10,6 +10,7 @@
 //! `xtask/mutants.txt`.
 
 mod alone;
+mod killers;
 mod switches;
 mod together;
 

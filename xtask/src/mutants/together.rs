@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::killers::{Killer, Killers};
 use super::switches::{self, Switched, Wanted};
 use super::{
     ALL, FOLDER, Mutant, PACKAGES, Profile, Search, Verdict, cargo_in, checked_out, digest, git, tested_by,
@@ -51,11 +52,14 @@ pub(super) fn search(
     }
     println!("mutants: {} are in one build, {} are not", together.len(), alone.len());
     built.is_green(&together)?;
+    let mut queue: Vec<&Mutant> = together.iter().collect();
+    queue.sort_by_key(|mutant| (&mutant.package, &mutant.file));
     let work = Work {
         built: &built,
         search,
         all: together.len(),
-        queue: Mutex::new(together.iter().collect()),
+        queue: Mutex::new(queue.into()),
+        killers: Killers::default(),
         done: Mutex::new(0),
         begun: Instant::now(),
     };
@@ -75,6 +79,7 @@ struct Work<'a> {
     search: &'a Search<'a>,
     all: usize,
     queue: Mutex<VecDeque<&'a Mutant>>,
+    killers: Killers,
     done: Mutex<usize>,
     begun: Instant,
 }
@@ -85,8 +90,12 @@ impl Work<'_> {
         loop {
             let next = self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             let Some(mutant) = next else { return Ok(()) };
-            let tried = self.built.attempt(mutant, self.search.patience, job);
-            if let Err(error) = tried.and_then(|verdict| self.found(mutant, verdict)) {
+            let tried = self.built.attempt(mutant, &self.killers.likely(mutant), self.search.patience, job);
+            let found = tried.and_then(|(verdict, killer)| {
+                killer.into_iter().for_each(|killer| self.killers.note(mutant, &killer));
+                self.found(mutant, verdict)
+            });
+            if let Err(error) = found {
                 self.queue.lock().unwrap_or_else(PoisonError::into_inner).clear();
                 return Err(error);
             }
@@ -128,7 +137,7 @@ impl Built {
         let of_each = mutants.iter().flat_map(|mutant| tested_by(&mutant.package));
         let tested: BTreeSet<&str> = of_each.map(|(tests, _)| *tests).collect();
         let packages: Vec<String> = tested.into_iter().map(of_package).collect();
-        let status = self.nextest(&packages.join(" | "), ALL).status()?;
+        let status = self.nextest(&packages.join(" | "), ALL).arg("--status-level=fail").status()?;
         if status.success() { Ok(()) } else { Err("the tests fail without any change".into()) }
     }
 
@@ -138,32 +147,46 @@ impl Built {
         cargo.args(["nextest", "run", "--binaries-metadata"]).arg(&self.binaries);
         cargo.arg("--cargo-metadata").arg(&self.metadata);
         cargo.args(["--profile", profile, "--filterset", tests]);
-        cargo.args(["--status-level=none", "--final-status-level=none", "--show-progress=none"]);
+        cargo.args(["--final-status-level=none", "--show-progress=none"]);
         cargo
     }
 
-    /// The verdict on this mutant. What the tests of one crate miss is tried with those of the next.
-    fn attempt(&self, mutant: &Mutant, patience: u32, job: u8) -> Result<Verdict, Box<dyn Error>> {
+    /// The verdict on this mutant, and what has caught it. What the likely tests miss is tried with those of its crate, and what
+    /// those miss with the tests of the next.
+    fn attempt(
+        &self,
+        mutant: &Mutant,
+        likely: &BTreeSet<Killer>,
+        patience: u32,
+        job: u8,
+    ) -> Result<(Verdict, Option<Killer>), Box<dyn Error>> {
         let number = self.numbers.get(&mutant.name).ok_or("a mutant is not in the build")?;
         let log = self.tree.with_extension(format!("{job}.log"));
-        for (tests, profile) in tested_by(&mutant.package) {
+        let likely: Vec<String> = likely.iter().map(Killer::filter).collect();
+        let first = (!likely.is_empty()).then(|| (likely.join(" | "), ALL));
+        let by_crates =
+            tested_by(&mutant.package).iter().map(|(tests, profile)| (of_package(tests), *profile));
+        for (tests, profile) in first.into_iter().chain(by_crates) {
             let output = File::create(&log)?;
-            let mut cargo = self.nextest(&of_package(tests), profile);
-            cargo.arg("--max-fail=1:immediate").env(switches::VARIABLE, number.to_string());
+            let mut cargo = self.nextest(&tests, profile);
+            cargo
+                .args(["--max-fail=1:immediate", "--status-level=fail"])
+                .env(switches::VARIABLE, number.to_string());
             cargo.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
             let Some(status) = within(&mut cargo, Duration::from_secs(patience.into()))? else {
-                return Ok(Verdict::Timeout);
+                return Ok((Verdict::Timeout, None));
             };
+            let told = || fs::read_to_string(&log).unwrap_or_default();
             match status.code() {
                 Some(PASSED) => {}
-                Some(FAILED) => return Ok(Verdict::Caught),
+                Some(FAILED) => return Ok((Verdict::Caught, Killer::told(&told()))),
                 _ => {
-                    let told = fs::read_to_string(&log).unwrap_or_default();
+                    let told = told();
                     return Err(format!("{}: nextest ended with {status}:\n{told}", mutant.name).into());
                 }
             }
         }
-        Ok(Verdict::Missed)
+        Ok((Verdict::Missed, None))
     }
 }
 
