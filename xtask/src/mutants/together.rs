@@ -269,9 +269,10 @@ fn build(
     let mut sources = sources(pristine, chosen)?;
     let tree = copy(search.root, search.commit)?;
     let names: Vec<&str> = chosen.iter().map(|mutant| &*mutant.name).collect();
+    let texts: Vec<&str> = sources.values().map(|source| &*source.original).collect();
     let known = LeftOut {
         file: search.root.join(FOLDER).join("together.left"),
-        build: format!("{:016x}", digest(&(search.commit, names))),
+        build: format!("{:016x}", digest(&(names, texts))),
     };
     let mut left_out = known.read();
     for _ in 0..ROUNDS {
