@@ -150,8 +150,8 @@ fn the_first_run_of_a_newcomer() {
 #[test]
 fn a_run_while_it_goes_on() {
     let folder = tempfile::tempdir().unwrap();
-    let gate = folder.path().join("gate");
-    assert!(Command::new("mkfifo").arg(&gate).status().unwrap().success());
+    let [gate, failing] = ["gate", "failing"].map(|name| folder.path().join(name));
+    assert!(Command::new("mkfifo").args([&gate, &failing]).status().unwrap().success());
     let agent = |name: &str, does: &str| {
         format!(
             "[[agents]]\nname = \"{name}\"\ncommand = [\"sh\", \"-c\", '{does}; cat {} >&2']\n",
@@ -162,8 +162,10 @@ fn a_run_while_it_goes_on() {
         agent("builder", r#"echo "compiling 214 files" >&2"#),
         agent("tester", r#"printf "suite 3 of 9\nqueue: 812 passed\n""#),
         agent("reviewer", r#"echo "reading src/queue.rs" >&2"#),
-        "[[agents]]\nname = \"linter\"\ncommand = [\"sh\", \"-c\", \"echo cannot read lint.toml >&2; exit 3\"]\n"
-            .to_owned(),
+        format!(
+            "[[agents]]\nname = \"linter\"\ncommand = [\"sh\", \"-c\", 'cat {}; echo cannot read lint.toml >&2; exit 3']\n",
+            failing.display()
+        ),
     ];
     let served = Served::start(folder.path(), &config.concat());
     let task = |(agent, minutes): (&str, u32)| {
@@ -178,11 +180,14 @@ fn a_run_while_it_goes_on() {
     let terminal = Terminal::of(40, COLUMNS);
     let arguments = ["--addr", served.address(), "run", "nightly.toml"];
     let mut run = terminal.starts_in(folder.path(), "capataz run nightly.toml", PROGRAM, &arguments);
-    terminal.sees("all that is shown of the tasks at work", |rows| {
-        ["compiling 214 files", "812 passed", "reading src/queue.rs", "1 failed", "about", "15m more"]
-            .iter()
-            .all(|text| rows.iter().any(|row| row.contains(text)))
-    });
+    let sees = |what: &str, texts: &[&str]| {
+        terminal.sees(what, |rows| texts.iter().all(|text| rows.iter().any(|row| row.contains(text))));
+    };
+    let at_work = ["compiling 214 files", "812 passed", "reading src/queue.rs"];
+    sees("what the tasks at work say", &at_work);
+    // One of them fails before the eyes of whoever looks on.
+    drop(fs::OpenOptions::new().write(true).open(&failing).unwrap());
+    sees("that one has failed", &["cannot read lint.toml", "1 failed", "about", "15m more"]);
     check("live", "A run while it goes on: what has failed above, the tasks at work below", &terminal);
     run.kill().unwrap();
     run.wait().unwrap();
