@@ -822,7 +822,7 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/internals/streams.md", "after {10 s}, after", "crates/runtime/src/runtime.rs", "BEAT"),
     number(
         "docs/internals/streams.md",
-        "{4,096} positions, and",
+        "{4,096} positions where",
         "crates/runtime/src/subscription.rs",
         "PASSED",
     ),
