@@ -33,8 +33,8 @@ pub(crate) struct Life {
     waker: AtomicWaker,
     /// When something left last.
     left_at: Mutex<Option<Instant>>,
-    /// When the turn of the next hello would be, if each had waited.
-    hello_at: Mutex<Option<Instant>>,
+    /// When the turn of the next hello would be, if each had waited. Held by the one whose turn is next: whoever gives up has none.
+    hello_at: tokio::sync::Mutex<Option<Instant>>,
     /// Places of answers that are read for it.
     answers: Arc<Semaphore>,
 }
@@ -45,7 +45,7 @@ impl Default for Life {
             is_over: AtomicBool::default(),
             waker: AtomicWaker::default(),
             left_at: Mutex::default(),
-            hello_at: Mutex::default(),
+            hello_at: tokio::sync::Mutex::default(),
             answers: Arc::new(Semaphore::new(ANSWERS)),
         }
     }
@@ -75,14 +75,14 @@ impl Life {
 
     /// Waits until one more worker may say hello over this connection: [`HELLOS`] at once, and one each [`HELLO_EACH`] after them.
     pub(crate) async fn may_say_hello(&self) {
-        let turn = {
-            let mut hello_at = self.hello_at.lock().unwrap_or_else(PoisonError::into_inner);
-            let now = Instant::now();
-            let turn = hello_at.map_or(now, |next| next.max(now));
-            *hello_at = Some(turn + HELLO_EACH);
-            turn
-        };
-        sleep_until(turn - HELLO_EACH * (HELLOS - 1)).await;
+        let mut hello_at = self.hello_at.lock().await;
+        let now = Instant::now();
+        let turn = hello_at.map_or(now, |next| next.max(now));
+        let ahead = HELLO_EACH * (HELLOS - 1);
+        if turn > now + ahead {
+            sleep_until(turn - ahead).await;
+        }
+        *hello_at = Some(turn + HELLO_EACH);
     }
 }
 
@@ -286,6 +286,8 @@ impl Piece {
 
 #[cfg(test)]
 mod tests {
+    use std::task::Context;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -305,6 +307,21 @@ mod tests {
             life.may_say_hello().await;
         }
         assert_eq!(later.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn workers_that_give_up_before_their_turn_to_say_hello_hold_up_nobody() {
+        let (life, begun) = (Life::default(), Instant::now());
+        for _ in 0..32 {
+            life.may_say_hello().await;
+        }
+        let mut waiting: Vec<_> = (0..1_000).map(|_| Box::pin(life.may_say_hello())).collect();
+        for waits in &mut waiting {
+            assert!(waits.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        drop(waiting);
+        life.may_say_hello().await;
+        assert_eq!(begun.elapsed(), HELLO_EACH);
     }
 
     #[tokio::test(start_paused = true)]

@@ -7,10 +7,10 @@
 //! Who reads for an answer or a stream gives way: where there is more to do than the processors can, runs go on first, whatever
 //! is asked for meanwhile.
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 /// Reads for answers at once.
@@ -32,6 +32,7 @@ pub struct Reads {
     streams: Arc<Semaphore>,
     frames: Arc<Semaphore>,
     waiting: AtomicUsize,
+    giving_way: GivingWay,
 }
 
 /// Why a read was not made.
@@ -50,6 +51,7 @@ impl Default for Reads {
             streams: Arc::new(Semaphore::new(STREAMS)),
             frames: Arc::new(Semaphore::new(FRAMES)),
             waiting: AtomicUsize::new(0),
+            giving_way: GivingWay::default(),
         }
     }
 }
@@ -66,7 +68,7 @@ impl Reads {
         let waits = Waits::begin(&self.waiting)?;
         let place = Arc::clone(&self.answers).acquire_owned().await;
         drop(waits);
-        blocking(place.map_err(|_| Busy::Lost)?, giving_way(read)).await
+        blocking(self.giving_way.threads(), place.map_err(|_| Busy::Lost)?, read).await
     }
 
     /// Reads for a stream, on a thread that may block. Streams wait as long as it takes.
@@ -78,7 +80,19 @@ impl Reads {
         read: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Busy> {
         let place = Arc::clone(&self.streams).acquire_owned().await;
-        blocking(place.map_err(|_| Busy::Lost)?, giving_way(read)).await
+        blocking(self.giving_way.threads(), place.map_err(|_| Busy::Lost)?, read).await
+    }
+
+    /// Stores what a client has sent, in the place of a read for a stream. It does not give way, for runs wait while it writes.
+    ///
+    /// # Errors
+    /// [`Busy::Lost`] where `store` panicked.
+    pub async fn store<T: Send + 'static>(
+        &self,
+        store: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Busy> {
+        let place = Arc::clone(&self.streams).acquire_owned().await;
+        blocking(Handle::current(), place.map_err(|_| Busy::Lost)?, store).await
     }
 
     /// Reads for what a worker has said, on a thread that may block: what the worker says next waits behind it, so that
@@ -91,29 +105,52 @@ impl Reads {
         read: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Busy> {
         let place = Arc::clone(&self.frames).acquire_owned().await;
-        blocking(place.map_err(|_| Busy::Lost)?, read).await
+        blocking(Handle::current(), place.map_err(|_| Busy::Lost)?, read).await
     }
 }
 
-/// The same read, on a thread that gives way from here on: a thread cannot take that back, and all that is done on these can wait,
-/// for the shards have threads of their own.
-fn giving_way<T>(read: impl FnOnce() -> T + Send + 'static) -> impl FnOnce() -> T + Send + 'static {
-    thread_local!(static GIVES: Cell<bool> = const { Cell::new(false) });
-    move || {
-        if !GIVES.replace(true) {
+/// Threads that give way. They are none of the others', for a thread cannot take that back, and among what else is done on threads
+/// that may block is what runs wait for.
+#[derive(Debug)]
+struct GivingWay(Option<tokio::runtime::Runtime>);
+
+impl Default for GivingWay {
+    fn default() -> Self {
+        let gives_way = || {
             // On Linux this is of the thread. Where it is not allowed, reads take their share as before.
             let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), GIVES_WAY);
+        };
+        let threads = tokio::runtime::Builder::new_current_thread()
+            .max_blocking_threads(ANSWERS + STREAMS)
+            .thread_name("capataz-reads")
+            .on_thread_start(gives_way)
+            .build();
+        Self(threads.ok())
+    }
+}
+
+impl GivingWay {
+    fn threads(&self) -> Handle {
+        self.0.as_ref().map_or_else(Handle::current, |threads| threads.handle().clone())
+    }
+}
+
+impl Drop for GivingWay {
+    fn drop(&mut self) {
+        // The last one who may read may be a future, which cannot wait for reads that go on.
+        if let Some(threads) = self.0.take() {
+            threads.shutdown_background();
         }
-        read()
     }
 }
 
 /// The place is free when the read has ended, also where nobody waits for it any more.
 async fn blocking<P: Send + 'static, T: Send + 'static>(
+    threads: Handle,
     place: P,
     read: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Busy> {
-    let reading = tokio::task::spawn_blocking(move || {
+    let reading = threads.spawn_blocking(move || {
         let value = read();
         drop(place);
         value
@@ -192,6 +229,9 @@ mod tests {
         let gives = before.map(|nice| nice.max(GIVES_WAY));
         assert_eq!(reads.answer(nice).await, Ok(gives));
         assert_eq!(reads.stream(nice).await, Ok(gives));
+        // A thread cannot take it back, so that these are other ones.
+        assert_eq!(reads.frame(nice).await, Ok(before));
+        assert_eq!(reads.store(nice).await, Ok(before));
         assert_eq!(nice(), before);
     }
 

@@ -235,9 +235,11 @@ impl Reader {
         if self.history_of_run.is_some() {
             return None;
         }
-        // Whatever has come since is nothing of what it wants.
+        // Whatever has come since is nothing of what it wants, but for an append of which it has read a part in the log before
+        // anybody here was told of it.
         let newest_wanted = self.topic.as_ref().and_then(|topic| ring.topics.newest(topic));
-        if newest_wanted.is_some_and(|newest| newest <= self.cursor.position) {
+        let is_told = self.cursor.partial <= ring.newest();
+        if is_told && newest_wanted.is_some_and(|newest| newest <= self.cursor.position) {
             self.cursor = Cursor::behind(self.cursor.position.max(ring.newest()));
             return Some(Step { at_end: true, finished: self.finished, ..Step::default() });
         }
@@ -683,6 +685,28 @@ mod tests {
         assert!(ring.no_longer_awaits(&topic));
         ring.awaits(topic);
         assert!(red().read_ring(&ring).is_none());
+    }
+
+    #[test]
+    fn who_waits_for_a_label_keeps_its_place_in_an_append_that_it_has_read_before_it_was_published() {
+        let mut ring = Ring::new(Position(1), 1_000);
+        let labels = BTreeMap::from([("team".to_owned(), "red".to_owned())]);
+        // The log had row 2 already, and the last batch ended in the middle of it.
+        let cursor = Cursor { position: Position(1), partial: Position(2), sent: 1 };
+        let start = Start { cursor, ..Start::default() };
+        let filter = Filter { labels, ..Filter::default() };
+        let mut reader = Reader::new(ShardId(0), filter, start, 100);
+        ring.awaits(reader.topic.clone().unwrap());
+        let step = reader.read_ring(&ring).unwrap();
+        assert_eq!((positions(&step), step.at_end, reader.cursor()), (vec![], true, cursor));
+        let event = |seq| v1::Event { seq, ..v1::Event::default() }.encode_length_delimited_to_vec();
+        let events = [event(1), event(2)].concat().into();
+        ring.push(Published { events, ..of_team(2, Some("red")) });
+        let step = reader.read_ring(&ring).unwrap();
+        let seqs =
+            step.events.iter().map(|delivered| v1::Event::decode(delivered.event.clone()).unwrap().seq);
+        assert_eq!(seqs.collect::<Vec<_>>(), [2]);
+        assert_eq!(reader.cursor(), Cursor::behind(Position(2)));
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl Topics {
         }
         let mut note = |topic: Topic| {
             if let Some(awaited) = self.0.get_mut(&topic) {
-                awaited.newest = published.position;
+                awaited.newest = awaited.newest.max(published.position);
                 noted.push(topic);
             }
         };

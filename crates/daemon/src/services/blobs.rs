@@ -88,7 +88,7 @@ impl BlobService for Blobs {
         let store = Arc::clone(self.runtime.store());
         let now = self.runtime.now().wall;
         let put = move || store.put_blob(&content, now).map_err(|error| status::store(&error));
-        let hash = read_on(&self.runtime, put).await?;
+        let hash = self.runtime.reads().store(put).await.map_err(status::busy)??;
         Ok(Response::new(v1::PutBlobResponse { blob: Some(v1::BlobRef::new(hash.to_string(), size)) }))
     }
 
