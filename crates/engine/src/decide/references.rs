@@ -343,3 +343,25 @@ pub(crate) fn number_of(state: &RunState, wave: u32, resolving: &Resolving) -> Q
     }
     QueryId(number)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nine values and the list itself. The estimate is of as many.
+    const TEN: &[u8] = b"[1,2,3,4,5,6,7,8,9]";
+
+    #[test]
+    fn what_may_have_as_many_values_as_are_left_is_read_and_what_may_have_more_is_not() {
+        let mut references = References { values: 249_990, ..References::default() };
+        assert!(matches!(references.parse(TEN), Some(Ok(Value::Array(items))) if items.len() == 9));
+        assert_eq!((references.values, references.is_spent), (250_000, false));
+        let mut references = References { values: 249_991, ..References::default() };
+        assert!(references.parse(TEN).is_none());
+        assert_eq!((references.values, references.is_spent), (249_991, true));
+        // A text with nine commas is one value, and might be ten for all that was looked at.
+        let mut references = References { values: 249_991, ..References::default() };
+        assert!(references.parse(b"\",,,,,,,,,\"").is_none());
+        assert!(references.is_spent);
+    }
+}

@@ -218,7 +218,7 @@ pub(super) fn handle(
 }
 
 /// Whether the answer gives up the task that has failed, where the lifecycle allows that (seed 000, contract 2).
-fn answer_gives_up(turn: &Turn<'_>, task: Option<TaskRef>, answer: &str) -> bool {
+pub(super) fn answer_gives_up(turn: &Turn<'_>, task: Option<TaskRef>, answer: &str) -> bool {
     let activity = task.and_then(|task| turn.state.activity(task));
     let may_be =
         |activity: &Activity| activity.is_settled() && activity.state.allowed().contains(&TaskState::Deleted);

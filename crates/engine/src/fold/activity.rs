@@ -248,3 +248,24 @@ impl Activity {
         self.started.map_or(0, |started| now.since(started.clock))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_whose_end_was_heard_is_waited_for_no_more() {
+        let child = |ended| Child {
+            run_id: "r".to_owned(),
+            since: Timestamp(1),
+            attempt_deadline: None,
+            detached: false,
+            cancel: None,
+            ended,
+        };
+        let activity =
+            |ended| Activity { step: Step::Child(child(ended)), ..Activity::scheduled(Wall(0), 1) };
+        assert_eq!(activity(false).child(), Some(&child(false)));
+        assert_eq!(activity(true).child(), None);
+    }
+}

@@ -203,12 +203,56 @@ impl AskedQuestion {
 
 #[cfg(test)]
 mod tests {
+    use capataz_contracts::v1;
+    use capataz_policy::aggregation::{ResultStatus, Tally, TaskOutcome};
+
     use super::*;
+    use crate::fold::state::Wall;
 
     #[test]
     fn a_text_weighs_its_bytes_and_what_its_length_may_take() {
         assert_eq!(text(""), 16);
         assert_eq!(text("años"), 5 + 16);
+    }
+
+    #[test]
+    fn a_request_weighs_its_id_and_its_digest_and_has_an_entry() {
+        assert_eq!(request("r1", "pause"), (2 + 16) + (5 + 16) + 16);
+    }
+
+    #[test]
+    fn a_phase_weighs_the_error_that_the_run_ends_with() {
+        let finished =
+            |error| Phase::Finished { outcome: v1::RunOutcome::Failed, error, at: Wall(1_700_000_000_000) };
+        for phase in [Phase::Running, Phase::Ending { error: None }, finished(None)] {
+            assert_eq!(phase.bytes(), 0, "{phase:?}");
+        }
+        // Each text has two bytes before it: its field and its length.
+        let error = v1::Error { code: "E".to_owned(), message: "why".to_owned(), ..v1::Error::default() };
+        for phase in [Phase::Ending { error: Some(error.clone()) }, finished(Some(error))] {
+            assert_eq!(phase.bytes(), (2 + 1) + (2 + 3) + 16, "{phase:?}");
+        }
+    }
+
+    #[test]
+    fn a_wave_weighs_its_evaluation_and_the_names_of_what_has_failed() {
+        let mut wave =
+            WaveState { tasks: Vec::new(), tally: Tally::default(), stopping: false, evaluation: None };
+        assert_eq!(wave.bytes(), 192);
+        let failed = |task, critical| TaskOutcome {
+            task,
+            agent: "tester",
+            status: ResultStatus::Error,
+            critical,
+            severity: None,
+        };
+        wave.tally.add(&failed("tests", false));
+        assert_eq!(wave.bytes(), 192 + (6 + 16) + (5 + 16), "the agent and the task");
+        wave.tally.add(&failed("all", true));
+        assert_eq!(wave.bytes(), 192 + (6 + 16) + (5 + 16) + (3 + 16), "the agent is named once");
+        wave.tally = Tally::default();
+        wave.evaluation = Some(v1::Evaluation { reason: "late".to_owned(), ..v1::Evaluation::default() });
+        assert_eq!(wave.bytes(), 192 + (2 + 4) + 16);
     }
 
     #[test]

@@ -473,6 +473,18 @@ fn a_person_who_says_what_a_lost_worker_has_given_back_is_held_to_the_schema_of_
 }
 
 #[test]
+fn what_a_person_names_as_the_output_of_a_phase_without_a_schema_has_to_be_json_all_the_same() {
+    let bench = begin_with("a", |pipeline| {
+        pipeline.phases[0].effect = Some(v1::Effect::AtMostOnce.into());
+        pipeline.phases[0].output = None;
+    });
+    let bench = bench.given(&["1"]).lease("a", "w").loses("a");
+    let takes = bench.run().questions[0].value.clone().unwrap();
+    assert_eq!((&*takes.media_type, &*takes.schema), ("application/json", ""));
+    assert_eq!(takes.options, ["succeeded"]);
+}
+
+#[test]
 fn a_task_of_a_phase_is_not_retried_or_taken_back_by_itself() {
     let bench = begin("a b").passes("a").given(&["1"]).blocks("b");
     assert_eq!(bench.clone_run().input(retry("b", "r")).expect_rule().code, "INVALID_STATE_TRANSITION");

@@ -1,6 +1,8 @@
 //! What only a person can decide (seed 000, contract 6; at most once).
 
 use super::*;
+use crate::decide::resolve::answer_gives_up;
+use crate::decide::turn::Turn;
 
 fn asking(line: &str) -> Bench {
     Bench::with(line, |plan| plan.on_high = Some(v1::OnHigh::Pause as i32))
@@ -75,6 +77,21 @@ fn a_task_that_is_skipped_is_given_up_for_good_and_counts_as_failed() {
     assert_eq!(error.code, "INVALID_STATE_TRANSITION");
     assert_eq!(error.reason.as_deref(), Some("nothing may follow DELETED"));
     bench.completes("b").expect_outcome(v1::RunOutcome::SucceededWithFailures);
+}
+
+/// A task that is done has settled as well, and the lifecycle lets one be deleted that waits in INIT; neither has failed.
+#[test]
+fn only_a_task_that_has_failed_is_given_up() {
+    let bench = asking("a b c").lease("a", "w1").lease("b", "w2").completes("b");
+    let mut bench = bench.fails("a", "TESTS_FAILED");
+    let [failed, done, waiting] = ["a", "b", "c"].map(|name| Some(bench.at(name)));
+    let now = bench.moment();
+    let turn = Turn::new(&mut bench.state, now);
+    assert!(answer_gives_up(&turn, failed, "skip"));
+    assert!(!answer_gives_up(&turn, failed, "fix_manual"));
+    assert!(!answer_gives_up(&turn, done, "skip"));
+    assert!(!answer_gives_up(&turn, waiting, "skip"));
+    assert!(!answer_gives_up(&turn, None, "skip"));
 }
 
 #[test]
