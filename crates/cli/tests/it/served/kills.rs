@@ -297,14 +297,16 @@ impl Told<'_> {
         self.client.resolve(request).await.unwrap();
     }
 
-    /// What a person says of a call of which nobody knows what has become, by the journal of its tool.
+    /// What a person says of a call of which nobody knows what has become, by the journal of its tool. What `fails` has noted
+    /// has failed.
     pub fn outcome(&self, folder: &Path) -> (&'static str, Option<Value>) {
         let call = self.calls.last().unwrap();
         let calls = self.calls.iter().filter(|other| *other == call).count();
         let done = journal(folder, &call.0).iter().filter(|given| **given == call.1).count();
-        match done == calls {
-            true => ("succeeded", Some(Value::Bool(true))),
-            false => ("retry", None),
+        match (done == calls, call.0.as_str()) {
+            (true, "fails") => ("failed", None),
+            (true, _) => ("succeeded", Some(Value::Bool(true))),
+            (false, _) => ("retry", None),
         }
     }
 }
