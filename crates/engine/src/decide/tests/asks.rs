@@ -1143,9 +1143,11 @@ fn an_accepted_suggestion_moves_the_session_and_counts_for_the_window() {
     let mut session = Asked::in_session(None, "req-1", START).suggests("kiro", 0.75, false).session();
     assert_eq!(session.context(Wall(START)).current_spec.as_deref(), Some("wave"));
     assert!(session.accept("another", Wall(START)).is_err());
+    assert_eq!((session.suggested("another"), session.suggested("req-1")), (None, Some("kiro")));
     let (accepted, decision) = session.accept("req-1", Wall(START + 1)).unwrap();
     assert_eq!((accepted.from.as_str(), accepted.to.as_str()), ("wave", "kiro"));
     assert!(decision.is_some());
+    assert_eq!(session.suggested("req-1"), None, "it is not open any more");
     let (again, nothing) = session.accept("req-1", Wall(START + 2)).unwrap();
     assert_eq!((again, nothing), (accepted, None));
     let asked = Asked::in_session(Some(session), "req-2", START + 30_000);
