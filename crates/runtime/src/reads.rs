@@ -1,17 +1,17 @@
 //! Who may read the store at once: reads block a thread each and take memory, so that there is a number of both, whoever
 //! asks.
 //!
-//! Answers, streams and what workers say have places of their own, so that no number of subscribers keeps an answer waiting. A read that waits
-//! for its place is a future and has no thread.
+//! Answers, streams, what workers say and what clients store have places of their own, so that no number of subscribers keeps
+//! an answer or an upload waiting. A read that waits for its place is a future and has no thread.
 //!
 //! Who reads for an answer or a stream gives way: where there is more to do than the processors can, runs go on first, whatever
-//! is asked for meanwhile.
+//! is asked for meanwhile. Who stores does not, for all others wait while one writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Reads for answers at once.
 const ANSWERS: usize = 8;
@@ -21,8 +21,10 @@ const WAITING: usize = 1_024;
 const STREAMS: usize = 4;
 /// Reads for workers' frames at once.
 const FRAMES: usize = 2;
-/// How far a thread that reads for an answer or a stream gives way to all others (`nice`, 0 to 19): with 10 it gets a tenth of what one
-/// of them gets, and a whole processor where nobody else wants it.
+/// What clients have sent that is stored at once.
+const STORES: usize = 4;
+/// How far a thread that reads for an answer or a stream gives way to all others (`nice`, 0 to 19): with 10 it gets a tenth of
+/// what one of them gets, and a whole processor where nobody else wants it.
 const GIVES_WAY: i32 = 10;
 
 /// The places of reads.
@@ -31,6 +33,7 @@ pub struct Reads {
     answers: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     frames: Arc<Semaphore>,
+    stores: Arc<Semaphore>,
     waiting: AtomicUsize,
     giving_way: GivingWay,
 }
@@ -50,6 +53,7 @@ impl Default for Reads {
             answers: Arc::new(Semaphore::new(ANSWERS)),
             streams: Arc::new(Semaphore::new(STREAMS)),
             frames: Arc::new(Semaphore::new(FRAMES)),
+            stores: Arc::new(Semaphore::new(STORES)),
             waiting: AtomicUsize::new(0),
             giving_way: GivingWay::default(),
         }
@@ -66,9 +70,9 @@ impl Reads {
         read: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Busy> {
         let waits = Waits::begin(&self.waiting)?;
-        let place = Arc::clone(&self.answers).acquire_owned().await;
+        let place = place_of(&self.answers).await?;
         drop(waits);
-        blocking(self.giving_way.threads(), place.map_err(|_| Busy::Lost)?, read).await
+        blocking(self.giving_way.threads(), place, read).await
     }
 
     /// Reads for a stream, on a thread that may block. Streams wait as long as it takes.
@@ -79,20 +83,22 @@ impl Reads {
         &self,
         read: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Busy> {
-        let place = Arc::clone(&self.streams).acquire_owned().await;
-        blocking(self.giving_way.threads(), place.map_err(|_| Busy::Lost)?, read).await
+        blocking(self.giving_way.threads(), place_of(&self.streams).await?, read).await
     }
 
-    /// Stores what a client has sent, in the place of a read for a stream. It does not give way, for runs wait while it writes.
+    /// Stores what a client has sent, or has named, on a thread that may block. It does not give way, for runs wait while it
+    /// writes.
     ///
     /// # Errors
-    /// [`Busy::Lost`] where `store` panicked.
+    /// [`Busy::Overloaded`] where 1,024 others wait already; [`Busy::Lost`] where `store` panicked.
     pub async fn store<T: Send + 'static>(
         &self,
         store: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Busy> {
-        let place = Arc::clone(&self.streams).acquire_owned().await;
-        blocking(Handle::current(), place.map_err(|_| Busy::Lost)?, store).await
+        let waits = Waits::begin(&self.waiting)?;
+        let place = place_of(&self.stores).await?;
+        drop(waits);
+        blocking(Handle::current(), place, store).await
     }
 
     /// Reads for what a worker has said, on a thread that may block: what the worker says next waits behind it, so that
@@ -104,8 +110,7 @@ impl Reads {
         &self,
         read: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Busy> {
-        let place = Arc::clone(&self.frames).acquire_owned().await;
-        blocking(Handle::current(), place.map_err(|_| Busy::Lost)?, read).await
+        blocking(Handle::current(), place_of(&self.frames).await?, read).await
     }
 }
 
@@ -117,8 +122,11 @@ struct GivingWay(Option<tokio::runtime::Runtime>);
 impl Default for GivingWay {
     fn default() -> Self {
         let gives_way = || {
-            // On Linux this is of the thread. Where it is not allowed, reads take their share as before.
-            let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), GIVES_WAY);
+            // On Linux this is of the thread, whose number it has from the process. Where it is not allowed, reads take their
+            // share as before.
+            let thread = Some(rustix::thread::gettid());
+            let nice = rustix::process::getpriority_process(thread).unwrap_or_default();
+            let _ = rustix::process::setpriority_process(thread, nice.max(GIVES_WAY));
         };
         let threads = tokio::runtime::Builder::new_current_thread()
             .max_blocking_threads(ANSWERS + STREAMS)
@@ -144,10 +152,14 @@ impl Drop for GivingWay {
     }
 }
 
+async fn place_of(places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Busy> {
+    Arc::clone(places).acquire_owned().await.map_err(|_| Busy::Lost)
+}
+
 /// The place is free when the read has ended, also where nobody waits for it any more.
-async fn blocking<P: Send + 'static, T: Send + 'static>(
+async fn blocking<T: Send + 'static>(
     threads: Handle,
-    place: P,
+    place: OwnedSemaphorePermit,
     read: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Busy> {
     let reading = threads.spawn_blocking(move || {
@@ -198,10 +210,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn streams_that_read_for_long_keep_no_answer_waiting() {
+    async fn streams_that_read_for_long_keep_no_answer_no_worker_and_no_upload_waiting() {
         let reads = Arc::new(Reads::default());
         let long = long_reads(&reads, 3 * STREAMS, true);
         assert_eq!((reads.answer(|| 1).await, reads.frame(|| 1).await), (Ok(1), Ok(1)));
+        assert_eq!(reads.store(|| 1).await, Ok(1));
         drop(long);
         assert_eq!(reads.stream(|| 2).await, Ok(2));
     }

@@ -190,12 +190,16 @@ impl Subscription {
                     }
                 }
                 () = over(&mut self.over) => return Err(StoreError::Closed.into()),
-                run = next_quarantined(self.run, &mut self.quarantined) => return Ok(Item::Quarantined(run)),
+                run = next_quarantined(self.run, &mut self.quarantined) => {
+                    self.is_at(cursor);
+                    return Ok(Item::Quarantined(run));
+                }
                 mut frame = next_progress(progress) => {
                     if self.run_id.as_ref().is_some_and(|run| *run != frame.run_id) {
                         continue;
                     }
                     frame.log = frame.log.filter(|_| self.with_logs);
+                    self.is_at(cursor);
                     return Ok(Item::Progress(frame));
                 }
             }
@@ -245,7 +249,7 @@ impl Subscription {
 }
 
 impl Subscription {
-    /// Whoever waits for a topic is behind nobody: whatever there is, is nothing of it.
+    /// Whoever waits for a topic is behind nobody, as long as he waits: whatever there is, is nothing of it.
     fn waits(&self) {
         if self.awaited.is_some()
             && let Some(place) = &self.place

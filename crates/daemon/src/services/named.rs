@@ -11,7 +11,6 @@ use capataz_shard::blob_hash;
 use capataz_store::{BlobHash, RunId, Store, StoreError};
 use tonic::Status;
 
-use super::runs::answer;
 use super::starts;
 use crate::status;
 
@@ -20,7 +19,8 @@ pub(super) async fn keep(runtime: &Runtime, blobs: &[BlobHash]) -> Result<(), St
     if blobs.is_empty() {
         return Ok(());
     }
-    match answer(runtime, renewal(runtime, blobs.to_vec())).await? {
+    let renewed = runtime.reads().store(renewal(runtime, blobs.to_vec())).await;
+    match renewed.map_err(status::busy)?? {
         Some(missing) => Err(status::blob_not_found(&missing.to_string())),
         None => Ok(()),
     }

@@ -671,6 +671,7 @@ pub(super) const NUMBERS: &[Number] = &[
     ),
     number("docs/limits.md", "frames of workers at once | {2} ", "crates/runtime/src/reads.rs", "FRAMES"),
     number("docs/limits.md", "for streams at once | {4} ", "crates/runtime/src/reads.rs", "STREAMS"),
+    number("docs/limits.md", "are renewed, at once | {4};", "crates/runtime/src/reads.rs", "STORES"),
     number("docs/limits.md", "by readers | those up to {4 MiB}", "crates/daemon/src/folds.rs", "SMALL"),
     number("docs/limits.md", "and replays, wait, up to {64} ", "crates/daemon/src/folds.rs", "MAX_WAITING"),
     number(
