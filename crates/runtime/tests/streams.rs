@@ -12,7 +12,7 @@ use capataz_engine::{Input, Plan, StartRun, Work};
 use capataz_runtime::{CursorError, Item, News, Options, Runtime, Subscription};
 use capataz_shard::feed::{Begin, Filter, Placed, Unservable};
 use capataz_shard::{Ages, CommandReply, StartReply, StartRequest};
-use capataz_store::{MemoryStore, Millis, Retention, RunId, ShardId, Store, Swept};
+use capataz_store::{MemoryStore, Millis, Position, Retention, RunId, ShardId, Store, Swept};
 use uuid::Uuid;
 
 const SHARD: ShardId = ShardId(0);
@@ -182,6 +182,59 @@ async fn a_subscriber_that_gets_nothing_has_a_cursor_that_works_after_every_swee
             refused(&runtime, severe.clone(), earlier).await;
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subscriber_that_waits_for_a_label_is_told_by_every_sweep_how_far_the_log_is() {
+    let store = MemoryStore::new();
+    // Time alone would never tell it.
+    let beat = Duration::from_secs(100_000);
+    let runtime = runtime(&store, Options { beat, ..Options::default() }).await;
+    let labels = BTreeMap::from([("team".to_owned(), "red".to_owned())]);
+    let red = Filter { labels, ..Filter::default() };
+    let mut subscription = subscribe(&runtime, red.clone(), Begin::Oldest).await.unwrap();
+    assert_eq!(read(&mut subscription).await, []);
+    let mut earlier: Option<Placed> = None;
+    for _ in 0..3 {
+        // It waits already when the run begins, which has no such label and wakes it not.
+        let (cursor, newest) = tokio::join!(quiet(&mut subscription), async {
+            ended(&runtime).await;
+            let newest = store.bounds(SHARD).unwrap().newest;
+            assert_eq!(runtime.sweep(SHARD, all(), Ages::default()).await.unwrap().runs, 1);
+            newest
+        });
+        assert_eq!(cursor.cursor.position, newest);
+        subscribe(&runtime, red.clone(), Begin::After(cursor)).await.unwrap();
+        if let Some(earlier) = earlier.replace(cursor) {
+            refused(&runtime, red.clone(), earlier).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subscriber_that_is_woken_in_vain_is_told_after_so_many_positions_how_far_the_log_is() {
+    let store = MemoryStore::new();
+    // Neither time nor a sweep would ever tell it.
+    let beat = Duration::from_secs(100_000);
+    let runtime = runtime(&store, Options { beat, ..Options::default() }).await;
+    let severe = Filter { min_severity: i32::MAX, ..Filter::default() };
+    let mut subscription = subscribe(&runtime, severe.clone(), Begin::Oldest).await.unwrap();
+    assert_eq!(read(&mut subscription).await, []);
+    let mut told = Box::pin(quiet(&mut subscription));
+    let mut runs = 0;
+    let cursor = loop {
+        tokio::select! {
+            biased;
+            cursor = &mut told => break cursor,
+            _ = ended(&runtime) => {
+                runs += 1;
+                assert!(runs < 10_000, "it is told nothing");
+            }
+        }
+    };
+    // A run that is ended at once has two positions at least.
+    assert!(cursor.cursor.position >= Position(4_096), "{cursor:?}");
+    subscribe(&runtime, severe, Begin::After(cursor)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

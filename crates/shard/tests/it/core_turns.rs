@@ -1,4 +1,5 @@
-//! What one turn of the core decides for several runs and sessions at once: snapshots, refused asks, sweeps, draining, stalls.
+//! What one turn of the core decides for several runs and sessions at once: snapshots, refused asks, sweeps, draining, stalls,
+//! clocks that run back.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +10,15 @@ use capataz_crew::{ConnectionId, Now};
 use capataz_engine::{Plan, StartRun, Work};
 use capataz_shard::StartReply;
 use capataz_shard::feed;
-use capataz_shard::journal::{self, load_session};
+use capataz_shard::journal::{self, MAX_SNAPSHOT_BYTES, load_session};
 use capataz_shard::shard::Config;
 use capataz_shard::{
     Ages, Answer, Chosen, Declined, Driver, ImportSession, Input, Output, Recovered, ReplyId, Request, Route,
     SESSION_LABEL, StartRequest, find, session_stream,
 };
 use capataz_store::{
-    Append, IdempotencyKey, Mark, MemoryStore, Millis, Retention, RunId, ShardId, ShardWriter, Store,
+    Append, AppendOutcome, IdempotencyKey, Mark, MemoryStore, Millis, Retention, RunId, ShardId, ShardWriter,
+    Store,
 };
 use prost::Message;
 use uuid::Uuid;
@@ -110,6 +112,11 @@ impl World {
 
     /// Retention is due for everything.
     fn sweeps(&mut self) -> Vec<Output> {
+        self.sweeps_by(Ages::default())
+    }
+
+    /// The same, for what is at least so old.
+    fn sweeps_by(&mut self, ages: Ages) -> Vec<Output> {
         let retention = Retention {
             keep: BTreeSet::new(),
             held_by: None,
@@ -122,7 +129,7 @@ impl World {
             batch: 1,
             batch_bytes: u64::MAX,
         };
-        self.hears(Input::Sweep { shard: SHARD, retention: Box::new(retention), ages: Ages::default() })
+        self.hears(Input::Sweep { shard: SHARD, retention: Box::new(retention), ages })
     }
 
     /// The disk takes all that waits into one commit.
@@ -231,6 +238,25 @@ fn a_snapshot_never_runs_ahead_of_the_log() {
 }
 
 #[test]
+fn the_end_of_an_ask_and_its_turn_stand_or_fall_together() {
+    let mut world = World::new();
+    world.asks(1, "a");
+    let marks = world.waiting.iter().map(|append| (append.run, append.joined));
+    let marks: Vec<(RunId, bool)> = marks.collect();
+    let (before, last) = marks.split_at(marks.len() - 2);
+    assert_eq!(last, [(RunId(Uuid::from_u128(1)), true), (session_stream("a"), false)]);
+    assert!(before.iter().all(|(_, joined)| !joined), "{before:?}");
+    // Nothing of the ask is there, so that its end is refused, and with it the turn.
+    let both = world.waiting.split_off(before.len());
+    let outcomes = world.writer.commit(&both).unwrap();
+    assert_eq!(outcomes, [AppendOutcome::Conflict, AppendOutcome::Conflict]);
+    assert_eq!(world.turns("a"), 0);
+    // By itself, the turn would have been taken.
+    let alone = world.writer.commit(&both[1..]).unwrap();
+    assert!(matches!(alone[..], [AppendOutcome::Committed(_)]), "{alone:?}");
+}
+
+#[test]
 fn nobody_begins_on_the_turn_of_an_ask_that_was_refused() {
     let mut world = World::new();
     world.starts(1, ask("a", None), Some("key"));
@@ -296,6 +322,28 @@ fn a_sweep_spares_sessions_in_use_and_is_waited_for_by_others() {
     // The sweep may remove the other one: it is read afterwards.
     assert!(!loads(&world.asks(4, "b"), "b"));
     assert!(loads(&world.hears(Input::Swept { shard: SHARD }), "b"));
+}
+
+#[test]
+fn runs_keys_and_blobs_have_ages_of_their_own() {
+    let mut world = World::new();
+    world.now += 5_000;
+    let mut times = |ages: Ages| {
+        let outputs = world.sweeps_by(ages);
+        let retention = outputs.into_iter().find_map(|output| match output {
+            Output::Sweep { retention, .. } => retention,
+            _ => None,
+        });
+        let retention = retention.unwrap();
+        (retention.finished_before, retention.keys_before, retention.blobs_before)
+    };
+    let ages = Ages { finished_runs: Some(100), keys: Some(200), blobs: Some(300), ..Ages::default() };
+    assert_eq!(times(ages), (Some(Millis(5_900)), Millis(5_800), Millis(5_700)));
+    // What has no age goes by the time that the retention itself names.
+    let of_keys = Ages { keys: Some(200), ..Ages::default() };
+    assert_eq!(times(of_keys), (None, Millis(5_800), Millis(i64::MIN)));
+    let of_blobs = Ages { blobs: Some(300), ..Ages::default() };
+    assert_eq!(times(of_blobs), (None, Millis(i64::MIN), Millis(5_700)));
 }
 
 /// The callers that were told that there is no room for what they ask.
@@ -489,6 +537,34 @@ fn a_worker_whose_stream_broke_has_its_time_to_come_back_although_the_daemon_sto
     assert_eq!(losses(&world, 1), []);
 }
 
+/// A second in which whatever is due is done at its time.
+fn second_passes(world: &mut World) {
+    world.now += 1_000;
+    world.hears(Input::Wake);
+    world.commits_all();
+}
+
+#[test]
+fn a_clock_that_runs_back_takes_no_time_from_a_worker_that_may_come_back() {
+    let (mut world, lease) = assigned();
+    let ack = Say::Ack(v1::Ack { lease: Some(lease) });
+    world.hears(Input::Frame { connection: ConnectionId(1), frame: ack });
+    for _ in 0..10 {
+        second_passes(&mut world);
+        world.hears(Input::Frame { connection: ConnectionId(1), frame: Say::Heartbeat(v1::Heartbeat {}) });
+    }
+    let (latest, back) = (world.now, 8_000);
+    world.now -= back;
+    world.hears(Input::Disconnected { connection: ConnectionId(1) });
+    // Its stream broke at the latest moment that there was, and it has 15 s from then on.
+    while world.now < latest + 14_000 {
+        second_passes(&mut world);
+    }
+    assert_eq!(losses(&world, 1), []);
+    second_passes(&mut world);
+    assert_eq!(losses(&world, 1), [v1::LeaseLossReason::Disconnected]);
+}
+
 #[test]
 fn no_ask_begins_its_turn_while_the_daemon_drains() {
     let mut world = World::new();
@@ -536,4 +612,66 @@ fn the_run_list_is_never_ahead_of_its_log() {
         (append.first_seq, is_listed, has_ended)
     });
     assert_eq!(ends.collect::<Vec<_>>(), [(4, true, true)]);
+}
+
+/// The disk takes all that waits. The streams of which a state is cached then.
+fn cached(world: &mut World) -> BTreeSet<RunId> {
+    let mut cached = BTreeSet::new();
+    while !world.waiting.is_empty() {
+        let outputs = world.commits();
+        cached.extend(outputs.iter().filter_map(|output| match output {
+            Output::PutSnapshot { run, .. } => Some(*run),
+            _ => None,
+        }));
+    }
+    cached
+}
+
+/// A state that holds so much is a little smaller than the largest that is cached.
+const LITTLE_LESS: usize = MAX_SNAPSHOT_BYTES - 64 * 1024;
+
+#[test]
+fn a_run_whose_state_is_too_large_is_not_cached_and_goes_on() {
+    let run = RunId(Uuid::from_u128(1));
+    for (size, is_cached) in [(LITTLE_LESS, true), (MAX_SNAPSHOT_BYTES, false)] {
+        let mut world = World::new();
+        let input = v1::Payload {
+            media_type: "application/octet-stream".to_owned(),
+            data: Some(v1::payload::Data::Inline(vec![0; size].into())),
+        };
+        let task = v1::Task { name: "t".to_owned(), agent: "a".to_owned(), ..v1::Task::default() };
+        world.starts(1, plan_of(v1::Task { input: Some(input), ..task }), None);
+        assert_eq!(cached(&mut world).contains(&run), is_cached, "{size}");
+        world.hears(hello(1, 1));
+        let outputs = world.commits();
+        let lease = frames(&outputs).into_iter().find_map(|frame| match frame {
+            Hear::Assignment(assignment) => assignment.lease.clone(),
+            _ => None,
+        });
+        assert!(lease.is_some(), "{size}");
+        let completed = Say::Completed(v1::Completed { lease, ..v1::Completed::default() });
+        world.hears(Input::Frame { connection: ConnectionId(1), frame: completed });
+        world.commits_all();
+        let ended = world.events(run).into_iter().find_map(|body| match body {
+            Body::RunFinished(finished) => Some(finished.outcome()),
+            _ => None,
+        });
+        assert_eq!(ended, Some(v1::RunOutcome::Succeeded), "{size}");
+    }
+}
+
+#[test]
+fn a_session_whose_state_is_too_large_is_not_cached_and_goes_on() {
+    let stream = session_stream("a");
+    for (size, is_cached) in [(LITTLE_LESS, true), (MAX_SNAPSHOT_BYTES, false)] {
+        let mut world = World::new();
+        let state = format!("{{\"notes\":\"{}\"}}", "x".repeat(size));
+        let import = ImportSession { session: "a".to_owned(), state, repairs: Vec::new() };
+        let request = Request::ImportSession(Box::new(import));
+        world.hears(Input::Request { reply: ReplyId(1), request });
+        assert_eq!(cached(&mut world).contains(&stream), is_cached, "{size}");
+        world.asks(2, "a");
+        assert_eq!(cached(&mut world).contains(&stream), is_cached, "{size}");
+        assert_eq!(world.turns("a"), 1, "{size}");
+    }
 }

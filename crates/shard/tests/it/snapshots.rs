@@ -1,10 +1,13 @@
-//! A snapshot is a cache of what the log has. One that says more than the log is thrown away, whoever wrote it.
+//! A snapshot is a cache of what the log has. One that says more than the log is thrown away, whoever wrote it, and one that
+//! cannot be written is missed by nobody.
+
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use capataz_contracts::v1::{self, event::Body};
 use capataz_engine::session::SessionState;
 use capataz_engine::{EVENT_FORMAT, Plan, RunState, SNAPSHOT_FORMAT};
-use capataz_shard::journal::{load, load_at, load_session};
+use capataz_shard::journal::{Chance, Job, Scribe, Told, Work, load, load_at, load_session};
 use capataz_shard::projection::listed;
 use capataz_shard::replay::replay;
 use capataz_shard::{SESSION_SNAPSHOT_FORMAT, session_stream};
@@ -64,6 +67,12 @@ fn listed_as(run: RunId, events: &[v1::Event], name: &str) -> (TempDir, SqliteSt
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap();
     let mut writer = store.claim(SHARD, Mark(1)).unwrap();
+    let append = creation(run, events, name);
+    assert!(matches!(writer.commit(&[append]).unwrap()[..], [AppendOutcome::Committed(_)]));
+    (folder, store, writer)
+}
+
+fn creation(run: RunId, events: &[v1::Event], name: &str) -> Append {
     let create = Create {
         kind: 1,
         name: name.to_owned(),
@@ -72,7 +81,7 @@ fn listed_as(run: RunId, events: &[v1::Event], name: &str) -> (TempDir, SqliteSt
         key: None,
         past: None,
     };
-    let append = Append {
+    Append {
         run,
         first_seq: 1,
         count: u32::try_from(events.len()).unwrap(),
@@ -85,9 +94,7 @@ fn listed_as(run: RunId, events: &[v1::Event], name: &str) -> (TempDir, SqliteSt
         blobs: Vec::new(),
         joined: false,
         key: None,
-    };
-    assert!(matches!(writer.commit(&[append]).unwrap()[..], [AppendOutcome::Committed(_)]));
-    (folder, store, writer)
+    }
 }
 
 #[test]
@@ -130,7 +137,12 @@ fn a_snapshot_of_a_session_that_is_ahead_of_the_log_is_thrown_away() {
 
 /// Adds the third event, with what the list of runs is to say after it.
 fn pause(writer: &mut dyn ShardWriter, run: RunId, events: &[v1::Event], summary: Summary) {
-    let append = Append {
+    let append = third(run, events, summary);
+    assert!(matches!(writer.commit(&[append]).unwrap()[..], [AppendOutcome::Committed(_)]));
+}
+
+fn third(run: RunId, events: &[v1::Event], summary: Summary) -> Append {
+    Append {
         run,
         first_seq: 3,
         count: 1,
@@ -143,12 +155,44 @@ fn pause(writer: &mut dyn ShardWriter, run: RunId, events: &[v1::Event], summary
         blobs: Vec::new(),
         joined: false,
         key: None,
-    };
-    assert!(matches!(writer.commit(&[append]).unwrap()[..], [AppendOutcome::Committed(_)]));
+    }
 }
 
 fn snapshot_of(state: &RunState, format: u32) -> Snapshot {
     Snapshot { seq: state.seq(), format, state: state.snapshot().unwrap().into() }
+}
+
+#[test]
+fn a_snapshot_that_cannot_be_written_fails_no_commit_and_has_no_shard_read_again() {
+    let run = RunId(Uuid::from_u128(7));
+    let events = of_run();
+    let folder = tempfile::tempdir().unwrap();
+    drop(SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap());
+    let options = SqliteOptions { max_pages: Some(60), ..SqliteOptions::default() };
+    let store = SqliteStore::open(folder.path(), options).unwrap();
+    let chance = Chance { draw: Box::new(|| Mark(1)), wall: Box::new(|| Millis(1_000)) };
+    let mut scribe = Scribe::new(Arc::new(store.clone()), chance);
+    let mut told = Vec::new();
+    scribe.carry_out(Job::Other(Work::Claim { shard: SHARD, touched: None }), &mut told);
+    scribe.carry_out(Job::Commit(vec![(SHARD, creation(run, &events[..2], "p"))]), &mut told);
+    // There is room for the first one alone.
+    for size in [10, 1_000_000, 1_000_000] {
+        let snapshot = Snapshot { seq: 2, format: SNAPSHOT_FORMAT, state: vec![7; size].into() };
+        scribe.carry_out(Job::Other(Work::Snapshot { shard: SHARD, run, snapshot }), &mut told);
+        assert!(scribe.has_claimed(SHARD));
+    }
+    assert_eq!(store.snapshot(run).unwrap().map(|snapshot| snapshot.state.len()), Some(10));
+    let summary = listed(&RunState::fold(7, events.clone()).unwrap());
+    scribe.carry_out(Job::Commit(vec![(SHARD, third(run, &events, summary))]), &mut told);
+    // The shard hears of its claim and of its commits, and of nothing else.
+    let [Told::Claimed { .. }, Told::Committed { outcomes: one, .. }, Told::Committed { outcomes: two, .. }] =
+        &told[..]
+    else {
+        panic!("{told:?}")
+    };
+    for outcomes in [one, two] {
+        assert!(matches!(outcomes[..], [AppendOutcome::Committed(_)]), "{told:?}");
+    }
 }
 
 #[test]
