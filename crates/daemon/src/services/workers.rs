@@ -149,3 +149,42 @@ impl Frames {
         self.unreadable.get().cloned().or_else(|| self.closed.borrow().as_ref().map(status::closed))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use axum::body::Body;
+    use bytes::Bytes;
+    use capataz_contracts::v1::worker_service_server::WorkerServiceServer;
+    use capataz_crew::Known;
+    use capataz_runtime::Options;
+    use capataz_store::{MemoryStore, Store};
+    use tokio::time::Instant;
+    use tonic_types::StatusExt;
+
+    use super::*;
+    use crate::SHARD;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_says_no_hello_in_time_is_refused_with_a_word() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let runtime = Runtime::start(vec![SHARD], store, Known::default(), Options::default()).await.unwrap();
+        let silent = Body::from_stream(futures_util::stream::pending::<Result<Bytes, Infallible>>());
+        let request = http::Request::post("/capataz.v1.WorkerService/Connect")
+            .header("content-type", "application/grpc")
+            .body(silent)
+            .unwrap();
+        let begun = Instant::now();
+        let mut service = WorkerServiceServer::new(Workers::new(runtime));
+        let response = tower::Service::call(&mut service, request).await.unwrap();
+        assert_eq!(begun.elapsed(), Duration::from_secs(10));
+        let refusal = Status::from_header_map(response.headers()).expect("it is refused");
+        let reason = refusal.get_details_error_info().map(|info| info.reason);
+        assert_eq!(
+            (refusal.code(), reason.as_deref()),
+            (tonic::Code::DeadlineExceeded, Some("HELLO_MISSING"))
+        );
+        assert_eq!(refusal.message(), "no hello came");
+    }
+}

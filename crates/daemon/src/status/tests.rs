@@ -91,3 +91,61 @@ fn words_beside_an_error_that_have_no_room_are_cut() {
     let told = &status.get_details_error_info().unwrap().metadata["suggestions"];
     assert_eq!(told.split(", ").collect::<Vec<_>>(), vec!["name"; 85]);
 }
+
+/// Why the core has ended a worker's stream: the worker, and whoever looks after it, know what to do by the code, by the reason
+/// beside it and by the time after which it may come back.
+#[test]
+fn each_reason_for_which_a_workers_stream_is_ended_has_a_code_and_words_of_its_own() {
+    let name = Violation::new("agents[1].name", "reserved", "the daemon serves \"own\" itself");
+    let all = [
+        (
+            CloseReason::Protocol,
+            (Code::InvalidArgument, "VALIDATION_ERROR", None, None),
+            "hello: a worker says hello in its first frame, and only there (once)",
+        ),
+        (
+            CloseReason::Replaced,
+            (Code::Aborted, "WORKER_REPLACED", None, None),
+            "another connection has said hello with the same worker id",
+        ),
+        (
+            CloseReason::Silent,
+            (Code::Unavailable, "WORKER_SENT_AWAY", Some("silent"), None),
+            "nothing was heard of the worker for too long",
+        ),
+        (
+            CloseReason::Unread,
+            (Code::Unavailable, "WORKER_SENT_AWAY", Some("unread"), None),
+            "the worker does not read what the daemon tells it",
+        ),
+        (
+            CloseReason::SentAway { retry_after_ms: 5_000 },
+            (Code::Unavailable, "WORKER_SENT_AWAY", Some("unacknowledged"), Some(5_000)),
+            "the worker acknowledged nothing of what it was given, time after time",
+        ),
+        (
+            CloseReason::Restarting,
+            (Code::Unavailable, "UNAVAILABLE", None, Some(250)),
+            "the log is being read again; repeat the call with the same key",
+        ),
+        (
+            CloseReason::Reserved(vec![name]),
+            (Code::PermissionDenied, "NAME_RESERVED", None, None),
+            "agents[1].name: the daemon serves \"own\" itself (reserved)",
+        ),
+        (
+            CloseReason::TooManyAgents,
+            (Code::ResourceExhausted, "AGENT_LIMIT_EXCEEDED", None, Some(60_000)),
+            "the daemon remembers at most 10000 agents and 33554432 bytes of their descriptions, and all of them are \
+             served, or tasks wait for them",
+        ),
+    ];
+    for (reason, (grpc, code, because, retry_after_ms), words) in all {
+        let status = closed(&reason);
+        let info = status.get_details_error_info().unwrap();
+        let retry = status.get_details_retry_info().and_then(|retry| retry.retry_delay);
+        assert_eq!((status.code(), info.reason.as_str(), status.message()), (grpc, code, words));
+        assert_eq!(info.metadata.get("reason").map(String::as_str), because, "{reason:?}");
+        assert_eq!(retry, retry_after_ms.map(Duration::from_millis), "{reason:?}");
+    }
+}

@@ -1,5 +1,9 @@
 //! A machine whose clock is wrong.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use capataz_contracts::v1::blob_service_client::BlobServiceClient;
 use capataz_contracts::v1::{self, connect_response::Frame as Hear};
 use capataz_daemon::{Clock, Config};
 use tonic_health::pb::HealthCheckRequest;
@@ -68,6 +72,48 @@ async fn retention_stands_still_and_says_so_where_the_clock_is_far_ahead_at_a_st
     let harness = Harness::start_in(folder, confirmed).await;
     gone(&harness, &run).await;
     says(&harness, ServingStatus::Serving).await;
+    harness.stop().await;
+}
+
+/// Ends a run with 30,000 bytes.
+async fn end_large(harness: &Harness) {
+    let mut worker = harness.worker("w", &["a"]).await;
+    harness.start_run(one_wave(&["a"])).await;
+    let lease = worker.assignment().await.lease;
+    worker.complete(&lease, json(serde_json::json!("x".repeat(30_000)))).await;
+    worker.hear_until(|heard| matches!(heard, Hear::ResultAccepted(_)).then_some(())).await;
+}
+
+#[tokio::test]
+async fn retention_stands_still_and_says_so_where_the_clock_is_set_while_the_daemon_works() {
+    let set_by = Arc::new(AtomicI64::new(0));
+    let set = Arc::clone(&set_by);
+    // Nobody sets the other one.
+    let clock = Clock::of_both(move || {
+        let now = capataz_runtime::now();
+        (now.wall.0 + set.load(Ordering::SeqCst), now.mono.0)
+    });
+    let harness = Harness::start_with(|config| {
+        config.clock = clock;
+        // One large run has room, and with each further one retention comes, which else comes once a minute.
+        config.retention.max_log_bytes = Some(50_000);
+    })
+    .await;
+    let mut blobs = BlobServiceClient::new(harness.channel.clone());
+    let unused = v1::PutBlobRequest { chunk: "nobody names it".into() };
+    let put = blobs.put_blob(tokio_stream::iter([unused])).await.unwrap();
+    let unused = v1::GetBlobRequest { blake3: put.into_inner().blob.unwrap().blake3 };
+    end_large(&harness).await;
+    says(&harness, ServingStatus::Serving).await;
+
+    set_by.store(40 * DAY_MS, Ordering::SeqCst);
+    end_large(&harness).await;
+    says(&harness, ServingStatus::NotServing).await;
+    blobs.get_blob(unused.clone()).await.expect("only the clock on the wall makes it old");
+    set_by.store(0, Ordering::SeqCst);
+    end_large(&harness).await;
+    says(&harness, ServingStatus::Serving).await;
+    blobs.get_blob(unused).await.expect("it has been there for a moment");
     harness.stop().await;
 }
 

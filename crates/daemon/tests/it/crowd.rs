@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use capataz_contracts::v1::worker_service_client::WorkerServiceClient;
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};
 use capataz_daemon::{DeclaredAgent, ProcessAgent};
+use capataz_hosts::commands::ShimCommand;
 use serde_json::json;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 use crate::support::asks::with_specs;
-use crate::support::{Harness, Worker, code_of, data_dir, json, one_wave, paths_of};
+use crate::support::{Harness, Worker, code_of, data_dir, json, one_wave, paths_of, shim};
 
 fn hello(id: &str, agents: &[&str]) -> v1::Hello {
     let agent = |name: &&str| v1::Agent {
@@ -69,6 +71,31 @@ async fn what_is_shared_or_only_declared_is_there_for_workers() {
 }
 
 #[tokio::test]
+async fn tasks_of_an_agent_that_the_daemon_shares_go_to_workers_and_to_its_own_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let enough = folder.path().join("enough");
+    let script = format!("while ! [ -e {} ]; do sleep 0.05; done; echo done", enough.display());
+    let harness = Harness::start_with(|config| {
+        config.shim = Some(ShimCommand { program: shim(), args: Vec::new() });
+        let both = ProcessAgent::new("both", ["sh", "-c", &script]);
+        config.agents = vec![ProcessAgent { shared: true, ..both }];
+    })
+    .await;
+    // Each of the two does one task at a time: whoever has got the first, the second is for the other one.
+    let one_at_a_time = v1::Hello { slots: 1, ..hello("w", &["both"]) };
+    let mut worker = Worker::with_hello(harness.channel.clone(), one_at_a_time).await.unwrap();
+    let first = harness.start_run(one_wave(&["both"])).await;
+    let second = harness.start_run(one_wave(&["both"])).await;
+    let assigned = worker.assignment().await;
+    worker.complete(&assigned.lease, json(json!("done"))).await;
+    let of_worker = assigned.lease.run_id;
+    assert_eq!(harness.wait(&of_worker).await.outcome(), v1::RunOutcome::Succeeded);
+    let of_command = if of_worker == first { second } else { first };
+    std::fs::write(&enough, "").unwrap();
+    assert_eq!(harness.wait(&of_command).await.outcome(), v1::RunOutcome::Succeeded);
+}
+
+#[tokio::test]
 async fn nobody_claims_the_id_of_a_worker_of_the_daemon_itself() {
     let harness = with_agents().await;
     let number = std::fs::read_to_string(data_dir(&harness.folder).join("host-number")).unwrap();
@@ -115,6 +142,26 @@ async fn a_hello_that_is_too_large_is_refused_with_a_word() {
     large.agents[0].input_schema = "x".repeat(5 * 1024 * 1024);
     let refusal = Worker::refusal(harness.channel.clone(), large).await;
     check(&refusal, Code::OutOfRange, "FRAME_TOO_LARGE");
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_or_says_something_else_before_its_hello_is_refused_with_a_word() {
+    let harness = Harness::start().await;
+    let frame = |frame: Option<Say>| v1::ConnectRequest { frame };
+    let late = || frame(Some(Say::Hello(hello("w", &["a"]))));
+    let heartbeat = frame(Some(Say::Heartbeat(v1::Heartbeat {})));
+    for said in [vec![], vec![heartbeat, late()], vec![frame(None), late()]] {
+        let frames = said.len();
+        let mut workers = WorkerServiceClient::new(harness.channel.clone());
+        let connected = workers.connect(tokio_stream::iter(said)).await;
+        let refusal = connected.map(drop).unwrap_err();
+        check(&refusal, Code::InvalidArgument, "VALIDATION_ERROR");
+        assert_eq!(paths_of(&refusal), ["hello"], "after {frames} frames");
+        assert!(refusal.message().contains("the first frame has to be a hello"), "{refusal}");
+    }
+    // None of them was taken on.
+    let refusal = harness.try_start(one_wave(&["a"])).await.unwrap_err();
+    assert_eq!(code_of(&refusal), "AGENT_NOT_FOUND");
 }
 
 #[tokio::test]

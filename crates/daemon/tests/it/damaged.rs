@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use capataz_contracts::v1;
+use capataz_contracts::v1::{self, AgentKind, event::Body};
 use capataz_daemon::Config;
 use capataz_shard::session_stream;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 use uuid::Uuid;
 
+use crate::modes::{act, execution, try_start};
 use crate::support::asks::{AskExt, answer_to, request_of, served, text};
 use crate::support::{Harness, PATIENCE, Worker, code_of, data_dir, json, one_wave};
 
@@ -44,29 +45,64 @@ fn script() -> v1::StartRunRequest {
     v1::StartRunRequest::of_script(capataz_contracts::script_file::parse(toml, format).unwrap())
 }
 
+fn database(folder: &tempfile::TempDir) -> rusqlite::Connection {
+    rusqlite::Connection::open(data_dir(folder).join("capataz.db")).unwrap()
+}
+
 /// Flips the last byte of the first row of each of these streams, or flips it back.
 fn flip(folder: &tempfile::TempDir, streams: &[Uuid]) {
-    let database = rusqlite::Connection::open(data_dir(folder).join("capataz.db")).unwrap();
     for stream in streams {
-        let key = "run = ?1 AND first_seq = 1";
-        let read = format!("SELECT events FROM log WHERE {key}");
-        let mut events: Vec<u8> = database.query_row(&read, [stream.as_bytes()], |row| row.get(0)).unwrap();
-        *events.last_mut().unwrap() ^= 1;
-        let write = format!("UPDATE log SET events = ?2 WHERE {key}");
-        assert_eq!(database.execute(&write, rusqlite::params![stream.as_bytes(), events]).unwrap(), 1);
+        flip_row(folder, *stream, 1);
     }
+}
+
+/// Flips the last byte of the row of this stream that begins with this event, or flips it back.
+fn flip_row(folder: &tempfile::TempDir, stream: Uuid, first_seq: u32) {
+    let database = database(folder);
+    let key = "run = ?1 AND first_seq = ?2";
+    let read = format!("SELECT events FROM log WHERE {key}");
+    let of_row = rusqlite::params![stream.as_bytes(), first_seq];
+    let mut events: Vec<u8> = database.query_row(&read, of_row, |row| row.get(0)).unwrap();
+    *events.last_mut().unwrap() ^= 1;
+    let write = format!("UPDATE log SET events = ?3 WHERE {key}");
+    assert_eq!(database.execute(&write, rusqlite::params![stream.as_bytes(), first_seq, events]).unwrap(), 1);
+}
+
+/// A row of the log: where it is, its first event, and how many it has.
+struct Row {
+    position: u32,
+    first_seq: u32,
+    count: u32,
+}
+
+/// The row of this stream that has this event.
+fn row_with(folder: &tempfile::TempDir, stream: Uuid, seq: u32) -> Row {
+    let read = "SELECT position, first_seq, count FROM log
+                WHERE run = ?1 AND ?2 BETWEEN first_seq AND first_seq + count - 1";
+    let of_event = rusqlite::params![stream.as_bytes(), seq];
+    let found = database(folder).query_row(read, of_event, |row| {
+        Ok(Row { position: row.get(0)?, first_seq: row.get(1)?, count: row.get(2)? })
+    });
+    found.unwrap()
 }
 
 #[track_caller]
 fn check_refused(refused: Result<(), Status>, run: &str) {
-    let refusal = refused.unwrap_err();
-    assert_eq!((refusal.code(), code_of(&refusal)), (Code::DataLoss, "LOG_DAMAGED".to_owned()), "{refusal}");
+    let position = check_whole_until(&refused.unwrap_err(), run, 0);
+    assert_ne!(position, "0");
+}
+
+/// The refusal says that the run is damaged behind this event. At which position it is.
+#[track_caller]
+fn check_whole_until(refusal: &Status, run: &str, seq: u32) -> String {
+    assert_eq!((refusal.code(), code_of(refusal)), (Code::DataLoss, "LOG_DAMAGED".to_owned()), "{refusal}");
     let details = refusal.get_error_details();
     let metadata = &details.error_info().unwrap().metadata;
     let of = |key: &str| metadata.get(key).map(String::as_str);
-    assert_eq!((of("run_id"), of("seq"), of("reason")), (Some(run), Some("0"), Some("damaged")));
-    assert!(of("position").is_some_and(|position| position != "0"), "{metadata:?}");
+    let seq = seq.to_string();
+    assert_eq!((of("run_id"), of("seq"), of("reason")), (Some(run), Some(&*seq), Some("damaged")));
     assert!(of("advice").is_some_and(|advice| !advice.is_empty()));
+    of("position").expect("it has a position").to_owned()
 }
 
 /// Every call for the run is refused.
@@ -82,16 +118,43 @@ async fn check_damaged(harness: &Harness, run: &str) {
     check_refused(runs.pause_run(pause).await.map(|_| ()), run);
     let export = runs.export_run(v1::ExportRunRequest { run_id: run_id.clone() }).await;
     check_refused(export.unwrap().into_inner().message().await.map(|_| ()), run);
-    check_refused(subscribed(harness, run).await, run);
+    check_refused(subscribed(harness, run).await.1, run);
 }
 
-/// What a stream of the run's events ends with.
-async fn subscribed(harness: &Harness, run: &str) -> Result<(), Status> {
+/// The events that a stream of the run has, and what it ends with.
+async fn subscribed(harness: &Harness, run: &str) -> (Vec<v1::Event>, Result<(), Status>) {
     let filter = v1::EventFilter { run_id: Some(run.to_owned()), ..Default::default() };
     let request = v1::SubscribeRequest { filter: Some(filter), until_finished: true, ..Default::default() };
-    let mut stream = harness.events.clone().subscribe(request).await?.into_inner();
-    while stream.message().await?.is_some() {}
-    Ok(())
+    let mut events = Vec::new();
+    let mut stream = match harness.events.clone().subscribe(request).await {
+        Ok(response) => response.into_inner(),
+        Err(refusal) => return (events, Err(refusal)),
+    };
+    loop {
+        match stream.message().await {
+            Ok(Some(response)) => {
+                events.extend(response.events.iter().map(|delivered| delivered.decode_event().unwrap()));
+            }
+            Ok(None) => return (events, Ok(())),
+            Err(refusal) => return (events, Err(refusal)),
+        }
+    }
+}
+
+/// The events that an export of the run has, and what it ends with.
+async fn exported(harness: &Harness, run: &str) -> (Vec<v1::Event>, Result<(), Status>) {
+    let request = v1::ExportRunRequest { run_id: run.to_owned() };
+    let mut stream = harness.runs.clone().export_run(request).await.unwrap().into_inner();
+    let mut events = Vec::new();
+    loop {
+        match stream.message().await {
+            Ok(Some(page)) => events.extend(
+                page.events.into_iter().map(|event| <v1::Event as prost::Message>::decode(event).unwrap()),
+            ),
+            Ok(None) => return (events, Ok(())),
+            Err(refusal) => return (events, Err(refusal)),
+        }
+    }
 }
 
 /// The runs that are listed as damaged.
@@ -154,20 +217,70 @@ async fn cancel(harness: &Harness, run: &str) {
     harness.wait(run).await;
 }
 
+/// A worker that does what runs of every kind want done.
+async fn all_hands(harness: &Harness) -> Worker {
+    let agent = |name: &str, kind: AgentKind| v1::Agent {
+        name: name.to_owned(),
+        category: "utility".to_owned(),
+        kind: kind.into(),
+        contract_version: "1.0.0".to_owned(),
+        max_concurrency: 1000,
+        ..v1::Agent::default()
+    };
+    let hello = v1::Hello {
+        worker_id: "w".to_owned(),
+        agents: vec![
+            agent("a", AgentKind::Task),
+            agent("wave", AgentKind::Task),
+            agent("brain", AgentKind::Planner),
+            v1::Agent { undoable: true, ..agent("read", AgentKind::Tool) },
+        ],
+        slots: 1000,
+        protocol: 1,
+        ..v1::Hello::default()
+    };
+    Worker::with_hello(harness.channel.clone(), hello).await.unwrap()
+}
+
+/// Does one task: the planner wants one tool called, and nothing after that.
 async fn complete(worker: &mut Worker) {
     let assigned = worker.assignment().await;
     let output = match assigned.assignment.agent.as_str() {
         "wave" => answer_to(&request_of(&assigned), "an answer"),
+        "brain" => act("read", serde_json::json!({}), false),
         _ => serde_json::json!(1),
     };
     worker.complete(&assigned.lease, json(output)).await;
 }
 
+async fn start(harness: &Harness, request: v1::StartRunRequest) -> String {
+    harness.runs.clone().start_run(request).await.unwrap().into_inner().run_id
+}
+
+/// A pipeline of one phase.
+fn pipeline() -> v1::StartRunRequest {
+    let phase = v1::Phase { name: "one".to_owned(), agent: "a".to_owned(), ..v1::Phase::default() };
+    let name = "pipeline".to_owned();
+    v1::StartRunRequest::of_pipeline(v1::Pipeline { name, phases: vec![phase], ..v1::Pipeline::default() })
+}
+
+/// A run that goes on with the task of a plan that has done it, and the last event that it has of that plan.
+async fn fork_of(harness: &Harness, plan: &str) -> (String, u64) {
+    let request = v1::ForkRunRequest { run_id: plan.to_owned(), ..v1::ForkRunRequest::default() };
+    let forked = harness.runs.clone().fork_run(request).await.unwrap().into_inner();
+    (forked.run_id, forked.at_seq)
+}
+
+/// Kinds of runs: plan, ask, pipeline, execution, fork and script, of which the last one alone waits for no worker.
+const KINDS: usize = 6;
+/// Tasks of one run of each kind: the execution has its planner asked, and calls a tool.
+const TASKS: usize = 6;
+
 #[tokio::test]
 async fn damaged_runs_of_every_kind_are_served_as_such_and_nothing_else_stops() {
     let harness = start_in(tempfile::tempdir().unwrap()).await;
-    let mut worker = harness.worker("w", &["a", "wave"]).await;
-    let mut finished = Vec::new();
+    let mut worker = all_hands(&harness).await;
+    let (mut finished, mut forked) = (Vec::new(), BTreeMap::new());
     for _ in 0..2 {
         let plan = harness.start_run(one_wave(&["a"])).await;
         complete(&mut worker).await;
@@ -175,18 +288,37 @@ async fn damaged_runs_of_every_kind_are_served_as_such_and_nothing_else_stops() 
         let ask = harness.begin(text("a").to("wave")).await;
         complete(&mut worker).await;
         harness.wait(&ask).await;
-        let script = harness.runs.clone().start_run(script()).await.unwrap().into_inner().run_id;
+        let pipeline = start(&harness, pipeline()).await;
+        complete(&mut worker).await;
+        harness.wait(&pipeline).await;
+        let mode = try_start(&harness, execution("tidy up")).await.unwrap();
+        for _ in 0..2 {
+            complete(&mut worker).await;
+        }
+        harness.wait(&mode).await;
+        let (fork, at_seq) = fork_of(&harness, &plan).await;
+        complete(&mut worker).await;
+        harness.wait(&fork).await;
+        forked.insert(fork.clone(), at_seq);
+        let script = start(&harness, script()).await;
         cancel(&harness, &script).await;
-        finished.extend([plan, ask, script]);
+        finished.extend([plan, ask, pipeline, mode, fork, script]);
     }
     let mut unfinished = Vec::new();
-    for _ in 0..2 {
-        unfinished.push(harness.start_run(one_wave(&["a"])).await);
-        unfinished.push(harness.begin(text("a").to("wave")).await);
-        unfinished.push(harness.runs.clone().start_run(script()).await.unwrap().into_inner().run_id);
+    for of_round in finished.chunks(KINDS) {
+        let plan = harness.start_run(one_wave(&["a"])).await;
+        let ask = harness.begin(text("a").to("wave")).await;
+        let pipeline = start(&harness, pipeline()).await;
+        let mode = try_start(&harness, execution("tidy up")).await.unwrap();
+        let (fork, at_seq) = fork_of(&harness, &of_round[0]).await;
+        forked.insert(fork.clone(), at_seq);
+        let script = start(&harness, script()).await;
+        unfinished.extend([plan, ask, pipeline, mode, fork, script]);
     }
-    let (bad_finished, good_finished) = finished.split_at(3);
-    let (bad_unfinished, good_unfinished) = unfinished.split_at(3);
+    let (bad_finished, good_finished) = finished.split_at(KINDS);
+    let (bad_unfinished, good_unfinished) = unfinished.split_at(KINDS);
+    let (good_script, good_others) = good_unfinished.split_last().unwrap();
+    let (bad_script, bad_others) = bad_unfinished.split_last().unwrap();
     let mut before = BTreeMap::new();
     for run in finished.iter().chain(bad_unfinished) {
         before.insert(run.clone(), harness.export(run).await);
@@ -209,20 +341,23 @@ async fn damaged_runs_of_every_kind_are_served_as_such_and_nothing_else_stops() 
         assert_eq!(harness.export(run).await, before[run]);
     }
     // The others go on: the worker has forgotten its tasks, and is given those of the runs that are whole.
-    let mut worker = harness.worker("w", &["a", "wave"]).await;
-    complete(&mut worker).await;
-    complete(&mut worker).await;
-    for run in &good_unfinished[..2] {
+    let mut worker = all_hands(&harness).await;
+    for _ in 0..TASKS {
+        complete(&mut worker).await;
+    }
+    for run in good_others {
         assert_eq!(harness.wait(run).await.outcome(), v1::RunOutcome::Succeeded);
     }
-    cancel(&harness, &good_unfinished[2]).await;
-    let last = (good_unfinished[2].as_str(), harness.get(&good_unfinished[2]).await.seq);
+    cancel(&harness, good_script).await;
+    let last = (good_script.as_str(), harness.get(good_script).await.seq);
     let (events, markers) = heard(&harness, last).await;
     assert_eq!(markers.len(), bad.len(), "one for each damaged row");
     assert_eq!(markers.into_iter().collect::<BTreeSet<_>>(), all);
     for run in good_finished.iter().chain(good_unfinished) {
         let newest = harness.get(run).await.seq;
-        assert_eq!(events[run], (1..=newest).collect::<Vec<_>>());
+        // What a fork has of the plan has happened once.
+        let first = forked.get(run).map_or(1, |at_seq| at_seq + 1);
+        assert_eq!(events[run], (first..=newest).collect::<Vec<_>>());
     }
 
     drop(worker);
@@ -234,15 +369,62 @@ async fn damaged_runs_of_every_kind_are_served_as_such_and_nothing_else_stops() 
         assert_eq!(harness.export(run).await, before[run]);
         harness.wait(run).await;
     }
-    let mut worker = harness.worker("w", &["a", "wave"]).await;
-    complete(&mut worker).await;
-    complete(&mut worker).await;
-    for run in &bad_unfinished[..2] {
+    let mut worker = all_hands(&harness).await;
+    for _ in 0..TASKS {
+        complete(&mut worker).await;
+    }
+    for run in bad_others {
         assert_eq!(harness.wait(run).await.outcome(), v1::RunOutcome::Succeeded);
         assert!(harness.export(run).await.starts_with(&before[run]));
     }
-    cancel(&harness, &bad_unfinished[2]).await;
+    cancel(&harness, bad_script).await;
     drop(worker);
+    harness.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_that_is_damaged_in_its_middle_is_read_as_far_as_it_is_whole_and_ends_with_the_damage() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w", &["a", "b"]).await;
+    let mut plan = one_wave(&["a"]);
+    plan.waves.extend(one_wave(&["b"]).waves);
+    let run = harness.start_run(plan).await;
+    for _ in 0..2 {
+        complete(&mut worker).await;
+    }
+    harness.wait(&run).await;
+    let before = harness.export(&run).await;
+    drop(worker);
+    let folder = harness.stop().await;
+    // The end of the first task was decided after it was given out, and before the second one was.
+    let end = before.iter().find(|event| matches!(event.body, Some(Body::TaskSettled(_)))).unwrap();
+    let stream: Uuid = run.parse().unwrap();
+    let row = row_with(&folder, stream, u32::try_from(end.seq).unwrap());
+    let (whole, behind) = (row.first_seq - 1, row.first_seq - 1 + row.count);
+    assert!(whole > 0 && u64::from(behind) < before.last().unwrap().seq, "{whole} and {behind}");
+    flip_row(&folder, stream, row.first_seq);
+
+    let harness = Harness::start_in(folder, |_| ()).await;
+    let check = |(events, end): (Vec<v1::Event>, Result<(), Status>)| {
+        assert_eq!(events.len(), whole as usize);
+        assert_eq!(events, before[..whole as usize]);
+        let leases = events.iter().filter(|event| matches!(event.body, Some(Body::TaskLeased(_))));
+        assert_eq!(leases.count(), 1, "that of the first task, of two");
+        assert_eq!(check_whole_until(&end.unwrap_err(), &run, whole), row.position.to_string());
+    };
+    check(subscribed(&harness, &run).await);
+    check(exported(&harness, &run).await);
+    // Listed as damaged, it is exported as before.
+    listed_are(&harness, &[run.clone()].into()).await;
+    check(exported(&harness, &run).await);
+    let get = v1::GetRunRequest { run_id: run.clone(), ..Default::default() };
+    let refusal = harness.runs.clone().get_run(get).await.unwrap_err();
+    assert_eq!(check_whole_until(&refusal, &run, whole), row.position.to_string());
+
+    let folder = harness.stop().await;
+    flip_row(&folder, stream, row.first_seq);
+    let harness = Harness::start_in(folder, |_| ()).await;
+    assert_eq!(harness.export(&run).await, before);
     harness.stop().await;
 }
 

@@ -8,7 +8,7 @@ use capataz_daemon::Config;
 use tokio_stream::iter;
 use tonic::Code;
 
-use crate::support::{Harness, PATIENCE, Worker, code_of, json, one_wave};
+use crate::support::{Harness, PATIENCE, Worker, code_of, data_dir, json, one_wave};
 
 fn naming(blob: &v1::BlobRef) -> v1::Payload {
     v1::Payload { media_type: "application/octet-stream".to_owned(), data: Some(Data::Blob(blob.clone())) }
@@ -67,14 +67,63 @@ async fn an_append_that_is_larger_than_an_answer_is_exported_in_parts() {
     let harness = Harness::start().await;
     let _nobody = harness.worker("w2", &["nobody"]).await;
     let (run, _worker) = with_a_large_append(&harness).await;
-    let events = loop {
-        let events = harness.export(&run).await;
-        if events.len() > 200 {
-            break events;
-        }
-    };
+    let events = with_all_inputs(&harness, &run).await;
     assert!(events.iter().map(prost::Message::encoded_len).sum::<usize>() > 5_000_000);
     assert!(events.iter().enumerate().all(|(index, event)| event.seq == index as u64 + 1));
+}
+
+/// The events of the run when its large append is among them.
+async fn with_all_inputs(harness: &Harness, run: &str) -> Vec<v1::Event> {
+    loop {
+        let events = harness.export(run).await;
+        if events.len() > 200 {
+            return events;
+        }
+    }
+}
+
+/// The first events of the run that a stream delivers, as many as asked for.
+async fn delivered(
+    stream: &mut tonic::Streaming<v1::SubscribeResponse>,
+    run: &str,
+    count: usize,
+) -> Vec<v1::Event> {
+    let mut events = Vec::new();
+    while events.len() < count {
+        let response = tokio::time::timeout(PATIENCE, stream.message()).await.expect("events in time");
+        let response = response.unwrap().expect("the stream goes on");
+        let of_run = response.events.iter().filter(|delivered| delivered.run_id == run);
+        events.extend(of_run.map(|delivered| delivered.decode_event().unwrap()));
+    }
+    events.truncate(count);
+    events
+}
+
+#[tokio::test]
+async fn an_append_that_is_larger_than_an_answer_reaches_subscribers_entirely() {
+    let harness = Harness::start().await;
+    let _nobody = harness.worker("w2", &["nobody"]).await;
+    let subscribe = async |filter: Option<v1::EventFilter>| {
+        let request = v1::SubscribeRequest { filter, ..v1::SubscribeRequest::default() };
+        harness.events.clone().subscribe(request).await.unwrap().into_inner()
+    };
+    // It has all that there is, and hears of the run as it goes on.
+    let mut live = subscribe(None).await;
+    while !live.message().await.unwrap().unwrap().caught_up {}
+    let (run, _worker) = with_a_large_append(&harness).await;
+    let expected = with_all_inputs(&harness, &run).await;
+    let id: uuid::Uuid = run.parse().unwrap();
+    let largest: u32 = rusqlite::Connection::open(data_dir(&harness.folder).join("capataz.db"))
+        .unwrap()
+        .query_row("SELECT max(length(events)) FROM log WHERE run = ?1", [id.as_bytes()], |row| row.get(0))
+        .unwrap();
+    assert!(largest > 4 * 1024 * 1024, "{largest}");
+    assert!(delivered(&mut live, &run, expected.len()).await == expected, "as it happened");
+    let of_run = v1::EventFilter { run_id: Some(run.clone()), ..v1::EventFilter::default() };
+    for filter in [None, Some(of_run)] {
+        let mut stream = subscribe(filter.clone()).await;
+        assert!(delivered(&mut stream, &run, expected.len()).await == expected, "with the filter {filter:?}");
+    }
 }
 
 /// Starts a run one of whose appends has more than 5 MB: all inputs of its second wave are resolved at once. The worker

@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use capataz_contracts::v1;
 use capataz_contracts::v1::blob_service_client::BlobServiceClient;
+use capataz_contracts::v1::event_service_client::EventServiceClient;
+use capataz_contracts::v1::{self, connect_response::Frame as Hear, event::Body};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -12,7 +13,7 @@ use tokio_stream::iter;
 use tonic::Streaming;
 use tonic::transport::Channel;
 
-use crate::support::{Harness, PATIENCE};
+use crate::support::{Harness, PATIENCE, json, one_wave};
 
 const BLOB: usize = 128 * 1024;
 /// With a chunk of 32 KiB each that waits, more than a third of what may wait for all clients, and less than half.
@@ -20,9 +21,13 @@ const STREAMS: usize = 900;
 
 type Chunks = Streaming<v1::GetBlobResponse>;
 
-async fn client(address: SocketAddr) -> BlobServiceClient<Channel> {
+async fn channel(address: SocketAddr) -> Channel {
     let endpoint = Channel::from_shared(format!("http://{address}")).unwrap();
-    BlobServiceClient::new(endpoint.connect().await.unwrap())
+    endpoint.connect().await.unwrap()
+}
+
+async fn client(address: SocketAddr) -> BlobServiceClient<Channel> {
+    BlobServiceClient::new(channel(address).await)
 }
 
 /// A way to the daemon for one connection, and when that one has ended.
@@ -87,4 +92,106 @@ async fn the_client_that_reads_nothing_for_longest_is_closed_and_nobody_else() {
     assert_eq!(third, vec![(BLOB, true); STREAMS], "who reads after all gets everything");
     drop((first, second));
     assert_eq!(harness.run_count().await, 0, "others are answered");
+}
+
+/// Bytes of a large output.
+const LARGE: usize = 30_000;
+/// Tasks whose inputs have as many bytes: each stream has more to say than its part of what a connection takes in unread.
+const READERS: usize = 9;
+/// With two events of 30,000 bytes each that wait, more than a third of what may wait for all clients, and less than half.
+const SUBSCRIBERS: usize = 500;
+
+type Responses = Streaming<v1::SubscribeResponse>;
+
+/// Subscribes to everything many times over one connection, and reads nothing of it.
+async fn idle_subscribers(address: SocketAddr) -> Vec<Responses> {
+    let mut client = EventServiceClient::new(channel(address).await);
+    let mut streams = Vec::new();
+    for _ in 0..SUBSCRIBERS {
+        streams.push(client.subscribe(v1::SubscribeRequest::default()).await.unwrap().into_inner());
+    }
+    streams
+}
+
+/// The numbers of the run's events up to the last one, as far as they come.
+async fn heard(mut responses: Responses, run: String, last: u64) -> Vec<u64> {
+    let mut seqs: Vec<u64> = Vec::new();
+    while seqs.last().is_none_or(|seq| *seq < last) {
+        let Ok(Some(response)) = tokio::time::timeout(PATIENCE, responses.message()).await.unwrap() else {
+            break;
+        };
+        let of_run = response.events.iter().filter(|delivered| delivered.run_id == run);
+        seqs.extend(of_run.map(|delivered| delivered.decode_event().unwrap().seq));
+    }
+    seqs
+}
+
+async fn all_heard(streams: Vec<Responses>, run: &str, last: u64) -> Vec<Vec<u64>> {
+    let hearing: Vec<_> =
+        streams.into_iter().map(|responses| tokio::spawn(heard(responses, run.to_owned(), last))).collect();
+    let mut heard = Vec::new();
+    for hearing in hearing {
+        heard.push(hearing.await.unwrap());
+    }
+    heard
+}
+
+/// A run of which much is published, and its last event: the output of its first task is the input of all others, which nobody
+/// does.
+async fn published(harness: &Harness) -> (String, u64) {
+    drop(harness.worker("w", &["nobody"]).await);
+    let mut worker = harness.worker("w1", &["a"]).await;
+    let mut plan = one_wave(&["a"]);
+    let reader = |number: usize| v1::Task {
+        name: format!("r{number}"),
+        agent: "nobody".to_owned(),
+        input: Some(json(serde_json::json!("${tasks.a.output}"))),
+        ..v1::Task::default()
+    };
+    plan.waves.push(v1::Wave { tasks: (0..READERS).map(reader).collect(), ..v1::Wave::default() });
+    let run = harness.start_run(plan).await;
+    let lease = worker.assignment().await.lease;
+    worker.complete(&lease, json(serde_json::json!("x".repeat(LARGE)))).await;
+    let is_input = |event: &&v1::Event| matches!(event.body, Some(Body::TaskInputResolved(_)));
+    let all_are_there = async {
+        loop {
+            let log = harness.export(&run).await;
+            if log.iter().filter(is_input).count() == READERS {
+                break log.last().unwrap().seq;
+            }
+        }
+    };
+    let last = tokio::time::timeout(PATIENCE, all_are_there).await.expect("they are published in time");
+    (run, last)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_subscribers_that_read_nothing_the_slowest_connection_is_closed_and_nobody_else() {
+    let harness = Harness::start().await;
+    let daemon = harness.daemon.address();
+    let (address, first_is_closed) = way(daemon).await;
+    let first = idle_subscribers(address).await;
+    let (run, last) = published(&harness).await;
+    let (address, second_is_closed) = way(daemon).await;
+    let second = idle_subscribers(address).await;
+    // Two connections that read nothing hold up no work.
+    let mut worker = harness.worker("w2", &["a"]).await;
+    let other = harness.start_run(one_wave(&["a"])).await;
+    let lease = worker.assignment().await.lease;
+    worker.complete(&lease, json(serde_json::json!(1))).await;
+    worker.hear_until(|heard| matches!(heard, Hear::ResultAccepted(_)).then_some(())).await;
+    assert_eq!(harness.wait(&other).await.outcome(), v1::RunOutcome::Succeeded);
+
+    let third = idle_subscribers(daemon).await;
+    tokio::time::timeout(PATIENCE, first_is_closed).await.expect("room is made for the others").unwrap();
+    assert_eq!(harness.run_count().await, 2, "others are answered");
+    let expected: Vec<u64> = (1..=last).collect();
+    let third = all_heard(third, &run, last).await;
+    assert!(third.iter().all(|seqs| *seqs == expected), "who reads after all gets everything");
+    // What a client takes in without reading has all events of a few streams.
+    let first = all_heard(first, &run, last).await;
+    let cut = first.iter().filter(|seqs| **seqs != expected).count();
+    assert!(cut > SUBSCRIBERS / 2, "{cut}");
+    assert!(!second_is_closed.is_finished(), "one of them is enough");
+    drop(second);
 }
