@@ -9,9 +9,11 @@ use capataz_engine::Plan;
 use capataz_executor::chromium::StorageState;
 use capataz_executor::dsl;
 use capataz_judge::{REPORTED_MAX, Schema};
+use capataz_policy::codes::Code;
+use capataz_policy::session::{self, Place, Places, Progress, Repair, Stage, WorkResult};
 use capataz_router::Catalogue;
 use prost::Message;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// As a person would choose: an object of JSON begins with a brace, and no file of TOML does.
 fn format_of(bytes: &[u8]) -> Format {
@@ -143,4 +145,84 @@ pub(crate) fn storage_state(bytes: &[u8]) {
     let written = serde_json::to_vec(&state).unwrap_or_default();
     let again = serde_json::from_slice::<StorageState>(&written);
     assert!(again.is_ok_and(|again| again == state), "what was kept comes back");
+}
+
+/// Lines of a text, as editors count them.
+fn lines_of(text: &[u8]) -> usize {
+    text.iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+/// The moment at which states are repaired and plans are at work: 2024-01-21T00:00:00Z, in Unix milliseconds.
+const NOW: i64 = 1_705_795_200_000;
+
+/// The state of a session, as commands check, repair and restore it.
+pub(crate) fn session_state(bytes: &[u8]) {
+    let kept = session::salvaged(bytes);
+    let parsed = session::parse(bytes);
+    let is_whole = parsed.is_ok();
+    let state = match parsed {
+        Ok(state) => {
+            assert_eq!(kept.unwrap_or_default(), state, "nothing is lost of what is whole");
+            state
+        }
+        Err(error) => {
+            assert!(Code::named(&error.code).is_some(), "{error:?}");
+            let Some(kept) = kept else { return };
+            assert!(!kept.is_empty(), "what is kept is something");
+            kept
+        }
+    };
+    let violations = session::violations(&state);
+    assert_eq!(session::failed(&violations).is_none(), violations.is_empty());
+    let (places, lines) = (Places::of(bytes), lines_of(bytes));
+    for violation in &violations {
+        match places.find(&violation.path) {
+            Some(Place { line, column }) => {
+                assert!(
+                    (1..=lines).contains(&line) && column >= 1,
+                    "{line}:{column} of {lines} lines: {violation}"
+                );
+            }
+            None => assert!(!is_whole, "what is wrong has a place: {violation}"),
+        }
+    }
+    let _ = session::updated_at(&state);
+    let text = session::text(&state);
+    assert_eq!(text.is_ok(), violations.is_empty(), "what is valid is written, and nothing else: {text:?}");
+    if let Ok(text) = text {
+        assert_eq!(session::parse(&text).as_ref(), Ok(&state), "what is written is read again");
+        has_a_plan_at_work(&state);
+    }
+    is_repaired(&state);
+}
+
+/// What a plan at work makes of a valid state is valid.
+fn has_a_plan_at_work(state: &Map<String, Value>) {
+    let result = WorkResult::SucceededWithFailures;
+    for stage in [Stage::Begun, Stage::Wave(1), Stage::Verifying, Stage::Ended(result)] {
+        let progress = Progress {
+            run_id: "run",
+            stage,
+            blocked_on: Some("a person".to_owned()),
+            pending: vec!["a"],
+            failures: 1,
+        };
+        let mut then = state.clone();
+        then.extend(session::changes(state, &progress, NOW));
+        let violations = session::violations(&then);
+        assert!(violations.is_empty(), "{stage:?}: {violations:?}");
+    }
+}
+
+/// What a repair keeps is valid, and is kept by the next repair.
+fn is_repaired(state: &Map<String, Value>) {
+    let (repaired, _) = session::repaired(state, NOW);
+    let violations = session::violations(&repaired);
+    assert!(violations.is_empty(), "{violations:?}");
+    let text = session::text(&repaired);
+    let read = text.as_deref().map(session::parse);
+    assert!(matches!(&read, Ok(Ok(read)) if *read == repaired), "what is repaired is read again: {read:?}");
+    let (again, repairs) = session::repaired(&repaired, NOW);
+    assert_eq!(again, repaired, "what is valid stays as it is");
+    assert_eq!(repairs, [Repair::Reset { field: "updated_at".to_owned() }]);
 }

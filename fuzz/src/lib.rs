@@ -27,6 +27,7 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     Target { name: "plan", check: documents::plan },
     Target { name: "script", check: documents::script },
+    Target { name: "session_state", check: documents::session_state },
     Target { name: "spec_file", check: documents::spec_file },
     Target { name: "spec_request", check: documents::spec_request },
     Target { name: "spec_response", check: documents::spec_response },
