@@ -26,7 +26,9 @@ pub struct Target {
 /// All targets: those for files that people write, for what other processes say, and for what is read back from the disk.
 pub const TARGETS: &[Target] = &[
     Target { name: "plan", check: documents::plan },
+    Target { name: "pipeline", check: documents::pipeline },
     Target { name: "script", check: documents::script },
+    Target { name: "configuration", check: documents::configuration },
     Target { name: "session_state", check: documents::session_state },
     Target { name: "spec_file", check: documents::spec_file },
     Target { name: "spec_request", check: documents::spec_request },

@@ -1,5 +1,6 @@
 //! The inputs that a search begins with, out of the project's own examples, fixtures and golden logs. They are committed,
-//! because what an example says today is as good a seed when the example has changed.
+//! because what an example says today is as good a seed when the example has changed. Others in a corpus were written by
+//! hand: what is not valid, and what no example has.
 
 use std::fs;
 use std::io;
@@ -34,7 +35,9 @@ pub fn of(target: &str, root: &Path) -> io::Result<Vec<Seed>> {
             seeds.extend(files("examples/plans", ".json")?);
             seeds
         }
+        "pipeline" => pipelines(root)?,
         "script" => files("examples/scripts", ".toml")?,
+        "configuration" => configurations(root)?,
         "spec_file" => files("specs", ".toml")?,
         "spec_request" => files("crates/contracts/tests/fixtures/spec", ".request.json")?,
         "spec_response" => files("crates/contracts/tests/fixtures/spec", ".response.json")?,
@@ -69,6 +72,28 @@ fn files(folder: &Path, end: &str) -> io::Result<Vec<Seed>> {
 
 fn golden(root: &Path) -> io::Result<Vec<Seed>> {
     files(&root.join("crates/engine/tests/golden"), ".binpb")
+}
+
+/// The pipeline that is shipped, and the example.
+fn pipelines(root: &Path) -> io::Result<Vec<Seed>> {
+    let mut seeds = files(&root.join("pipelines"), ".toml")?;
+    seeds.extend(files(&root.join("examples/pipelines"), "told-by-a-model.toml")?);
+    Ok(seeds)
+}
+
+/// The examples' configurations, by the names of their folders. Behind two zero bytes are the rules that lie beside one.
+fn configurations(root: &Path) -> io::Result<Vec<Seed>> {
+    let mut seeds = Vec::new();
+    for example in ["models", "modes", "pipelines", "telemetry"] {
+        let folder = root.join("examples").join(example);
+        let mut bytes = fs::read(folder.join("capataz.toml"))?;
+        if let Ok(rules) = fs::read(folder.join("rules.toml")) {
+            bytes.extend([0, 0]);
+            bytes.extend(rules);
+        }
+        seeds.push((format!("{example}.toml"), bytes));
+    }
+    Ok(seeds)
 }
 
 /// The most bytes of a seed that is made: a search is slow with long ones.

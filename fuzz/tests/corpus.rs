@@ -33,7 +33,9 @@ macro_rules! targets {
 
 targets!(
     plan,
+    pipeline,
     script,
+    configuration,
     session_state,
     spec_file,
     spec_request,
