@@ -10,6 +10,7 @@
 
 mod documents;
 mod peers;
+mod planners;
 pub mod seeds;
 mod stored;
 mod texts;
@@ -38,6 +39,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "texts", check: texts::all },
     Target { name: "start_request", check: peers::start_request },
     Target { name: "worker_frames", check: peers::worker_frames },
+    Target { name: "planner_answer", check: planners::planner_answer },
     Target { name: "devtools", check: peers::devtools },
     Target { name: "web_socket", check: peers::web_socket },
     Target { name: "cursor", check: stored::cursor },

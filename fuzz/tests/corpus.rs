@@ -45,6 +45,7 @@ targets!(
     texts,
     start_request,
     worker_frames,
+    planner_answer,
     devtools,
     web_socket,
     cursor,
