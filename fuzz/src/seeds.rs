@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use capataz_contracts::plan_file::{self, Format};
 use capataz_contracts::v1::{self, connect_request::Frame, start_run_request::Work};
-use capataz_contracts::{json, script_file};
+use capataz_contracts::{json, pipeline_file, script_file};
 use capataz_engine::RunState;
 use capataz_engine::session::SessionState;
 use capataz_shard::Output;
@@ -168,9 +168,35 @@ fn start_requests(root: &Path) -> io::Result<Vec<Seed>> {
         let script = script_file::parse_bytes(&bytes, Format::Toml);
         seeds.extend(script.ok().map(|script| (name, request(Work::Script(Box::new(script))))));
     }
+    for (name, bytes) in pipelines(root)? {
+        let mut schema = |_: &str| Ok::<_, String>(b"{\"type\":\"object\"}".to_vec());
+        let pipeline = pipeline_file::parse_bytes(&bytes, Format::Toml, &mut schema);
+        seeds.extend(pipeline.ok().map(|pipeline| (name, request(Work::Pipeline(pipeline)))));
+    }
     let ask = v1::Ask { text: "hello".to_owned(), session: Some("s".to_owned()), ..Default::default() };
     seeds.push(("ask".to_owned(), request(Work::Ask(ask))));
+    seeds.push(("execution".to_owned(), request(Work::Mode(execution()))));
     Ok(seeds)
+}
+
+fn execution() -> v1::ModeRun {
+    let tool = |name: &str| v1::ModeTool {
+        name: name.to_owned(),
+        needs_approval: name == "send",
+        ..v1::ModeTool::default()
+    };
+    v1::ModeRun {
+        query: "tidy up".to_owned(),
+        mode: Some(v1::ExecutionMode::Planner.into()),
+        session: Some("s".to_owned()),
+        planner: "brain".to_owned(),
+        tools: ["read", "send", "plan.run"].map(tool).to_vec(),
+        workspace: vec!["a.txt".to_owned()],
+        current_file: Some("a.txt".to_owned()),
+        autonomy_level: Some(0.5),
+        max_steps: Some(9),
+        ..v1::ModeRun::default()
+    }
 }
 
 /// Each kind of frame, about the lease that the worker has got.
