@@ -1,17 +1,22 @@
 //! Files and documents that people and programs write.
 
 use std::fmt::Debug;
+use std::fs;
+use std::path::PathBuf;
 
 use capataz_contracts::plan_file::{self, Format};
 use capataz_contracts::validate::{self, PlanLimits};
-use capataz_contracts::{json, script_file, spec};
-use capataz_engine::Plan;
+use capataz_contracts::{json, pipeline_file, script_file, spec};
+use capataz_daemon::{Config, ConfigError, Overrides, check_pipeline};
+use capataz_engine::{Plan, materialise_pipeline};
 use capataz_executor::chromium::StorageState;
 use capataz_executor::dsl;
 use capataz_judge::{REPORTED_MAX, Schema};
+use capataz_policy::codes::Code;
+use capataz_policy::session::{self, Place, Places, Progress, Repair, Stage, WorkResult};
 use capataz_router::Catalogue;
 use prost::Message;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// As a person would choose: an object of JSON begins with a brace, and no file of TOML does.
 fn format_of(bytes: &[u8]) -> Format {
@@ -43,6 +48,31 @@ pub(crate) fn plan(bytes: &[u8]) {
             }
         }
         Err(violations) => assert!(!violations.is_empty()),
+    }
+}
+
+/// A pipeline, whose schemas' files are read as [`schema_file`] gives them.
+pub(crate) fn pipeline(bytes: &[u8]) {
+    match pipeline_file::parse_bytes(bytes, format_of(bytes), &mut schema_file) {
+        Ok(mut pipeline) => {
+            survives_printing("capataz.v1.Pipeline", &pipeline);
+            if check_pipeline(&pipeline).is_empty() {
+                assert_eq!(materialise_pipeline(&mut pipeline), Ok(()), "what is taken can be filled in");
+                let once = pipeline.clone();
+                assert_eq!(materialise_pipeline(&mut pipeline), Ok(()));
+                assert_eq!(pipeline, once, "what is filled in stays as it is");
+            }
+        }
+        Err(violations) => assert!(!violations.is_empty()),
+    }
+}
+
+/// The files that are there all say the same; the name of any other one is its contents.
+fn schema_file(name: &str) -> Result<Vec<u8>, String> {
+    match name {
+        "" => Err("it has no name".to_owned()),
+        name if name.ends_with(".json") => Ok(b"{\"type\":\"object\"}".to_vec()),
+        contents => Ok(contents.as_bytes().to_vec()),
     }
 }
 
@@ -143,4 +173,130 @@ pub(crate) fn storage_state(bytes: &[u8]) {
     let written = serde_json::to_vec(&state).unwrap_or_default();
     let again = serde_json::from_slice::<StorageState>(&written);
     assert!(again.is_ok_and(|again| again == state), "what was kept comes back");
+}
+
+/// Lines of a text, as editors count them.
+fn lines_of(text: &[u8]) -> usize {
+    text.iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+/// The mark with which some editors begin a file.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The daemon's configuration, and behind zero bytes a profile and a file of rules, which it may name.
+pub(crate) fn configuration(bytes: &[u8]) {
+    let folder = tempfile::tempdir();
+    assert!(folder.is_ok(), "{folder:?}");
+    let Ok(folder) = folder else { return };
+    let names = ["capataz.toml", "crew.toml", "rules.toml"];
+    let texts = bytes.splitn(names.len(), |byte| *byte == 0);
+    let files: Vec<(PathBuf, &[u8])> =
+        names.into_iter().map(|name| folder.path().join(name)).zip(texts).collect();
+    for (file, text) in &files {
+        let written = fs::write(file, text);
+        assert!(written.is_ok(), "{written:?}");
+    }
+    let Some((file, text)) = files.first() else { return };
+    match Config::load(Some(file), Overrides::default()) {
+        Ok(config) => {
+            assert!(!config.describe().is_empty());
+            let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(*text);
+            let written = fs::write(file, [BYTE_ORDER_MARK, text, b"\n# The same.\n"].concat());
+            assert!(written.is_ok(), "{written:?}");
+            let again = Config::load(Some(file), Overrides::default());
+            let is_same = again.as_ref().is_ok_and(|again| again.describe() == config.describe());
+            assert!(is_same, "a mark and a remark change nothing: {again:?}");
+        }
+        Err(error) => {
+            let problems = match &error {
+                ConfigError::Invalid(problems) => problems.as_slice(),
+                ConfigError::Missing(_) => &[],
+            };
+            assert!(!problems.is_empty(), "{error:?}");
+            for problem in problems {
+                let Some((line, column)) = problem.place else { continue };
+                let of_file = |(file, _): &&(PathBuf, &[u8])| {
+                    problem.file.as_deref() == Some(file.display().to_string().as_str())
+                };
+                let Some((_, text)) = files.iter().find(of_file) else { continue };
+                let lines = lines_of(text);
+                assert!((1..=lines).contains(&line) && column >= 1, "{problem:?} in {lines} lines");
+            }
+        }
+    }
+}
+
+/// The moment at which states are repaired and plans are at work: 2024-01-21T00:00:00Z, in Unix milliseconds.
+const NOW: i64 = 1_705_795_200_000;
+
+/// The state of a session, as commands check, repair and restore it.
+pub(crate) fn session_state(bytes: &[u8]) {
+    let kept = session::salvaged(bytes);
+    let parsed = session::parse(bytes);
+    let is_whole = parsed.is_ok();
+    let state = match parsed {
+        Ok(state) => {
+            assert_eq!(kept.unwrap_or_default(), state, "nothing is lost of what is whole");
+            state
+        }
+        Err(error) => {
+            assert!(Code::named(&error.code).is_some(), "{error:?}");
+            let Some(kept) = kept else { return };
+            assert!(!kept.is_empty(), "what is kept is something");
+            kept
+        }
+    };
+    let violations = session::violations(&state);
+    assert_eq!(session::failed(&violations).is_none(), violations.is_empty());
+    let (places, lines) = (Places::of(bytes), lines_of(bytes));
+    for violation in &violations {
+        match places.find(&violation.path) {
+            Some(Place { line, column }) => {
+                assert!(
+                    (1..=lines).contains(&line) && column >= 1,
+                    "{line}:{column} of {lines} lines: {violation}"
+                );
+            }
+            None => assert!(!is_whole, "what is wrong has a place: {violation}"),
+        }
+    }
+    let _ = session::updated_at(&state);
+    let text = session::text(&state);
+    assert_eq!(text.is_ok(), violations.is_empty(), "what is valid is written, and nothing else: {text:?}");
+    if let Ok(text) = text {
+        assert_eq!(session::parse(&text).as_ref(), Ok(&state), "what is written is read again");
+        has_a_plan_at_work(&state);
+    }
+    is_repaired(&state);
+}
+
+/// What a plan at work makes of a valid state is valid.
+fn has_a_plan_at_work(state: &Map<String, Value>) {
+    let result = WorkResult::SucceededWithFailures;
+    for stage in [Stage::Begun, Stage::Wave(1), Stage::Verifying, Stage::Ended(result)] {
+        let progress = Progress {
+            run_id: "run",
+            stage,
+            blocked_on: Some("a person".to_owned()),
+            pending: vec!["a"],
+            failures: 1,
+        };
+        let mut then = state.clone();
+        then.extend(session::changes(state, &progress, NOW));
+        let violations = session::violations(&then);
+        assert!(violations.is_empty(), "{stage:?}: {violations:?}");
+    }
+}
+
+/// What a repair keeps is valid, and is kept by the next repair.
+fn is_repaired(state: &Map<String, Value>) {
+    let (repaired, _) = session::repaired(state, NOW);
+    let violations = session::violations(&repaired);
+    assert!(violations.is_empty(), "{violations:?}");
+    let text = session::text(&repaired);
+    let read = text.as_deref().map(session::parse);
+    assert!(matches!(&read, Ok(Ok(read)) if *read == repaired), "what is repaired is read again: {read:?}");
+    let (again, repairs) = session::repaired(&repaired, NOW);
+    assert_eq!(again, repaired, "what is valid stays as it is");
+    assert_eq!(repairs, [Repair::Reset { field: "updated_at".to_owned() }]);
 }

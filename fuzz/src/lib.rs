@@ -10,6 +10,7 @@
 
 mod documents;
 mod peers;
+mod planners;
 pub mod seeds;
 mod stored;
 mod texts;
@@ -26,7 +27,10 @@ pub struct Target {
 /// All targets: those for files that people write, for what other processes say, and for what is read back from the disk.
 pub const TARGETS: &[Target] = &[
     Target { name: "plan", check: documents::plan },
+    Target { name: "pipeline", check: documents::pipeline },
     Target { name: "script", check: documents::script },
+    Target { name: "configuration", check: documents::configuration },
+    Target { name: "session_state", check: documents::session_state },
     Target { name: "spec_file", check: documents::spec_file },
     Target { name: "spec_request", check: documents::spec_request },
     Target { name: "spec_response", check: documents::spec_response },
@@ -35,6 +39,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "texts", check: texts::all },
     Target { name: "start_request", check: peers::start_request },
     Target { name: "worker_frames", check: peers::worker_frames },
+    Target { name: "planner_answer", check: planners::planner_answer },
     Target { name: "devtools", check: peers::devtools },
     Target { name: "web_socket", check: peers::web_socket },
     Target { name: "cursor", check: stored::cursor },

@@ -1,4 +1,4 @@
-//! What other processes say: clients, workers, and the browser.
+//! What other processes say: clients, workers, and the browser. What planners answer is in `planners.rs`.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -1,5 +1,6 @@
 //! The inputs that a search begins with, out of the project's own examples, fixtures and golden logs. They are committed,
-//! because what an example says today is as good a seed when the example has changed.
+//! because what an example says today is as good a seed when the example has changed. Others in a corpus were written by
+//! hand: what is not valid, and what no example has.
 
 use std::fs;
 use std::io;
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use capataz_contracts::plan_file::{self, Format};
 use capataz_contracts::v1::{self, connect_request::Frame, start_run_request::Work};
-use capataz_contracts::{json, script_file};
+use capataz_contracts::{json, pipeline_file, script_file};
 use capataz_engine::RunState;
 use capataz_engine::session::SessionState;
 use capataz_shard::Output;
@@ -34,7 +35,9 @@ pub fn of(target: &str, root: &Path) -> io::Result<Vec<Seed>> {
             seeds.extend(files("examples/plans", ".json")?);
             seeds
         }
+        "pipeline" => pipelines(root)?,
         "script" => files("examples/scripts", ".toml")?,
+        "configuration" => configurations(root)?,
         "spec_file" => files("specs", ".toml")?,
         "spec_request" => files("crates/contracts/tests/fixtures/spec", ".request.json")?,
         "spec_response" => files("crates/contracts/tests/fixtures/spec", ".response.json")?,
@@ -69,6 +72,28 @@ fn files(folder: &Path, end: &str) -> io::Result<Vec<Seed>> {
 
 fn golden(root: &Path) -> io::Result<Vec<Seed>> {
     files(&root.join("crates/engine/tests/golden"), ".binpb")
+}
+
+/// The pipeline that is shipped, and the example.
+fn pipelines(root: &Path) -> io::Result<Vec<Seed>> {
+    let mut seeds = files(&root.join("pipelines"), ".toml")?;
+    seeds.extend(files(&root.join("examples/pipelines"), "told-by-a-model.toml")?);
+    Ok(seeds)
+}
+
+/// The examples' configurations, by the names of their folders. Behind two zero bytes are the rules that lie beside one.
+fn configurations(root: &Path) -> io::Result<Vec<Seed>> {
+    let mut seeds = Vec::new();
+    for example in ["models", "modes", "pipelines", "telemetry"] {
+        let folder = root.join("examples").join(example);
+        let mut bytes = fs::read(folder.join("capataz.toml"))?;
+        if let Ok(rules) = fs::read(folder.join("rules.toml")) {
+            bytes.extend([0, 0]);
+            bytes.extend(rules);
+        }
+        seeds.push((format!("{example}.toml"), bytes));
+    }
+    Ok(seeds)
 }
 
 /// The most bytes of a seed that is made: a search is slow with long ones.
@@ -143,9 +168,35 @@ fn start_requests(root: &Path) -> io::Result<Vec<Seed>> {
         let script = script_file::parse_bytes(&bytes, Format::Toml);
         seeds.extend(script.ok().map(|script| (name, request(Work::Script(Box::new(script))))));
     }
+    for (name, bytes) in pipelines(root)? {
+        let mut schema = |_: &str| Ok::<_, String>(b"{\"type\":\"object\"}".to_vec());
+        let pipeline = pipeline_file::parse_bytes(&bytes, Format::Toml, &mut schema);
+        seeds.extend(pipeline.ok().map(|pipeline| (name, request(Work::Pipeline(pipeline)))));
+    }
     let ask = v1::Ask { text: "hello".to_owned(), session: Some("s".to_owned()), ..Default::default() };
     seeds.push(("ask".to_owned(), request(Work::Ask(ask))));
+    seeds.push(("execution".to_owned(), request(Work::Mode(execution()))));
     Ok(seeds)
+}
+
+fn execution() -> v1::ModeRun {
+    let tool = |name: &str| v1::ModeTool {
+        name: name.to_owned(),
+        needs_approval: name == "send",
+        ..v1::ModeTool::default()
+    };
+    v1::ModeRun {
+        query: "tidy up".to_owned(),
+        mode: Some(v1::ExecutionMode::Planner.into()),
+        session: Some("s".to_owned()),
+        planner: "brain".to_owned(),
+        tools: ["read", "send", "plan.run"].map(tool).to_vec(),
+        workspace: vec!["a.txt".to_owned()],
+        current_file: Some("a.txt".to_owned()),
+        autonomy_level: Some(0.5),
+        max_steps: Some(9),
+        ..v1::ModeRun::default()
+    }
 }
 
 /// Each kind of frame, about the lease that the worker has got.

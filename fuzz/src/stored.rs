@@ -68,7 +68,7 @@ pub(crate) fn session_snapshot(bytes: &[u8]) {
 }
 
 /// Does with a run what a shard and its readers do with one that they have read.
-fn use_run(mut state: RunState) {
+pub(crate) fn use_run(mut state: RunState) {
     let snapshot = state.snapshot();
     assert!(snapshot.is_ok(), "{snapshot:?}");
     let again = snapshot.as_deref().map(RunState::from_snapshot);

@@ -1,7 +1,7 @@
 //! The committed corpus, and damaged copies of it, under every target: what CI runs of the search.
 //!
-//! `corpus/TARGET` has the seeds, and whatever `cargo xtask fuzz` has found. An input that is there keeps being tried. The
-//! seeds are written by `CAPATAZ_WRITE_CORPUS=1 cargo test -p capataz-fuzz`, which overwrites nothing.
+//! `corpus/TARGET` has the seeds, what was written by hand, and whatever `cargo xtask fuzz` has found. An input that is there
+//! keeps being tried. The seeds are written by `CAPATAZ_WRITE_CORPUS=1 cargo test -p capataz-fuzz`, which overwrites nothing.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 use std::fs;
@@ -33,7 +33,10 @@ macro_rules! targets {
 
 targets!(
     plan,
+    pipeline,
     script,
+    configuration,
+    session_state,
     spec_file,
     spec_request,
     spec_response,
@@ -42,6 +45,7 @@ targets!(
     texts,
     start_request,
     worker_frames,
+    planner_answer,
     devtools,
     web_socket,
     cursor,
