@@ -30,6 +30,7 @@ fn cuts(points: u64, dropped: Option<&str>) -> Result<power::Report, Failure> {
         steps: 150,
         dropped,
         capataz: None,
+        starts: power::STARTS,
         violations: 1,
     };
     power::run(&plan, &mut |_| {})
@@ -71,11 +72,21 @@ fn a_daemon_starts_after_a_power_cut_at_any_moment_and_every_log_folds() -> Resu
         eprintln!("skipped: the program `capataz` is not built");
         return Ok(());
     };
-    let (program, capataz) = (program(), Some(capataz));
-    let plan = power::Plan { program, seed: 1, points: 40, steps: 0, dropped: None, capataz, violations: 1 };
+    let plan = power::Plan {
+        program: program(),
+        seed: 1,
+        points: 40,
+        steps: 0,
+        dropped: None,
+        capataz: Some(capataz),
+        starts: 13,
+        violations: 1,
+    };
     let report = power::run(&plan, &mut |_| {})?;
     assert!(report.violations.is_empty(), "{:#?}", report.violations);
-    assert!(report.started > 0 && report.facts > 20, "{report:?}");
+    assert!(report.facts > 20, "{report:?}");
+    // After the cuts 13, 26 and 39.
+    assert_eq!(report.started, 3, "{report:?}");
     Ok(())
 }
 
