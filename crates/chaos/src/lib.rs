@@ -133,6 +133,12 @@ impl Options {
         if self.quick { 0 } else { self.kills() / 2 + 1 }
     }
 
+    /// Whether shims are killed while these kinds take part. Few scripts would be left that succeed, of the few that a quick
+    /// storm has, and without plans it has no other shims.
+    fn kills_shims(&self, kinds: &[Kind]) -> bool {
+        !self.quick || (kinds.contains(&Kind::Plans) && !kinds.contains(&Kind::Scripts))
+    }
+
     /// How long a run is kept after its end, where that is short.
     fn kept_for(&self) -> Option<Duration> {
         self.sweeps.then_some(leg::KEPT_FOR)
@@ -213,4 +219,27 @@ pub async fn run(mut options: Options) -> Outcome<()> {
         println!("  {problem}");
     }
     Err(format!("the verdict is not clean; journals and logs are in {}", folder.display()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Arguments {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn a_quick_storm_kills_shims_of_plans_where_there_are_no_scripts() {
+        let options = |arguments: &[&str]| Arguments::parse_from(arguments).options;
+        let (quick, long) = (options(&["chaos", "--quick"]), options(&["chaos"]));
+        assert!(quick.kills_shims(&[Kind::Plans, Kind::Asks, Kind::Pipelines]));
+        assert!(!quick.kills_shims(&[Kind::Plans, Kind::Scripts]));
+        assert!(!quick.kills_shims(&[Kind::Modes]));
+        assert!(long.kills_shims(&[Kind::Plans, Kind::Scripts]));
+    }
 }

@@ -126,13 +126,14 @@ impl Storm<'_> {
     pub(crate) async fn rage(&mut self) -> Outcome<()> {
         let kills = self.options.kills();
         let silences = self.options.silences();
+        let kills_shims = self.options.kills_shims(&self.mix.kinds);
         for kill in 1..=kills {
             self.strike(true).await?;
             match kill {
                 // Whatever the seed draws, each kind of fault comes.
                 1 => self.kill_worker("worker-0").await?,
                 2 => self.cut(100).await?,
-                3 if !self.options.quick => self.kill_shim().await?,
+                3 if kills_shims => self.kill_shim().await?,
                 4 => {
                     self.set_clock().await?;
                     self.fail_disk().await?;
@@ -192,7 +193,7 @@ impl Storm<'_> {
     /// One kill of the daemon, and what comes before it.
     async fn strike(&mut self, may_await_act: bool) -> Outcome<()> {
         self.unrest().await?;
-        let with_shims = self.rng.u32(0..100) < 25 && !self.options.quick;
+        let with_shims = self.rng.u32(0..100) < 25 && self.options.kills_shims(&self.mix.kinds);
         let shims = if with_shims { self.shims(SHIMS).await } else { Vec::new() };
         // Some kills hit whatever the daemon does, and some the moment after a browser has done what cannot be taken
         // back; most of them hit it while somebody waits for an answer.
@@ -239,7 +240,7 @@ impl Storm<'_> {
                     }
                 }
                 15..=27 => self.cut(40).await?,
-                // Few scripts would be left that succeed, of the few that there are.
+                // A quick storm waits for a shim in few places, and few scripts would be left in it that succeed.
                 28..=32 if self.options.quick => {}
                 28..=30 => self.kill_shim().await?,
                 31..=32 => self.kill_browser().await?,

@@ -1,10 +1,10 @@
-//! A few kills under plans and asks, and under executions.
+//! A few kills under plans, asks and pipelines, and under executions.
 
 mod quick;
 
 #[test]
 fn nothing_is_lost_or_doubled_over_a_few_kills() -> std::io::Result<()> {
-    quick::nothing_is_lost_or_doubled("nothing_is_lost_or_doubled_over_a_few_kills", "plans,asks")
+    quick::nothing_is_lost_or_doubled("nothing_is_lost_or_doubled_over_a_few_kills", "plans,asks,pipelines")
 }
 
 #[test]

@@ -22,8 +22,8 @@ use crate::served::{self, Capataz};
 /// Cuts within the work of one seed.
 const POINTS_PER_ROUND: u64 = 250;
 
-/// After one of so many cuts under a daemon the daemon itself is started.
-const STARTS: u64 = 20;
+/// After one of so many cuts under a daemon the daemon itself is started, unless somebody wants more of them.
+pub const STARTS: u64 = 20;
 
 /// What to do.
 #[derive(Clone, Debug)]
@@ -39,6 +39,8 @@ pub struct Plan {
     pub dropped: Option<String>,
     /// The program `capataz`: it does the work instead of the store alone.
     pub capataz: Option<PathBuf>,
+    /// After one of so many cuts under a daemon the daemon itself is started; 1 is each.
+    pub starts: u64,
     /// End after so many violations.
     pub violations: usize,
 }
@@ -140,8 +142,8 @@ pub fn run(plan: &Plan, tell: &mut dyn FnMut(&Report)) -> Result<Report, Failure
         let records = record::read(&scratch.record)?;
         let points = POINTS_PER_ROUND.min(plan.points - report.points);
         let capataz = capataz.as_ref();
-        let mut round =
-            Round { scratch: &scratch, capataz, seed, most: plan.violations, report: &mut report };
+        let (starts, most) = (plan.starts, plan.violations);
+        let mut round = Round { scratch: &scratch, capataz, seed, starts, most, report: &mut report };
         round.cuts(&records, points)?;
         report.rounds += 1;
         tell(&report);
@@ -183,6 +185,7 @@ struct Round<'a> {
     scratch: &'a Scratch,
     capataz: Option<&'a Capataz>,
     seed: u64,
+    starts: u64,
     most: usize,
     report: &'a mut Report,
 }
@@ -237,7 +240,7 @@ impl Round<'_> {
         rebuild(disk, cut, chance, &self.scratch.rebuilt)?;
         let data = self.scratch.rebuilt.join(DATA);
         let found = contained(&mut || served::look(&data, known));
-        if found.is_some() || !self.report.points.is_multiple_of(STARTS) {
+        if found.is_some() || !self.report.points.is_multiple_of(self.starts) {
             return Ok(found);
         }
         self.report.started += 1;

@@ -302,8 +302,9 @@ mod tests {
 
     #[test]
     fn every_kind_has_its_share_of_any_few_runs() -> Outcome<()> {
-        let choices: [&[Kind]; 5] = [
+        let choices: [&[Kind]; 6] = [
             &Kind::ALL,
+            &[Kind::Plans, Kind::Asks, Kind::Pipelines],
             &[Kind::Asks, Kind::Scripts, Kind::Modes],
             &[Kind::Plans, Kind::Asks],
             &[Kind::Asks, Kind::Scripts],

@@ -38,6 +38,10 @@ enum Campaign {
         /// Have this program `capataz` do the work, with a daemon and real runs, instead of the store alone
         #[arg(long, value_name = "PROGRAM")]
         capataz: Option<PathBuf>,
+        /// Start the daemon on one of so many folders, after they were looked at; 1 is each
+        #[arg(long, value_name = "N", default_value_t = power::STARTS, requires = "capataz")]
+        #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+        starts: u64,
         /// End after so many violations
         #[arg(long, default_value_t = 5)]
         violations: usize,
@@ -102,9 +106,9 @@ fn main() -> ExitCode {
 
 fn run(campaign: Campaign) -> Result<ExitCode, Failure> {
     match campaign {
-        Campaign::Power { points, seed, steps, dropped, capataz, violations, json } => {
+        Campaign::Power { points, seed, steps, dropped, capataz, starts, violations, json } => {
             let program = std::env::current_exe()?;
-            let plan = power::Plan { program, seed, points, steps, dropped, capataz, violations };
+            let plan = power::Plan { program, seed, points, steps, dropped, capataz, starts, violations };
             let report = power::run(&plan, &mut |report| {
                 eprintln!(
                     "{} cuts in {} rounds, {} violations",
