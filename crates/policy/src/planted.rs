@@ -12,6 +12,7 @@ pub enum Fault {
     TimerNotRearmed,
     SeamOffByOne,
     TopicOverheard,
+    EndOfOneRunEndsAll,
     AppendRepeatedAfterUnknown,
     SnapshotMissesField,
     LateResultAfterCancelAccepted,
@@ -141,13 +142,14 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 91] = [
+    pub const ALL: [Fault; 92] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
         Fault::TimerNotRearmed,
         Fault::SeamOffByOne,
         Fault::TopicOverheard,
+        Fault::EndOfOneRunEndsAll,
         Fault::AppendRepeatedAfterUnknown,
         Fault::SnapshotMissesField,
         Fault::LateResultAfterCancelAccepted,

@@ -459,9 +459,8 @@ impl Reader {
         }
         // An event that this version cannot read is nobody's to hide.
         let Ok(event) = v1::Event::decode(event.clone()) else { return true };
-        if let Some(Body::RunFinished(_)) = &event.body {
-            self.finished = true;
-        }
+        let ends = matches!(event.body, Some(Body::RunFinished(_)));
+        self.finished |= ends && (self.filter.run.is_some() || planted::is(Fault::EndOfOneRunEndsAll));
         severity_of(&event) >= self.filter.min_severity
     }
 }

@@ -355,6 +355,10 @@ impl World {
             return self.read_later(index, 1_500);
         }
         subscriber.cursor = Some(Placed::new(after, &history, removals));
+        let of_one_run = matches!(subscriber.taste, Taste::OneRun(Some(_)));
+        Invariant::ExactlyOnce.check(!step.finished || of_one_run, || {
+            "a subscriber of many runs has nothing more to wait for".to_owned()
+        })?;
         if let Taste::OneRun(Some(run)) = subscriber.taste {
             let finished = self.model.run(run).is_some_and(|run| run.finished.is_some());
             Invariant::ExactlyOnce
