@@ -21,17 +21,18 @@ pub struct Unknown;
 /// ([`Unknown`]), so that its memory is bounded whatever runs there are.
 #[derive(Debug, Default)]
 pub struct Projection {
-    runs: BTreeMap<[u8; 16], Kept>,
-    /// When each was used last.
-    uses: BTreeMap<u64, [u8; 16]>,
-    used: u64,
+    /// Behind pointers: a map moves its values about.
+    runs: BTreeMap<[u8; 16], Box<Kept>>,
+    /// The same in the order in which they were met.
+    order: BTreeMap<u64, [u8; 16]>,
+    met: u64,
     bytes: usize,
 }
 
 #[derive(Debug)]
 struct Kept {
     run: Run,
-    used: u64,
+    met: u64,
     bytes: usize,
 }
 
@@ -82,14 +83,10 @@ impl Projection {
             self.keep(id, run);
             return Ok(());
         }
-        self.used += 1;
         let kept = self.runs.get_mut(&id).filter(|kept| kept.run.seq() + 1 >= event.seq).ok_or(Unknown)?;
         if event.seq <= kept.run.seq() {
             return Ok(());
         }
-        self.uses.remove(&kept.used);
-        kept.used = self.used;
-        self.uses.insert(self.used, id);
         let before = spans.len();
         let is_over = kept.run.apply(event, spans);
         if !kept.run.is_recorded() {
@@ -116,25 +113,25 @@ impl Projection {
 
     fn keep(&mut self, id: [u8; 16], run: Run) {
         self.forget(id);
-        self.used += 1;
-        let (used, bytes) = (self.used, run.size());
+        self.met += 1;
+        let (met, bytes) = (self.met, run.size());
         self.bytes += bytes;
-        self.uses.insert(used, id);
-        self.runs.insert(id, Kept { run, used, bytes });
+        self.order.insert(met, id);
+        self.runs.insert(id, Box::new(Kept { run, met, bytes }));
         self.make_room();
     }
 
-    /// Those that were not used for the longest time are forgotten.
+    /// Those that were met first are forgotten first. Where one of them goes on, it is met again.
     fn make_room(&mut self) {
         while self.runs.len() > RUNS || (self.bytes > BYTES && self.runs.len() > 1) {
-            let Some(oldest) = self.uses.first_key_value().map(|(_, id)| *id) else { break };
+            let Some(oldest) = self.order.first_key_value().map(|(_, id)| *id) else { break };
             self.forget(oldest);
         }
     }
 
     fn forget(&mut self, id: [u8; 16]) {
         if let Some(kept) = self.runs.remove(&id) {
-            self.uses.remove(&kept.used);
+            self.order.remove(&kept.met);
             self.bytes -= kept.bytes;
         }
     }

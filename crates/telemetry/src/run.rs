@@ -323,14 +323,13 @@ impl Run {
 
     /// The span of an attempt of this task.
     fn attempt(&mut self, place: Place, span: [u8; 8], at: i64) -> Draft {
-        let (name, agent) = self.task(place).cloned().unwrap_or_default();
-        let wave = self.wave(place.0);
-        let parent = wave.and_then(|wave| wave.span).unwrap_or(self.root.span_id);
         let since = self.waits.remove(&place).or_else(|| self.wave(place.0).map(|wave| wave.began_ms));
-        let draft = Draft::new(TraceContext { span_id: span, ..self.root }, &name, at).under(parent);
-        let mut draft = draft.with("capataz.task", &name);
+        let (name, agent) = self.task(place).map_or(("", ""), |(name, agent)| (name, agent));
+        let parent = self.wave(place.0).and_then(|wave| wave.span).unwrap_or(self.root.span_id);
+        let draft = Draft::new(TraceContext { span_id: span, ..self.root }, name, at).under(parent);
+        let mut draft = draft.with("capataz.task", name);
         if !agent.is_empty() {
-            draft.set("capataz.agent", &agent);
+            draft.set("capataz.agent", agent);
         }
         draft.with("capataz.waited_ms", at.saturating_sub(since.unwrap_or(at)).max(0))
     }

@@ -13,6 +13,8 @@ use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, f
 const TEXT: usize = 1_024;
 /// Events of one span; of those beyond them only the number is told.
 const EVENTS: usize = 128;
+/// Bytes that most spans fit into.
+const ROOM: usize = 384;
 
 /// A span as it travels: encoded once, however often it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,10 +76,9 @@ pub(crate) struct Draft {
     parent: Option<[u8; 8]>,
     flags: u32,
     kind: SpanKind,
-    name: String,
     start: u64,
     status: Option<(StatusCode, String)>,
-    /// Attributes, events and links, as they travel: a message's fields come in any order.
+    /// Name, attributes, events and links, as they travel: a message's fields come in any order.
     parts: Vec<u8>,
     events: usize,
 }
@@ -85,15 +86,16 @@ pub(crate) struct Draft {
 impl Draft {
     /// A span of this name, which has begun at that time, in Unix milliseconds.
     pub(crate) fn new(place: TraceContext, name: &str, began_ms: i64) -> Self {
+        let mut parts = Vec::with_capacity(ROOM);
+        put_bytes(field::span::NAME, cut(name).as_bytes(), &mut parts);
         Self {
             place,
             parent: None,
             flags: SpanFlags::ContextHasIsRemoteMask as u32 | u32::from(place.sampled),
             kind: SpanKind::Internal,
-            name: cut(name).into_owned(),
             start: nanoseconds(began_ms),
             status: None,
-            parts: Vec::with_capacity(256),
+            parts,
             events: 0,
         }
     }
@@ -160,30 +162,28 @@ impl Draft {
 
     /// The span as it is when it ends then. None ends before it began, whatever was done to the clock.
     pub(crate) fn ended(self, at_ms: i64) -> Span {
-        let message = self.status.as_ref().map_or(0, |(_, message)| message.len());
-        let mut out = Vec::with_capacity(self.parts.len() + self.name.len() + message + 96);
+        let mut out = self.parts;
         put_bytes(field::span::TRACE_ID, &self.place.trace_id, &mut out);
         put_bytes(field::span::SPAN_ID, &self.place.span_id, &mut out);
         if let Some(parent) = self.parent {
             put_bytes(field::span::PARENT_SPAN_ID, &parent, &mut out);
         }
-        put_bytes(field::span::NAME, self.name.as_bytes(), &mut out);
         put_number(field::span::KIND, i64::from(i32::from(self.kind)), &mut out);
         fixed64::encode(field::span::START, &self.start, &mut out);
         fixed64::encode(field::span::END, &nanoseconds(at_ms).max(self.start), &mut out);
-        out.put_slice(&self.parts);
         let dropped = self.events.saturating_sub(EVENTS);
         if dropped > 0 {
             let dropped = u32::try_from(dropped).unwrap_or(u32::MAX);
             put_number(field::span::DROPPED_EVENTS, dropped.into(), &mut out);
         }
         if let Some((code, message)) = &self.status {
-            let mut status = Vec::with_capacity(message.len() + 8);
+            let size = if message.is_empty() { 0 } else { size_of_bytes(message.len()) };
+            // The codes are below 128.
+            begin(field::span::STATUS, size + 2, &mut out);
             if !message.is_empty() {
-                put_bytes(field::status::MESSAGE, message.as_bytes(), &mut status);
+                put_bytes(field::status::MESSAGE, message.as_bytes(), &mut out);
             }
-            put_number(field::status::CODE, i64::from(i32::from(*code)), &mut status);
-            put_bytes(field::span::STATUS, &status, &mut out);
+            put_number(field::status::CODE, i64::from(i32::from(*code)), &mut out);
         }
         fixed32::encode(field::span::FLAGS, &self.flags, &mut out);
         Span(out.into())
