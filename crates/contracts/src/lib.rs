@@ -24,6 +24,7 @@ mod document;
 pub mod duration;
 pub mod free;
 mod gaps;
+mod head;
 mod in_part;
 pub mod json;
 pub mod log;
@@ -43,6 +44,7 @@ pub mod within;
 mod work;
 
 pub use canonical::canonical;
+pub use head::EventHead;
 pub use in_part::InPart;
 pub use violation::Violation;
 

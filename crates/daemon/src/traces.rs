@@ -16,7 +16,7 @@ use std::time::Duration;
 use backoff::backoff::Backoff as _;
 use backoff::{ExponentialBackoff, ExponentialBackoffBuilder};
 use bytes::Bytes;
-use capataz_contracts::v1;
+use capataz_contracts::{EventHead, v1};
 use capataz_runtime::{CursorError, Item, News, Runtime, Subscription};
 use capataz_shard::feed::{self, Begin, Cursor, Delivered, Filter, Placed, Unservable};
 use capataz_shard::{Damage, LoadError};
@@ -454,11 +454,14 @@ impl Sender {
         if self.unreadable.contains(&run) {
             return Ok(());
         }
+        let id = run.0.into_bytes();
+        if EventHead::read(&bytes).is_some_and(|head| self.projection.pass(id, head)) {
+            return Ok(());
+        }
         let Ok(event) = v1::Event::decode(bytes) else {
             self.gives_up(run);
             return Ok(());
         };
-        let id = run.0.into_bytes();
         if self.projection.apply(id, &event, &mut self.fresh).is_err() {
             match self.past(run, event.seq).await {
                 Ok(past) => self.projection.recall(past, &mut self.fresh),

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
+use capataz_contracts::EventHead;
 use capataz_shard::feed;
 
 macro_rules! crash_points {
@@ -103,7 +104,6 @@ pub const EVENT_KINDS: [(u32, &str); 64] = [
     (93, "tools_missed"),
 ];
 
-const FIRST_FIELD: u32 = 10;
 const RUN_FINISHED: u32 = 28;
 const BROWSER_CLOSED: u32 = 67;
 const MODE_COMPLETED: u32 = 91;
@@ -128,7 +128,7 @@ const RARE: [u32; 8] = [74, 83, 84, 85, 88, 90, MODE_COMPLETED, 93];
 pub fn likelihood<'a>(often: u32, appends: impl IntoIterator<Item = &'a Bytes>) -> u32 {
     let rare = |field: u32| RARE.contains(&field);
     let is_rare = |event: Bytes| {
-        let kind = kind_of(event).and_then(|kind| EVENT_KINDS.get(kind));
+        let kind = kind_of(&event).and_then(|kind| EVENT_KINDS.get(kind));
         kind.is_some_and(|(field, _)| rare(*field))
     };
     let any = appends.into_iter().any(|events| feed::split(events).any(is_rare));
@@ -152,7 +152,7 @@ impl Coverage {
     pub fn count(&mut self, point: CrashPoint, events: &Bytes) {
         let mut seen = [false; EVENT_KINDS.len()];
         for event in feed::split(events) {
-            if let Some(seen) = kind_of(event).and_then(|kind| seen.get_mut(kind)) {
+            if let Some(seen) = kind_of(&event).and_then(|kind| seen.get_mut(kind)) {
                 *seen = true;
             }
         }
@@ -216,13 +216,7 @@ impl fmt::Display for Coverage {
 }
 
 /// The kind of an encoded event, by the number of its one message field.
-fn kind_of(mut event: Bytes) -> Option<usize> {
-    while event.has_remaining() {
-        let (field, wire_type) = prost::encoding::decode_key(&mut event).ok()?;
-        if field >= FIRST_FIELD {
-            return EVENT_KINDS.iter().position(|(number, _)| *number == field);
-        }
-        prost::encoding::skip_field(wire_type, field, &mut event, Default::default()).ok()?;
-    }
-    None
+fn kind_of(event: &[u8]) -> Option<usize> {
+    let head = EventHead::read(event)?;
+    EVENT_KINDS.iter().position(|(number, _)| *number == head.body)
 }

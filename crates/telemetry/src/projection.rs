@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use capataz_contracts::EventHead;
 use capataz_contracts::v1::{self, event::Body};
 
 use crate::run::Run;
@@ -102,6 +103,15 @@ impl Projection {
         Ok(())
     }
 
+    /// Passes over the next event of a run where nothing would be made of it, whatever it says; whether it has.
+    pub fn pass(&mut self, id: [u8; 16], head: EventHead) -> bool {
+        let passes = makes_nothing(head.body);
+        if passes && let Some(kept) = self.runs.get_mut(&id) {
+            kept.run.pass(head.seq);
+        }
+        passes
+    }
+
     /// Knows a run again. Its first span is among those to be sent: where a reader begins in the middle of a run, nobody has got it
     /// before.
     pub fn recall(&mut self, past: Past, spans: &mut Vec<Span>) {
@@ -135,6 +145,12 @@ impl Projection {
             self.bytes -= kept.bytes;
         }
     }
+}
+
+/// Whether no event with this body, by the number of its field, is part of any span: it says something of the inside of a
+/// step.
+fn makes_nothing(body: u32) -> bool {
+    matches!(body, 12 | 30 | 31 | 33 | 35 | 40 | 42 | 43 | 61..=67 | 74 | 80 | 82..=85 | 87..=89 | 91..=93)
 }
 
 fn is_of_a_session(event: &v1::Event) -> bool {

@@ -27,9 +27,9 @@ pub(crate) struct Run {
     whole: Draft,
     waves: Vec<Wave>,
     /// Groups of tasks that are at work: waves of plans, and phases, by their waves.
-    groups: BTreeMap<u32, Group>,
-    /// Attempts that have begun.
-    attempts: BTreeMap<Place, Draft>,
+    groups: BTreeMap<u32, Box<Group>>,
+    /// Attempts that have begun. A map of what is large has rooms for eleven of it.
+    attempts: BTreeMap<Place, Box<Draft>>,
     /// Since when a task waits for a worker, where that is not the beginning of its wave. Unix milliseconds.
     waits: BTreeMap<Place, i64>,
     /// Bytes of the names in `waves`, and events that drafts have.
@@ -75,7 +75,8 @@ impl Run {
         let kind = kind_of(accepted.kind());
         // What an execution is called is what somebody has asked for.
         let name = if accepted.query().is_some() { "" } else { accepted.name() };
-        let title = format!("{kind} {name}").trim_end().to_owned();
+        let mut title = format!("{kind} {name}");
+        title.truncate(title.trim_end().len());
         let mut run = Self {
             id,
             root,
@@ -110,6 +111,13 @@ impl Run {
     /// Whether whoever began the trace records it.
     pub(crate) fn is_recorded(&self) -> bool {
         self.root.sampled
+    }
+
+    /// The next event is none of its spans.
+    pub(crate) fn pass(&mut self, seq: u64) {
+        if self.seq + 1 == seq {
+            self.seq = seq;
+        }
     }
 
     /// Bytes that it takes, about.
@@ -226,8 +234,7 @@ impl Run {
 
     /// The span at whose end nothing has happened yet: whoever looks at a run that goes on sees where it belongs.
     fn first(&self) -> Draft {
-        let first = Draft::new(self.root, &self.title, self.began_ms);
-        let first = first.with("capataz.run.id", &hyphenated(self.id));
+        let first = with_id(Draft::new(self.root, &self.title, self.began_ms), self.id);
         match self.parent {
             Some(parent) => first.under_remote(parent.span_id),
             None => first,
@@ -241,8 +248,8 @@ impl Run {
         self.attempts.clear();
         // What ended before has no span here.
         self.waves.iter_mut().for_each(|wave| wave.span = None);
-        for (wave, Group { what, seq, .. }) in std::mem::take(&mut self.groups) {
-            self.group(wave, what, seq, at);
+        for (wave, group) in std::mem::take(&mut self.groups) {
+            self.group(wave, group.what, group.seq, at);
         }
         let base = forked.run_id.as_str();
         self.first().with("capataz.run.forked_from", base).with("capataz.run.forked_at", forked.seq).ended(at)
@@ -306,7 +313,7 @@ impl Run {
         wave.span = Some(own.span_id);
         let draft = Draft::new(own, &format!("{what} {}", wave.name), at).under(self.root.span_id);
         let draft = draft.with("capataz.tasks", wave.tasks.len() as u64);
-        let Group { mut draft, .. } = self.groups.insert(place, Group { what, seq, draft })?;
+        let Group { mut draft, .. } = *self.groups.insert(place, Box::new(Group { what, seq, draft }))?;
         draft.failed(None, "ROLLED_BACK");
         Some(draft.ended(at))
     }
@@ -314,9 +321,9 @@ impl Run {
     fn phases_end(&mut self, at: i64, how: impl Fn(&mut Draft)) -> Vec<Span> {
         let phases = std::mem::take(&mut self.groups).into_values();
         phases
-            .map(|Group { mut draft, .. }| {
-                how(&mut draft);
-                draft.ended(at)
+            .map(|mut group| {
+                how(&mut group.draft);
+                group.draft.ended(at)
             })
             .collect()
     }
@@ -342,7 +349,7 @@ impl Run {
             .with("capataz.attempt", leased.attempt)
             .with("capataz.activation", leased.activation)
             .with("capataz.worker", leased.worker.as_str());
-        self.attempts.insert(place, attempt);
+        self.attempts.insert(place, Box::new(attempt));
         before
     }
 
@@ -354,7 +361,7 @@ impl Run {
         let attempt = attempt
             .with("capataz.attempt", named.attempt)
             .with("capataz.child.run.id", named.run_id.as_str());
-        self.attempts.insert(place, attempt);
+        self.attempts.insert(place, Box::new(attempt));
         before
     }
 
@@ -375,9 +382,9 @@ impl Run {
         let mut spans: Vec<Span> =
             ends.into_iter().filter_map(|place| self.given_up(place, "ROLLED_BACK", at)).collect();
         let groups = self.groups.split_off(&back.wave.saturating_add(1));
-        spans.extend(groups.into_values().map(|Group { mut draft, .. }| {
-            draft.failed(None, "ROLLED_BACK");
-            draft.ended(at)
+        spans.extend(groups.into_values().map(|mut group| {
+            group.draft.failed(None, "ROLLED_BACK");
+            group.draft.ended(at)
         }));
         self.waits.extend(taken.into_iter().map(|place| (place, at)));
         spans
@@ -406,7 +413,7 @@ impl Run {
     fn settled(&mut self, settled: &v1::TaskSettled, seq: u64, at: i64) -> Span {
         let place = (settled.wave, settled.task);
         let mut attempt = match self.attempts.remove(&place) {
-            Some(attempt) => attempt,
+            Some(attempt) => *attempt,
             None => self.attempt(place, span_id(self.id, seq), at),
         };
         let status = settled.status();
@@ -424,14 +431,13 @@ impl Run {
 
     /// The run has ended: whatever was open ends with it, and the run as a whole follows.
     fn end(&mut self, finished: &v1::RunFinished, seq: u64, at: i64, spans: &mut Vec<Span>) {
-        let open = std::mem::take(&mut self.attempts).into_values();
+        let open = std::mem::take(&mut self.attempts).into_values().map(|draft| *draft);
         let groups = std::mem::take(&mut self.groups).into_values().map(|group| group.draft);
         spans.extend(open.chain(groups).map(|draft| draft.ended(at)));
         let place = self.root.at(self.id, seq);
         let mut whole = std::mem::replace(&mut self.whole, Draft::new(self.root, "", at));
         whole.becomes(place);
-        let mut whole = whole.under(self.root.span_id).linked_to(self.root);
-        whole.set("capataz.run.id", &hyphenated(self.id));
+        let mut whole = with_id(whole.under(self.root.span_id).linked_to(self.root), self.id);
         whole.set("capataz.run.outcome", outcome_of(finished.outcome()));
         match finished.outcome() {
             v1::RunOutcome::Succeeded | v1::RunOutcome::SucceededWithFailures => whole.succeeded(),
@@ -491,6 +497,9 @@ fn bytes_of(run: &str) -> Option<[u8; 16]> {
     Some(run.parse::<uuid::Uuid>().ok()?.into_bytes())
 }
 
-fn hyphenated(run: [u8; 16]) -> String {
-    uuid::Uuid::from_bytes(run).hyphenated().to_string()
+fn with_id(mut draft: Draft, run: [u8; 16]) -> Draft {
+    let id = uuid::Uuid::from_bytes(run);
+    let mut text = uuid::Uuid::encode_buffer();
+    draft.set("capataz.run.id", &*id.hyphenated().encode_lower(&mut text));
+    draft
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use capataz_contracts::EventHead;
 use capataz_contracts::trace::{AWAITED, TraceContext, span_id};
 use capataz_contracts::v1::{self, event::Body};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -340,6 +341,51 @@ fn however_long_a_text_is_and_whatever_happens_a_span_has_its_bounds() {
     assert_eq!((whole.events.len(), whole.dropped_events_count), (128, 872));
     let label = said(&spans[0], "capataz.label.long");
     assert!(label.len() <= 1_024 + '…'.len_utf8() && label.ends_with('…'));
+}
+
+/// An event whose body has this number and says nothing.
+fn empty(seq: u64, body: u32) -> v1::Event {
+    let mut bytes = v1::Event { seq, at_ms: 1_000 + seq as i64, ..v1::Event::default() }.encode_to_vec();
+    prost::encoding::message::encode(body, &(), &mut bytes);
+    v1::Event::decode(bytes.as_slice()).unwrap()
+}
+
+#[test]
+fn what_is_passed_over_would_have_made_nothing() {
+    let mut log = Log::accepted("");
+    log.leased(0, 1);
+    let bodies: Vec<u32> = (10..=100).filter(|body| empty(4, *body).body.is_some()).collect();
+    // As many as the contract has (proto/capataz/v1/event.proto).
+    assert_eq!(bodies.len(), 67);
+    let mut passed = 0;
+    for body in bodies {
+        let made = |passes: bool| {
+            let (mut projection, mut spans) = (Projection::default(), Vec::new());
+            log.0.iter().for_each(|event| projection.apply(RUN, event, &mut spans).unwrap());
+            let has_passed = passes && projection.pass(RUN, EventHead { seq: 4, body });
+            if !has_passed {
+                projection.apply(RUN, &empty(4, body), &mut spans).unwrap();
+            }
+            let end =
+                v1::RunFinished { outcome: v1::RunOutcome::Failed.into(), ..v1::RunFinished::default() };
+            let end = v1::Event {
+                seq: 5,
+                at_ms: 1_005,
+                body: Some(Body::RunFinished(end)),
+                ..v1::Event::default()
+            };
+            // One of the events is the run's end itself.
+            let _ = projection.apply(RUN, &end, &mut spans);
+            (has_passed, spans)
+        };
+        let ((has_passed, spans), (_, expected)) = (made(true), made(false));
+        assert_eq!(spans, expected, "{body}");
+        passed += u32::from(has_passed);
+    }
+    assert!(passed > 20, "{passed}");
+    // task_input_resolved, wave_decided and plan_begun: each plan has them.
+    let mut projection = Projection::default();
+    assert!([12, 30, 43].into_iter().all(|body| projection.pass(RUN, EventHead { seq: 2, body })));
 }
 
 proptest! {
