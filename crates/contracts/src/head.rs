@@ -1,6 +1,6 @@
 //! What a stored event is, without reading it.
 
-use prost::encoding::{DecodeContext, decode_key, decode_varint, skip_field};
+use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
 /// The number of the first field of `capataz.v1.Event` that is a body. Each later one is one too.
 const FIRST_BODY: u32 = 10;
@@ -24,7 +24,8 @@ impl EventHead {
         while body.is_none() && !event.is_empty() {
             let (field, wire_type) = decode_key(&mut event).ok()?;
             match field {
-                1 => seq = decode_varint(&mut event).ok()?,
+                1 if wire_type == WireType::Varint => seq = decode_varint(&mut event).ok()?,
+                1 => return None,
                 FIRST_BODY.. => body = Some(field),
                 _ => skip_field(wire_type, field, &mut event, DecodeContext::default()).ok()?,
             }

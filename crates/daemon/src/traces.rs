@@ -498,6 +498,11 @@ impl Sender {
                 for row in &rows {
                     let unreadable = |damage: Damage| LoadError::Damaged(Damage { run, ..damage });
                     for bytes in feed::events_of(row, after).map_err(unreadable)? {
+                        let head = EventHead::read(&bytes).filter(|head| head.seq < seq);
+                        if let Some(head) = head.filter(|head| past.pass(*head)) {
+                            after = head.seq;
+                            continue;
+                        }
                         let Ok(event) = v1::Event::decode(bytes) else { return Ok(past) };
                         if event.seq >= seq {
                             return Ok(past);

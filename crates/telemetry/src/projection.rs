@@ -53,6 +53,15 @@ impl Past {
         Self { id, run: None, first: None }
     }
 
+    /// Passes over the next event where nothing would be made of it, as [`Projection::pass`] does.
+    pub fn pass(&mut self, head: EventHead) -> bool {
+        let passes = makes_nothing(head.body);
+        if passes && let Some(run) = &mut self.run {
+            run.pass(head.seq);
+        }
+        passes
+    }
+
     /// Looks at the next event, the first one first.
     pub fn apply(&mut self, event: &v1::Event) {
         match &mut self.run {
@@ -147,8 +156,7 @@ impl Projection {
     }
 }
 
-/// Whether no event with this body, by the number of its field, is part of any span: it says something of the inside of a
-/// step.
+/// Whether no event with this body, by the number of its field, is part of any span.
 fn makes_nothing(body: u32) -> bool {
     matches!(body, 12 | 30 | 31 | 33 | 35 | 40 | 42 | 43 | 61..=67 | 74 | 80 | 82..=85 | 87..=89 | 91..=93)
 }

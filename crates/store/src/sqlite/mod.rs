@@ -152,7 +152,9 @@ impl SqliteStore {
     ) -> Result<Self, StoreError> {
         folders::make(folder).map_err(error::io_failed("make the data folder"))?;
         let database = folder.join(DATABASE_FILE);
-        probe::check_length(&database)?;
+        if !probe::is_unmade(&database)? {
+            probe::check_length(&database)?;
+        }
         let gauge = Arc::new(Gauge::new(&options));
         let mut open = || Gate::open(database.clone(), options.clone(), Arc::clone(&gauge), progress);
         // SQLite takes one read that fails (EIO) for damage.

@@ -12,20 +12,39 @@ use crate::port::StoreError;
 
 const HEADER: usize = 100;
 const MAGIC: &[u8] = b"SQLite format 3\0";
+/// The beginning of a rollback journal (SQLite's file format, section 3).
+const JOURNAL_HEADER: usize = 28;
+const JOURNAL_MAGIC: &[u8] = &[0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 /// The bytes before each page in the write-ahead log.
 const FRAME_HEADER: u64 = 24;
 
+/// Whether the power was cut while the file was made: SQLite takes back what there is of it, and makes it anew.
+///
+/// That takes the journal of a database that had no page before, and a file of one page at most. SQLite syncs the one before it
+/// writes the other, and what Capataz writes comes after both, to the write-ahead log: with its first sync the journal is gone
+/// for good.
+pub(super) fn is_unmade(database: &Path) -> Result<bool, StoreError> {
+    let look = io_failed("look at the database file");
+    let mut header = [0; JOURNAL_HEADER];
+    match File::open(beside(database, "-journal")).and_then(|mut file| file.read_exact(&mut header)) {
+        Ok(()) => {}
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) => {
+            return Ok(false);
+        }
+        Err(error) => return Err(look(error)),
+    }
+    let [pages_before, page] = [16, 24].map(|at| number(&header, at, 4));
+    let length = file_length(database).map_err(&look)?;
+    Ok(header.starts_with(JOURNAL_MAGIC) && pages_before == 0 && length <= page)
+}
+
 /// Compares the length of the file with the length in its header.
 ///
-/// Pages may be missing from the file as long as the write-ahead log has them. With a rollback journal beside it, the file was
-/// being made when the power was cut, before it had a write-ahead log: SQLite takes back what there is of it.
+/// Pages may be missing from the file as long as the write-ahead log has them.
 pub(super) fn check_length(database: &Path) -> Result<(), StoreError> {
     let look = io_failed("look at the database file");
     let length = file_length(database).map_err(&look)?;
     let wal_length = file_length(&beside(database, "-wal")).map_err(&look)?;
-    if wal_length == 0 && file_length(&beside(database, "-journal")).map_err(&look)? > 0 {
-        return Ok(());
-    }
     if length == 0 {
         // A database with a write-ahead log is never empty. SQLite would discard the log of an empty file.
         return if wal_length == 0 {
@@ -91,7 +110,7 @@ fn file_length(path: &Path) -> std::io::Result<u64> {
 }
 
 /// Reads a big-endian number from the header.
-fn number(header: &[u8; HEADER], at: usize, length: usize) -> u64 {
+fn number(header: &[u8], at: usize, length: usize) -> u64 {
     header.iter().skip(at).take(length).fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
@@ -103,29 +122,74 @@ fn corrupt(detail: &str) -> Result<(), StoreError> {
 mod tests {
     use std::fs;
 
+    use tempfile::TempDir;
+
     use super::*;
+    use crate::sqlite::{DATABASE_FILE, SqliteOptions, SqliteStore};
+
+    /// The journal of a database that had so many pages of 4,096 bytes before, as SQLite writes it first: no page is in it.
+    fn journal(pages: u32) -> Vec<u8> {
+        let numbers = [0, 7, pages, 512, 4_096];
+        let mut sector: Vec<u8> =
+            JOURNAL_MAGIC.iter().copied().chain(numbers.map(u32::to_be_bytes).concat()).collect();
+        sector.resize(512, 0);
+        sector
+    }
+
+    /// The beginning of a database of so many pages of 4,096 bytes; the change counter is the same in both places.
+    fn database(pages: u32, length: usize) -> Vec<u8> {
+        let mut file = vec![0; length];
+        file[..16].copy_from_slice(MAGIC);
+        file[16..18].copy_from_slice(&4_096_u16.to_be_bytes());
+        file[28..32].copy_from_slice(&pages.to_be_bytes());
+        file
+    }
+
+    fn opened(file: &[u8], beside_it: &[(&str, &[u8])]) -> (TempDir, Result<SqliteStore, StoreError>) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(DATABASE_FILE);
+        fs::write(&path, file).unwrap();
+        for (ending, bytes) in beside_it {
+            fs::write(beside(&path, ending), bytes).unwrap();
+        }
+        let store = SqliteStore::open(folder.path(), SqliteOptions::default());
+        (folder, store)
+    }
 
     #[test]
-    fn a_file_that_was_cut_off_while_it_was_made_is_sound_with_its_rollback_journal_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let database = folder.path().join("capataz.db");
-        // The first sector of a page of 4,096 bytes, the only one; the change counter is the same in both places.
-        let mut sector = [0_u8; 512];
-        sector[..16].copy_from_slice(MAGIC);
-        sector[16..18].copy_from_slice(&4_096_u16.to_be_bytes());
-        sector[28..32].copy_from_slice(&1_u32.to_be_bytes());
-        fs::write(&database, sector).unwrap();
-        let detail = |checked: Result<(), StoreError>| match checked {
-            Err(StoreError::Corrupt { detail }) => detail,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(detail(check_length(&database)), "the file has 0 of its 1 pages");
-        fs::write(beside(&database, "-journal"), [7; 512]).unwrap();
-        assert!(check_length(&database).is_ok());
-        fs::write(&database, [7; 12]).unwrap();
-        assert!(check_length(&database).is_ok());
-        // A file with a write-ahead log has no such journal any more, whatever lies there.
-        fs::write(beside(&database, "-wal"), [7; 32]).unwrap();
-        assert_eq!(detail(check_length(&database)), "the file ends within its header");
+    fn a_file_of_which_the_power_was_cut_while_it_was_made_is_made_anew() {
+        let first = journal(0);
+        for length in [0, 512, 4_096] {
+            let file = if length == 0 { Vec::new() } else { database(1, length) };
+            let (_folder, store) = opened(&file, &[("-journal", &first)]);
+            assert!(store.is_ok(), "{length}: {store:?}");
+            // The write-ahead log of the next step, of which nothing was synced.
+            let (_folder, store) = opened(&file, &[("-journal", &first), ("-wal", &[0; 32])]);
+            assert!(store.is_ok(), "{length}: {store:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_cut_off_is_damaged_whatever_journal_lies_beside_it() {
+        let (short, long) = (database(1, 512), database(10, 40_000));
+        let (of_none, of_ten, other) = (journal(0), journal(10), vec![7; 512]);
+        // A copy that was not finished has a journal of a database without pages, and more than one page.
+        let cases: [(&[u8], &[u8]); 6] = [
+            (&short, &[]),
+            (&short, &of_ten),
+            (&short, &other),
+            (&long, &[]),
+            (&long, &of_none),
+            (&long, &other),
+        ];
+        for (case, (file, journal)) in cases.into_iter().enumerate() {
+            let (folder, store) = opened(file, &[("-journal", journal)]);
+            assert!(matches!(store, Err(StoreError::Corrupt { .. })), "{case}: {store:?}");
+            assert_eq!(
+                fs::read(folder.path().join(DATABASE_FILE)).unwrap(),
+                file,
+                "{case}: it stays as it is"
+            );
+        }
     }
 }
