@@ -267,3 +267,6 @@ impl RunService for Runs {
         Ok(Response::new(export::pages(self.runtime.clone(), run)))
     }
 }
+
+#[cfg(test)]
+mod tests;

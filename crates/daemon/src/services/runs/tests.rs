@@ -1,0 +1,125 @@
+//! Readers for whom there is no place, over a log in memory.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::pin::{Pin, pin};
+use std::sync::mpsc::channel;
+use std::task::{Context, Poll, Waker};
+
+use capataz_crew::{Known, KnownAgent};
+use capataz_engine::{Plan, StartRun, Work};
+use capataz_executor::chromium::ShimOptions;
+use capataz_hosts::browsers::{BrowserConfig, Surroundings};
+use capataz_runtime::Options;
+use capataz_shard::StartRequest;
+use capataz_store::{MemoryStore, RunId, Store};
+use futures_util::future::join_all;
+use tokio::task::unconstrained;
+use tonic::Code;
+use tonic_types::StatusExt;
+
+use super::*;
+use crate::SHARD;
+use crate::specs::{self, Source};
+
+/// Reads for answers at once, and those that may wait for a place (docs/limits.md).
+const AT_ONCE: usize = 8;
+const WAITING: usize = 1_024;
+
+async fn runtime() -> Runtime {
+    let agent = v1::Agent { name: "a".to_owned(), ..v1::Agent::default() };
+    let known = KnownAgent { agent, source: v1::AgentSource::Declared, last_seen: None };
+    let known = Known { agents: vec![known], ..Known::default() };
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    Runtime::start(vec![SHARD], store, known, Options::default()).await.unwrap()
+}
+
+async fn service(runtime: &Runtime, data_dir: &Path) -> Runs {
+    let router = specs::load(&Source::None).unwrap();
+    let specs = Specs::start(Source::None, router, runtime.clone()).await;
+    let browsers = Browsers::new(Surroundings {
+        config: BrowserConfig::default(),
+        data_dir: data_dir.to_owned(),
+        store: Arc::clone(runtime.store()),
+        clock: Arc::new(|| 0),
+        shim: ShimOptions { command: Default::default(), locks_folder: data_dir.join("locks") },
+        secrets: Arc::new(|_: &str| None),
+    });
+    let (health, _) = Health::serves().await;
+    Runs::new(runtime.clone(), specs, browsers.unwrap(), health)
+}
+
+/// A run whose one task waits for a worker.
+async fn begins(runtime: &Runtime) -> RunId {
+    let task = v1::Task { name: "t".to_owned(), agent: "a".to_owned(), ..v1::Task::default() };
+    let wave = v1::Wave { tasks: vec![task], ..v1::Wave::default() };
+    let mut plan = v1::Plan { name: "p".to_owned(), waves: vec![wave], ..v1::Plan::default() };
+    Plan::materialise(&mut plan).unwrap();
+    let run = RunId(uuid::Uuid::from_u128(1));
+    let start = StartRequest {
+        run,
+        start: StartRun { work: Work::Plan(plan), labels: Default::default(), parent: None, lineage: None },
+        session: None,
+        agents: BTreeSet::from(["a".to_owned()]),
+        commands: Vec::new(),
+        resources: Vec::new(),
+        key: None,
+        wait: false,
+        blobs: Vec::new(),
+    };
+    runtime.start_run(start).await.unwrap();
+    run
+}
+
+/// How far a call comes without waiting for anybody.
+fn call_once<F: Future + ?Sized>(call: &mut Pin<Box<F>>) -> Poll<F::Output> {
+    pin!(unconstrained(call.as_mut())).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[track_caller]
+fn check_overloaded<T>(answered: Poll<Result<Response<T>, Status>>) {
+    let Poll::Ready(Err(refusal)) = answered else { panic!("it is not refused at once") };
+    let reason = refusal.get_details_error_info().map(|info| info.reason);
+    assert_eq!((refusal.code(), reason.as_deref()), (Code::ResourceExhausted, Some("OVERLOADED")));
+    let retry = refusal.get_details_retry_info().and_then(|retry| retry.retry_delay);
+    assert!(retry.is_some_and(|retry| !retry.is_zero()), "it says when to come back");
+}
+
+#[tokio::test]
+async fn beyond_1024_readers_that_wait_the_next_are_overloaded_and_all_who_wait_are_answered() {
+    let data_dir = tempfile::tempdir().unwrap();
+    let runtime = runtime().await;
+    let runs = service(&runtime, data_dir.path()).await;
+    let run = begins(&runtime).await;
+    let get = || {
+        let request = v1::GetRunRequest { run_id: run.to_string(), ..v1::GetRunRequest::default() };
+        runs.get_run(Request::new(request))
+    };
+
+    // Others read, until they are told to end.
+    let long = (0..AT_ONCE).map(|_| {
+        let (end, ended) = channel::<()>();
+        let reads = Arc::clone(runtime.reads());
+        let mut read = Box::pin(async move { reads.answer(move || ended.recv().is_err()).await });
+        assert!(call_once(&mut read).is_pending());
+        (end, read)
+    });
+    let (ends, long): (Vec<_>, Vec<_>) = long.unzip();
+    let mut waiting: Vec<_> = (0..WAITING).map(|_| get()).collect();
+    for reader in &mut waiting {
+        assert!(call_once(reader).is_pending(), "it may wait");
+    }
+    check_overloaded(call_once(&mut get()));
+    check_overloaded(call_once(&mut runs.list_runs(Request::new(v1::ListRunsRequest::default()))));
+
+    drop(ends);
+    let answers = join_all(waiting).await;
+    assert_eq!(answers.len(), WAITING);
+    for answer in answers {
+        let shown = answer.unwrap().into_inner().run.unwrap();
+        assert_eq!((shown.run_id, shown.tasks_total), (run.to_string(), 1));
+    }
+    assert!(join_all(long).await.into_iter().all(|read| read == Ok(true)));
+    let next = get().await.unwrap().into_inner();
+    assert_eq!(next.run.unwrap().run_id, run.to_string(), "there are places again");
+}
