@@ -153,7 +153,77 @@ fn has_removed(swept: &Swept) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use capataz_crew::Known;
+    use capataz_runtime::Options;
+    use capataz_store::{
+        Append, AppendOutcome, Create, Mark, RunId, RunQuery, SqliteOptions, SqliteStore, Store, Summary,
+    };
+    use uuid::Uuid;
+
     use super::*;
+
+    /// The greater the number of a run, the later it has ended, and the smaller is its id.
+    fn id(number: u32) -> RunId {
+        RunId(Uuid::from_u128(10_000 - u128::from(number)))
+    }
+
+    /// A run that has ended, with 100 bytes of events.
+    fn ended(number: u32) -> Append {
+        let at = Millis(number.into());
+        let create = Create {
+            kind: 1,
+            name: "p".to_owned(),
+            labels: Default::default(),
+            created_at: at,
+            key: None,
+            past: None,
+        };
+        Append {
+            run: id(number),
+            first_seq: 1,
+            count: 1,
+            events: vec![0_u8; 100].into(),
+            create: Some(create),
+            summary: Some(Summary { updated_at: at, finished_at: Some(at), ..Summary::default() }),
+            rest: None,
+            derived: Vec::new(),
+            memory: Vec::new(),
+            blobs: Vec::new(),
+            joined: false,
+            key: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn runs_that_come_faster_than_one_transaction_removes_them_stay_within_the_limit_of_the_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap();
+        // There is room for 150 runs, and not for one more. Nothing goes because it is old.
+        let config = RetentionConfig {
+            finished_runs: None,
+            max_log_bytes: Some(15_050),
+            idempotency_keys: Duration::from_secs(3_600),
+            unused_blobs: Duration::from_secs(3_600),
+            believe_clock: false,
+        };
+        for round in 0..5 {
+            let first = 600 * round;
+            let mut writer = store.claim(SHARD, Mark(1 + round)).unwrap();
+            let runs: Vec<Append> = (first..first + 600).map(ended).collect();
+            let outcomes = writer.commit(&runs).unwrap();
+            assert!(outcomes.iter().all(|outcome| matches!(outcome, AppendOutcome::Committed(_))));
+            let shared: Arc<dyn Store> = Arc::new(store.clone());
+            let runtime =
+                Runtime::start(vec![SHARD], shared, Known::default(), Options::default()).await.unwrap();
+            sweep(&runtime, &config).await;
+            assert_eq!(store.bounds(SHARD).unwrap().bytes, 15_000, "round {round}");
+            let all = RunQuery { limit: u32::MAX, ..RunQuery::default() };
+            let left: BTreeSet<RunId> =
+                store.list_runs(&all).unwrap().into_iter().map(|row| row.run).collect();
+            let newest: BTreeSet<RunId> = (first + 450..first + 600).map(id).collect();
+            assert_eq!(left, newest, "round {round}");
+        }
+    }
 
     #[test]
     fn a_sweep_that_removes_only_what_another_one_has_left_is_told() {

@@ -11,6 +11,7 @@ mod core_judged;
 mod core_keys;
 mod core_repeats;
 mod core_rest;
+mod core_sweeps;
 mod core_touched;
 mod core_turns;
 mod damaged;
