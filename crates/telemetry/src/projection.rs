@@ -79,14 +79,11 @@ impl Past {
 
 impl Projection {
     /// Looks at the next event of a run, and adds the spans that have ended with it. An event that was looked at already adds
-    /// none. A run whose trace nobody records has no spans, and neither has the stream of a session.
+    /// none. A run whose trace nobody records has no spans.
     ///
     /// # Errors
     /// [`Unknown`], and nothing was done.
     pub fn apply(&mut self, id: [u8; 16], event: &v1::Event, spans: &mut Vec<Span>) -> Result<(), Unknown> {
-        if is_of_a_session(event) {
-            return Ok(());
-        }
         if event.seq == 1 {
             let Some((run, first)) = Run::begin(id, event) else { return Ok(()) };
             spans.extend(run.is_recorded().then_some(first));
@@ -156,21 +153,12 @@ impl Projection {
     }
 }
 
-/// Whether no event with this body, by the number of its field, is part of any span.
+/// Whether no event with this body, by the number of its field in `Event`, is part of any span: of runs, what becomes of inputs
+/// and leases, decisions of waves, questions that are revised, children that are told to end, and outputs in part; how an ask and
+/// a plan begin; all of a session; steps of a browser; changed phases, and steps of modes.
 fn makes_nothing(body: u32) -> bool {
-    matches!(body, 12 | 30 | 31 | 33 | 35 | 40 | 42 | 43 | 61..=67 | 74 | 80 | 82..=85 | 87..=89 | 91..=93)
-}
-
-fn is_of_a_session(event: &v1::Event) -> bool {
     matches!(
-        event.body,
-        Some(
-            Body::SessionOpened(_)
-                | Body::SessionTurn(_)
-                | Body::SessionTransitionAccepted(_)
-                | Body::SessionStateWritten(_)
-                | Body::SessionModeChosen(_)
-                | Body::SessionMemoryForgotten(_)
-        )
+        body,
+        12 | 30 | 31 | 33 | 35 | 40 | 42 | 43 | 50..=55 | 61..=67 | 74 | 80 | 82..=85 | 87..=89 | 91..=93
     )
 }

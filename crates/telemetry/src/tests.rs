@@ -383,9 +383,9 @@ fn what_is_passed_over_would_have_made_nothing() {
         passed += u32::from(has_passed);
     }
     assert!(passed > 20, "{passed}");
-    // task_input_resolved, wave_decided and plan_begun.
+    // task_input_resolved, wave_decided, plan_begun and the first of a session.
     let mut projection = Projection::default();
-    assert!([12, 30, 43].into_iter().all(|body| projection.pass(RUN, EventHead { seq: 2, body })));
+    assert!([12, 30, 43, 50].into_iter().all(|body| projection.pass(RUN, EventHead { seq: 2, body })));
 }
 
 proptest! {
