@@ -25,6 +25,8 @@ use crate::Outcome;
 /// What is done to the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Abuse {
+    /// Nothing: what the others are beside, for the database grows meanwhile
+    Nothing,
     /// 2,000 streams of events, of which none comes
     IdleStreams,
     /// 2,000 streams of all events, which nobody reads
@@ -46,7 +48,8 @@ pub enum Abuse {
 }
 
 impl Abuse {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Nothing,
         Self::IdleStreams,
         Self::UnreadEvents,
         Self::SlowLoris,
@@ -65,6 +68,10 @@ impl Abuse {
 /// The daemon does not answer at all.
 pub async fn abuse(kind: Abuse, daemon: SocketAddr) -> Outcome<()> {
     match kind {
+        Abuse::Nothing => {
+            std::future::pending::<()>().await;
+            Ok(())
+        }
         Abuse::IdleStreams => streams(daemon, &of_nothing()).await,
         Abuse::UnreadEvents => streams(daemon, &v1::SubscribeRequest::default()).await,
         Abuse::SlowLoris => each(500, move |_| drip(daemon)).await,
