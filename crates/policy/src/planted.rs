@@ -139,10 +139,12 @@ pub enum Fault {
     UsefulIsNoVote,
     /// Where a sweep has more to do after its first part, nobody asks for another one.
     SweepEndsWithItsFirstPart,
+    /// What a person lets run again after its time was over has none.
+    AgainWithoutTime,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 92] = [
+    pub const ALL: [Fault; 93] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -235,6 +237,7 @@ impl Fault {
         Fault::TimeoutsUncounted,
         Fault::UsefulIsNoVote,
         Fault::SweepEndsWithItsFirstPart,
+        Fault::AgainWithoutTime,
     ];
 }
 

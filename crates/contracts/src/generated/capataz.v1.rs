@@ -6438,7 +6438,8 @@ pub struct TaskSettled {
     /// The lease whose result this is; absent where none was live.
     #[prost(uint64, optional, tag = "10")]
     pub lease: ::core::option::Option<u64>,
-    /// What the policy of the wave says, this result included (seed 000, contract 5).
+    /// What the policy of the wave says, this result included (seed 000, contract 5). Its lists of names are empty where the result is
+    /// no success and adds none to them: those of the wave's end have them.
     #[prost(message, optional, tag = "11")]
     pub evaluation: ::core::option::Option<Evaluation>,
     /// Severity of the task's failure for the policy and the summary: the task's declared one, else that of the original

@@ -9,6 +9,7 @@ use capataz_policy::lifecycle::{self, TaskState};
 use capataz_policy::retry::{self, RetryDecision};
 use capataz_policy::severity;
 
+use super::lease::milliseconds;
 use super::settle::Failure;
 use super::turn::Turn;
 use super::{Ending, Refusal, advance, browser, extend, judge, question, settle};
@@ -387,21 +388,28 @@ fn jitter_draw(seed: u64, seq: u64) -> f64 {
 }
 
 /// A person lets a task whose outcome is unknown run again, as the same attempt: its worker may know the work by the
-/// same idempotency key. The time that the person took is not the task's.
+/// same idempotency key. The time that the person took is not the task's. Where nothing of the task's time was left when the
+/// person was asked, it has all of it again: it would end as soon as it begins.
 pub(super) fn run_again(turn: &mut Turn<'_>, task: TaskRef, asked_at: Timestamp) -> Result<(), Refusal> {
-    let waited = turn.now.clock.since(asked_at);
     let deadline = turn.state.activity(task).ok_or(Refusal::Outdated)?.deadline;
-    if let Some(deadline) = deadline.filter(|_| waited > 0) {
-        let until = deadline.clock.plus(waited);
-        turn.emit(Body::TaskExtended(v1::TaskExtended {
-            wave: task.wave,
-            task: task.task,
-            deadline_ms: deadline.wall_at(until).0,
-            deadline_in_ms: until.since(turn.now.clock),
-            by_ms: waited,
-            warn_before_ms: extend::warning(turn, task, until),
-            ..v1::TaskExtended::default()
-        }));
+    if let Some(deadline) = deadline {
+        let left = match deadline.clock.since(asked_at) {
+            left if left > 0 || planted::is(Fault::AgainWithoutTime) => left,
+            _ => milliseconds(turn.state.plan.timeouts_of(task).timeout()),
+        };
+        let until = turn.now.clock.plus(left);
+        let by_ms = until.since(deadline.clock);
+        if by_ms > 0 {
+            turn.emit(Body::TaskExtended(v1::TaskExtended {
+                wave: task.wave,
+                task: task.task,
+                deadline_ms: deadline.wall_at(until).0,
+                deadline_in_ms: left,
+                by_ms,
+                warn_before_ms: extend::warning(turn, task, until),
+                ..v1::TaskExtended::default()
+            }));
+        }
     }
     turn.emit(Body::TaskRetryDue(v1::TaskRetryDue { wave: task.wave, task: task.task }));
     browser::queue_again(turn, task)

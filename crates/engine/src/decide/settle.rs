@@ -380,9 +380,8 @@ pub(super) fn settle_without_advance(
 fn evaluation_with(turn: &Turn<'_>, task: TaskRef, ending: &Ending) -> Result<v1::Evaluation, Refusal> {
     let declared = turn.declared(task)?;
     let wave = turn.state.waves.get(task.wave as usize).ok_or(Refusal::Outdated)?;
-    let mut tally = wave.tally.clone();
-    tally.add(&declared.outcome(ending.status, ending.severity));
-    Ok(tally.evaluation(turn.state.plan.policy_of(task.wave)))
+    let outcome = declared.outcome(ending.status, ending.severity);
+    Ok(wave.tally.evaluation_with(&outcome, turn.state.plan.policy_of(task.wave)))
 }
 
 /// Milliseconds as a duration; none below zero.

@@ -115,6 +115,38 @@ impl Tally {
         self.summary.critical_tasks > 0 || self.critical_cancelled > 0
     }
 
+    /// Evaluates the results so far and this one. Where it is no success and changes none of the lists, they are left out: very
+    /// many tasks may end in one turn, and each would say the same names again.
+    #[must_use]
+    pub fn evaluation_with(&self, outcome: &TaskOutcome<'_>, policy: &AggregationPolicy) -> v1::Evaluation {
+        if outcome.status == ResultStatus::Success || self.would_name(outcome) {
+            let mut tally = self.clone();
+            tally.add(outcome);
+            return tally.evaluation(policy);
+        }
+        let mut tally = self.without_names();
+        tally.add(outcome);
+        tally.without_names().evaluation(policy)
+    }
+
+    /// Whether this result would change a list of names.
+    fn would_name(&self, outcome: &TaskOutcome<'_>) -> bool {
+        let has_room = |names: &Vec<String>| names.len() < MOST_NAMES;
+        let is_new = !self.failed_agents.iter().any(|agent| agent == outcome.agent);
+        outcome.status.is_failure()
+            && (has_room(self.failures_of(outcome.critical)) || (is_new && has_room(&self.failed_agents)))
+    }
+
+    /// The names of the failed tasks that are critical, or of the others.
+    fn failures_of(&self, critical: bool) -> &Vec<String> {
+        if critical { &self.critical_failures } else { &self.optional_failures }
+    }
+
+    fn without_names(&self) -> Self {
+        let (failed_agents, critical_failures, optional_failures) = Default::default();
+        Self { failed_agents, critical_failures, optional_failures, ..*self }
+    }
+
     /// Evaluates the results so far. Its lists hold at most [`MOST_NAMES`] names each.
     #[must_use]
     pub fn evaluation(&self, policy: &AggregationPolicy) -> v1::Evaluation {

@@ -166,6 +166,10 @@ impl RunModel {
 
     pub(super) fn extended(&mut self, event: &v1::TaskExtended) -> Result<(), Violation> {
         let elapsed = self.elapsed;
+        Invariant::NoEarlyTimeout.check(event.deadline_in_ms > 0, || {
+            let task = place(event.wave, event.task);
+            self.at(format!("{task} is given {} ms from now", event.deadline_in_ms))
+        })?;
         if event.cancel_withdrawn {
             self.withdrawn_at_deadline(place(event.wave, event.task))?;
         }

@@ -262,6 +262,21 @@ fn the_time_that_a_person_takes_is_not_the_tasks() {
     assert_eq!(bench.task("a").deadline_ms, Some(START + 90 * MINUTE));
 }
 
+/// As after a daemon that was away for longer than the task may take (30 minutes): nobody has looked at its deadline.
+#[test]
+fn a_task_whose_time_was_over_when_the_person_was_asked_has_all_of_it_again() {
+    let mut bench = Bench::plan("a@once").lease("a", "w1");
+    bench.now = bench.now.plus(45 * MINUTE);
+    let bench = bench.loses("a");
+    let mut bench = bench.expect_status(v1::RunStatus::Waiting);
+    bench.now = bench.now.plus(60 * MINUTE);
+    let bench = bench.answer("retry").lease("a", "w2");
+    assert_eq!(bench.task("a").deadline_ms, Some(START + 135 * MINUTE));
+    let bench = bench.after(30 * MINUTE - 1);
+    assert!(bench.state.lease_of(bench.at("a")).is_some(), "it is at work until its time is over");
+    bench.completes("a").expect_outcome(v1::RunOutcome::Succeeded);
+}
+
 #[test]
 fn the_worker_that_comes_back_while_a_person_is_asked_is_refused() {
     let bench = Bench::plan("a@once").lease("a", "w1");

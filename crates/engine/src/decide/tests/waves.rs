@@ -90,6 +90,32 @@ fn each_result_carries_the_evaluation_so_far() {
     assert_eq!(rates.collect::<Vec<_>>(), [0.0, 0.5]);
 }
 
+/// A list has 20 names at most: very many results in one turn do not each say them again.
+#[test]
+fn a_result_that_adds_no_name_and_is_no_success_says_none() {
+    let failing: Vec<String> = (0..21).map(|index| format!("f{index}")).collect();
+    let text = format!("continue_all: good {} left gone", failing.join(" "));
+    let mut bench = Bench::plan(&text).lease_all();
+    for name in &failing {
+        bench = bench.fails(name, "BAD");
+    }
+    let bench = bench.completes("good").does(Input::Cancel {
+        reason: String::new(),
+        force: true,
+        request_id: "c".to_owned(),
+    });
+    let said = bench.ledger.events.iter().filter_map(|event| match event.body.as_ref()? {
+        Body::TaskSettled(settled) => {
+            let evaluation = settled.evaluation.as_ref()?;
+            Some((evaluation.total, evaluation.failed_agents.len(), evaluation.optional_failures.len()))
+        }
+        _ => None,
+    });
+    let mut expected: Vec<_> = (1..=20).map(|total| (total, total as usize, total as usize)).collect();
+    expected.extend([(21, 0, 0), (22, 20, 20), (23, 0, 0), (24, 0, 0)]);
+    assert_eq!(said.collect::<Vec<_>>(), expected);
+}
+
 // S000-C2-16, S000-C5-05, S000-C5-06
 #[test]
 fn fail_fast_stops_the_rest_at_the_first_failure() {
