@@ -25,6 +25,7 @@ mod script;
 mod sources;
 mod state_file;
 mod watch;
+mod whole_file;
 #[cfg(test)]
 mod wrong_forms;
 
