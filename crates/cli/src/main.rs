@@ -29,6 +29,7 @@ mod whole_file;
 #[cfg(test)]
 mod wrong_forms;
 
+use std::ffi::OsString;
 use std::io;
 use std::pin::Pin;
 use std::process::ExitCode;
@@ -86,10 +87,16 @@ fn ended(exit: Exit, out: &mut Output) -> ExitCode {
     exit.into()
 }
 
-/// Tells what there is to tell of a command line that is help, or wrong.
+/// Tells what there is to tell of a command line that is help, or wrong: programs in a document, as of any other error.
 fn unparsed(error: &clap::Error) -> ExitCode {
-    language::of_unparsed(std::env::args_os().skip(1)).choose();
-    let mut out = Output::new(false, false, Color::Auto);
+    let arguments = || std::env::args_os().skip(1);
+    let mut out = Output::new(error.use_stderr() && asks_for_json(arguments()), false, Color::Auto);
+    if out.json {
+        let failure = Failure::invalid(help::plain(error));
+        failure.tell(&mut out);
+        return ended(failure.exit(), &mut out);
+    }
+    language::of_unparsed(arguments()).choose();
     match (print(error), error.use_stderr()) {
         // A failure to write to stderr can be reported to nobody.
         (_, true) => return Exit::Invalid.into(),
@@ -97,6 +104,12 @@ fn unparsed(error: &clap::Error) -> ExitCode {
         (Ok(()), false) => {}
     }
     ended(Exit::Ok, &mut out)
+}
+
+/// Whether a command line that nobody has parsed asks for JSON.
+fn asks_for_json(arguments: impl Iterator<Item = OsString>) -> bool {
+    let mut options = arguments.take_while(|argument| argument.to_str() != Some("--"));
+    options.any(|argument| argument.to_str() == Some("--json"))
 }
 
 /// The command line. `--addr` is for those who talk to a daemon, and who types it elsewhere means something that is not done:

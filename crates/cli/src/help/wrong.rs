@@ -37,6 +37,12 @@ const GROUPS: usize = 3;
 /// What people type who want a daemon to read its configuration again, which is no command.
 const RELOAD: &str = "reload";
 
+/// The error as clap tells it, without colours and without the mark of an error in front of it.
+pub fn plain(error: &Error) -> String {
+    let told = error.render().to_string();
+    told.strip_prefix("error: ").unwrap_or(&told).trim_end().to_owned()
+}
+
 /// The error; of a command that is none, but one of groups (`capataz cancel`), with those in which it is one. Of `reload`,
 /// with what does that.
 pub fn with_groups(mut error: Error, command: &Command, arguments: impl Iterator<Item = OsString>) -> Error {

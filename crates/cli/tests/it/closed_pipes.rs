@@ -132,6 +132,7 @@ fn what_needs_no_daemon_cannot_be_written_to_a_full_disk_either() {
         (&["errors", "explain", "TIMEOUT", "--json"][..], 1),
         // What is wrong otherwise is told on stderr then, and has its own exit code.
         (&["contract", "check", "no-such.json", "--json"][..], 2),
+        (&["frobnicate", "--json"][..], 2),
     ] {
         let mut program = Command::new(env!("CARGO_BIN_EXE_capataz"));
         program.env("LC_ALL", "C").args(arguments);
