@@ -12,7 +12,8 @@ pub enum Exit {
     /// Wrong usage or an invalid document; nothing was started.
     Invalid = 2,
     Unreachable = 3,
-    /// The waiting ended (by a time limit, or because nobody reads the output of a command that has started the run), and the run goes on.
+    /// The waiting ended (by a time limit, or because nobody reads the output of a command that has started the run, or it
+    /// cannot be written), and the run goes on.
     StillRunning = 4,
     /// Like `StillRunning`, but the run waits for an answer.
     WaitsForAnswer = 5,

@@ -143,11 +143,13 @@ impl Failure {
         }
     }
 
-    /// Prints the failure: with `--json` on stdout, so that answers are read from one place; else on stderr.
+    /// Prints the failure: with `--json` on stdout, so that answers are read from one place; else on stderr, as where stdout
+    /// cannot be written.
     pub fn tell(&self, out: &mut Output) {
         if out.json {
             out.record(&self.to_json());
-        } else {
+        }
+        if !out.json || out.error().is_some() {
             out.note(&self.to_text(out.form, out.error_paint()));
         }
     }

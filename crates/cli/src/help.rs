@@ -9,7 +9,7 @@ mod wrong;
 #[cfg(test)]
 mod tests;
 
-pub use wrong::{InWords, conflict, with_groups};
+pub use wrong::{InWords, conflict, plain, with_groups};
 
 use capataz_display::words::{Usage, fill, help, words};
 use clap::builder::{PossibleValue, Str, StyledStr, Styles};

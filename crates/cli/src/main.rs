@@ -25,14 +25,18 @@ mod script;
 mod sources;
 mod state_file;
 mod watch;
+mod whole_file;
 #[cfg(test)]
 mod wrong_forms;
 
+use std::ffi::OsString;
 use std::io;
 use std::pin::Pin;
 use std::process::ExitCode;
 
-use args::{BrowserCommand, Cli, Command, ModeCommand, PipelineCommand, RouterCommand, SessionsCommand};
+use args::{
+    BrowserCommand, Cli, Color, Command, ModeCommand, PipelineCommand, RouterCommand, SessionsCommand,
+};
 use capataz_display::words::{Language, fill, words};
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches};
@@ -58,12 +62,7 @@ fn main() -> ExitCode {
     }
     let cli = match parsed(Cli::command()) {
         Ok(cli) => cli,
-        Err(error) => {
-            language::of_unparsed(std::env::args_os().skip(1)).choose();
-            // A reader who closes the help early is not an error.
-            let _ = print(&error);
-            return if error.use_stderr() { Exit::Invalid } else { Exit::Ok }.into();
-        }
+        Err(error) => return unparsed(&error),
     };
     cli.global.lang.map(Language::from).or_else(language::of_locale).unwrap_or_default().choose();
     let mut out = Output::new(cli.global.json, cli.global.boxes, cli.global.color);
@@ -75,8 +74,42 @@ fn main() -> ExitCode {
         failure.tell(&mut out);
         failure.exit()
     });
+    ended(exit, &mut out)
+}
+
+/// The exit code of the process, when all is written. That something could not be written is told, and is no success.
+fn ended(exit: Exit, out: &mut Output) -> ExitCode {
     out.flush();
+    let Some(error) = out.error() else { return exit.into() };
+    let failure = Failure::failed(fill(words().errors.no_stdout, &[&error.to_string()]));
+    out.note(&failure.to_text(out.form, out.error_paint()));
+    let exit = if exit == Exit::Ok { failure.exit() } else { exit };
     exit.into()
+}
+
+/// Tells what there is to tell of a command line that is help, or wrong: programs in a document, as of any other error.
+fn unparsed(error: &clap::Error) -> ExitCode {
+    let arguments = || std::env::args_os().skip(1);
+    let mut out = Output::new(error.use_stderr() && asks_for_json(arguments()), false, Color::Auto);
+    if out.json {
+        let failure = Failure::invalid(help::plain(error));
+        failure.tell(&mut out);
+        return ended(failure.exit(), &mut out);
+    }
+    language::of_unparsed(arguments()).choose();
+    match (print(error), error.use_stderr()) {
+        // A failure to write to stderr can be reported to nobody.
+        (_, true) => return Exit::Invalid.into(),
+        (Err(error), false) => out.close(error),
+        (Ok(()), false) => {}
+    }
+    ended(Exit::Ok, &mut out)
+}
+
+/// Whether a command line that nobody has parsed asks for JSON.
+fn asks_for_json(arguments: impl Iterator<Item = OsString>) -> bool {
+    let mut options = arguments.take_while(|argument| argument.to_str() != Some("--"));
+    options.any(|argument| argument.to_str() == Some("--json"))
 }
 
 /// The command line. `--addr` is for those who talk to a daemon, and who types it elsewhere means something that is not done:

@@ -1,8 +1,11 @@
 //! The standard streams. Nothing else in this crate writes to the terminal, and nothing here panics when the reader of
 //! a stream has gone.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::os::fd::AsFd;
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use serde_json::Value;
 
 use crate::args::Color;
@@ -27,6 +30,8 @@ pub struct Output {
     pub people: Language,
     error_paint: Paint,
     closed: bool,
+    /// Why stdout takes nothing more, where its reader has not gone.
+    error: Option<io::Error>,
 }
 
 impl Output {
@@ -50,6 +55,7 @@ impl Output {
             paint: paint(out && console::colors_enabled()),
             error_paint: paint(err && console::colors_enabled_stderr()),
             closed: false,
+            error: None,
         }
     }
 
@@ -58,9 +64,22 @@ impl Output {
         self.error_paint
     }
 
-    /// Returns whether the reader of stdout has gone. Further output is lost.
+    /// Returns whether the reader of stdout has gone, or stdout cannot be written. Further output is lost.
     pub fn is_closed(&self) -> bool {
         self.closed
+    }
+
+    /// Why stdout cannot be written. That its reader has gone is no error.
+    pub fn error(&self) -> Option<&io::Error> {
+        self.error.as_ref()
+    }
+
+    /// Writes nothing more to stdout, because of this error.
+    pub fn close(&mut self, error: io::Error) {
+        self.closed = true;
+        if error.kind() != ErrorKind::BrokenPipe {
+            self.error = Some(error);
+        }
     }
 
     /// Prints one or more lines for people.
@@ -87,21 +106,62 @@ impl Output {
     }
 
     pub fn flush(&mut self) {
-        if io::stdout().flush().is_err() {
-            self.closed = true;
+        if self.closed {
+            return;
+        }
+        if let Err(error) = flush(&mut io::stdout()) {
+            self.close(error);
         }
     }
 
     /// Prints a line for people on stderr; the line is not part of the answer.
     pub fn note(&self, text: &str) {
         // A failure to write to stderr can be reported to nobody.
-        let _ = writeln!(io::stderr(), "{text}");
+        let _ = write_all(&mut io::stderr(), format!("{text}\n").as_bytes());
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        if !self.closed && io::stdout().write_all(bytes).is_err() {
-            self.closed = true;
+        if self.closed {
+            return;
         }
+        if let Err(error) = write_all(&mut io::stdout(), bytes) {
+            self.close(error);
+        }
+    }
+}
+
+/// Writes all of the bytes, also to a stream that says that it has no room instead of waiting for it, as one does that another
+/// process has made so.
+fn write_all(stream: &mut (impl Write + AsFd), mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match stream.write(bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+            Err(error) => wait_for_room(stream, error)?,
+        }
+    }
+    Ok(())
+}
+
+fn flush(stream: &mut (impl Write + AsFd)) -> io::Result<()> {
+    while let Err(error) = stream.flush() {
+        wait_for_room(stream, error)?;
+    }
+    Ok(())
+}
+
+/// Waits until the stream may be tried again.
+///
+/// # Errors
+/// The error, where it says more than that there is no room for now.
+fn wait_for_room(stream: &impl AsFd, error: io::Error) -> io::Result<()> {
+    match error.kind() {
+        ErrorKind::Interrupted => Ok(()),
+        ErrorKind::WouldBlock => match poll(&mut [PollFd::new(stream, PollFlags::OUT)], None) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        },
+        _ => Err(error),
     }
 }
 

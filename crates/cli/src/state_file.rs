@@ -4,12 +4,14 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use capataz_display::words::{fill, words};
 use capataz_policy::session;
+
+use crate::whole_file;
 
 /// A state file. A link is followed once, so that what it points to is changed, and the link stays.
 #[derive(Clone, Debug)]
@@ -162,13 +164,6 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
 }
 
 fn write(path: &Path, text: &[u8]) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
-    if let Ok(present) = fs::metadata(path) {
-        temporary.as_file().set_permissions(present.permissions())?;
-    }
-    temporary.write_all(text)?;
-    temporary.as_file().sync_all()?;
-    temporary.persist(path)?;
-    File::open(folder)?.sync_all()
+    whole_file::write(path, text, true)?;
+    File::open(whole_file::folder_of(path))?.sync_all()
 }

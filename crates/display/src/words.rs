@@ -436,6 +436,7 @@ texts! {
         unreachable: "the daemon at {0} cannot be reached" / "no se puede llegar al daemon en {0}",
         unreachable_hint: "Start one with `capataz serve`, or name another with --addr or CAPATAZ_ADDR."
             / "Inicie uno con `capataz serve`, o indique otro con --addr o CAPATAZ_ADDR.",
+        no_stdout: "cannot write to standard output: {0}" / "no se puede escribir en la salida estándar: {0}",
         minutes_one: "{0} minute" / "{0} minuto",
         minutes_many: "{0} minutes" / "{0} minutos",
         seconds_one: "{0} second" / "{0} segundo",

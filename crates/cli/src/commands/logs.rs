@@ -133,7 +133,7 @@ impl Logs {
             until_finished: true,
             ..v1::SubscribeRequest::default()
         });
-        let mut is_away = false;
+        let (mut is_away, mut has_to_look) = (false, false);
         while let Some(delivery) = stream.next().await {
             match delivery.map_err(|error| daemon.failure(error))? {
                 Delivery::Event { event, .. } => self.take(&event, out),
@@ -142,21 +142,21 @@ impl Logs {
                         self.is_at((frame.wave, frame.task), frame.lease, log, out);
                     }
                 }
-                Delivery::Reconnecting { error, .. } if !is_away => {
-                    is_away = true;
-                    out.note(&fill(words().logs.away, &[&error.to_string()]));
-                }
-                // A task that says nothing for now has said this before.
-                Delivery::CaughtUp => {
-                    is_away = false;
-                    if !self.run.is_finished() {
-                        let now = self.now(daemon).await?;
-                        self.look(&now, out);
+                Delivery::Reconnecting { error, .. } => {
+                    if !is_away {
+                        out.note(&fill(words().logs.away, &[&error.to_string()]));
                     }
-                    // What comes from now on is shown as it comes.
-                    self.args.tail = None;
+                    // A look comes with the next connection.
+                    (is_away, has_to_look) = (true, false);
                 }
-                Delivery::Progress(_) | Delivery::Damaged(_) | Delivery::Reconnecting { .. } => {}
+                // A task that says nothing for now has said something before.
+                Delivery::CaughtUp => (is_away, has_to_look) = (false, true),
+                Delivery::Progress(_) | Delivery::Damaged(_) => {}
+            }
+            if has_to_look {
+                has_to_look = !self.has_looked(daemon, out).await?;
+                // What comes from now on is shown as it comes.
+                self.args.tail = None;
             }
             if out.is_closed() {
                 break;
@@ -164,6 +164,20 @@ impl Logs {
             out.flush();
         }
         Ok(Exit::Ok)
+    }
+
+    /// Shows what the tasks at work have logged so far. False where the daemon cannot tell for now: what it sends next is the
+    /// time to ask again.
+    async fn has_looked(&mut self, daemon: &Daemon, out: &mut Output) -> Result<bool, Failure> {
+        if self.run.is_finished() {
+            return Ok(true);
+        }
+        match self.now(daemon).await {
+            Ok(now) => self.look(&now, out),
+            Err(Failure::Answer { error, .. }) if error.is_retryable() => return Ok(false),
+            Err(failure) => return Err(failure),
+        }
+        Ok(true)
     }
 
     fn take(&mut self, event: &v1::Event, out: &mut Output) {

@@ -15,6 +15,7 @@ use crate::html_report::story::Story;
 use crate::html_report::{self, Content, Report};
 use crate::output::Output;
 use crate::watch::follow::now_ms;
+use crate::whole_file;
 use capataz_display::model::Run;
 use capataz_display::script::describe::bytes;
 use capataz_display::words::{counted, fill, words};
@@ -154,15 +155,7 @@ fn save(file: &Path, contents: &[u8], may_replace: bool) -> std::io::Result<()> 
     if std::fs::metadata(file).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
         return std::fs::OpenOptions::new().write(true).open(file)?.write_all(contents);
     }
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
-    temporary.write_all(contents)?;
-    if may_replace {
-        temporary.persist(file)?;
-    } else {
-        temporary.persist_noclobber(file)?;
-    }
-    Ok(())
+    whole_file::write(file, contents, may_replace)
 }
 
 /// Writes the file as [`save`] does. The refusal of one that exists says how it is replaced.

@@ -34,8 +34,17 @@ impl ErrorFormatter for InWords {
 
 /// Groups that are named at most for a command that is theirs.
 const GROUPS: usize = 3;
+/// What people type who want a daemon to read its configuration again, which is no command.
+const RELOAD: &str = "reload";
 
-/// The error; of a command that is none, but one of groups (`capataz cancel`), with those in which it is one.
+/// The error as clap tells it, without colours and without the mark of an error in front of it.
+pub fn plain(error: &Error) -> String {
+    let told = error.render().to_string();
+    told.strip_prefix("error: ").unwrap_or(&told).trim_end().to_owned()
+}
+
+/// The error; of a command that is none, but one of groups (`capataz cancel`), with those in which it is one. Of `reload`,
+/// with what does that.
 pub fn with_groups(mut error: Error, command: &Command, arguments: impl Iterator<Item = OsString>) -> Error {
     let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidSubcommand) else { return error };
     let is_in_group = arguments.into_iter().any(|argument| command.find_subcommand(argument).is_some());
@@ -45,7 +54,15 @@ pub fn with_groups(mut error: Error, command: &Command, arguments: impl Iterator
         command.get_subcommands().filter(|group| !group.is_hide_set() && group.get_name() != super::HELP);
     let mut meant: Vec<String> =
         groups.filter(knows).map(|group| format!("{} {unknown}", group.get_name())).collect();
-    if is_in_group || meant.is_empty() {
+    let is_reload = unknown == RELOAD;
+    if is_in_group {
+        return error;
+    }
+    if is_reload {
+        let tip = StyledStr::from(words().wrong.reload);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    }
+    if meant.is_empty() {
         return error;
     }
     // What people mean first.

@@ -57,7 +57,7 @@ pub enum End {
     Question,
     /// Ctrl-C.
     Interrupted,
-    /// The reader of the output has gone.
+    /// The reader of the output has gone, or the output cannot be written.
     NoReader,
     /// The daemon was away for longer than [`MOST_AWAY`].
     Gone,

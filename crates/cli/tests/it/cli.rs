@@ -316,6 +316,10 @@ fn wrong_usage_is_exit_code_2() {
     check(&["cancel", "latest"], 2, "", "tip: a similar subcommand exists: 'runs cancel'");
     check(&["show", "latest"], 2, "", "exist: 'runs show', ");
     check(&["cancel", "--lang", "es"], 2, "", "'runs cancel'");
+    // No command is needed for it, and one does a part of it.
+    check(&["reload"], 2, "", "tip: a similar subcommand exists: 'router reload'");
+    check(&["reload"], 2, "", "tip: a daemon reads its configuration and its specs again by itself");
+    check(&["reload", "--lang", "es"], 2, "", "sugerencia: un daemon vuelve a leer su configuración");
     check(&["run", "plan.toml", "--timeout", "10"], 2, "", "a unit is missing");
     check(&["run", "no-such-plan.toml"], 2, "", "cannot read no-such-plan.toml");
     check(&["runs", "list", "--addr", "http://["], 2, "", "http://[");

@@ -64,7 +64,7 @@ fn completions_are_the_same_in_both_languages() {
     assert_eq!(scripts[0], scripts[1]);
 }
 
-/// What is said of a wrong command line, in whole: on stderr alone, with exit code 2, whatever form answers have.
+/// What is said of a wrong command line, in whole: on stderr alone, with exit code 2.
 #[track_caller]
 fn check_wrong(line: &str, expected: &str) {
     let arguments: Vec<&str> = line.split_whitespace().collect();
@@ -89,7 +89,7 @@ fn who_writes_an_unknown_name_is_told_in_spanish_what_may_be_meant() {
          Uso: capataz runs [OPCIONES] <COMANDO>",
     );
     check_wrong(
-        "runs list --lable x --json",
+        "runs list --lable x",
         "argumento inesperado '--lable'\n\n  sugerencia: existe un argumento parecido: '--label'\n\n\
          Uso: capataz runs list --label <CLAVE=VALOR>",
     );
@@ -115,8 +115,8 @@ fn who_writes_an_unknown_name_is_told_in_spanish_what_may_be_meant() {
 #[test]
 fn who_leaves_something_out_is_told_in_spanish_what_it_is() {
     check_wrong(
-        "run --json",
-        "faltan argumentos obligatorios:\n  <ARCHIVO>\n\nUso: capataz run --json <ARCHIVO>",
+        "run --boxes",
+        "faltan argumentos obligatorios:\n  <ARCHIVO>\n\nUso: capataz run --boxes <ARCHIVO>",
     );
     check_wrong(
         "runs resolve latest q1",
@@ -128,7 +128,7 @@ fn who_leaves_something_out_is_told_in_spanish_what_it_is() {
         "falta un valor para '--format <FORMATO>'\n  [valores posibles: toml, json]",
     );
     check_wrong(
-        "--json",
+        "--boxes",
         "falta un subcomando de 'capataz'\n  [subcomandos: serve, init, status, stop, demo, run, runs, ask, act, pipeline, \
          mode, analytics, memory, logs, evidence, browser, router, agents, contract, errors, sessions, rebuild, backup, restore, \
          verify, doctor, completions, man, help]\n\nUso: capataz [OPCIONES] <COMANDO>",
@@ -174,4 +174,31 @@ fn who_writes_what_cannot_be_is_told_in_spanish() {
     let told = "error: valor inválido 'de' para '--lang <IDIOMA>'\n  [valores posibles: en, es]\n\nMás información con \
                 '--help'.\n";
     assert_eq!((output.status.code(), trimmed(&output.stderr).as_str()), (Some(2), told));
+}
+
+#[test]
+fn programs_are_told_of_a_wrong_command_line_in_a_document() {
+    let of_label = "unexpected argument '--lable' found\n\n  tip: a similar argument exists: '--label'\n\n\
+                    Usage: capataz runs list --label <KEY=VALUE>\n\nFor more information, try '--help'.";
+    let of_addr = "--addr names a daemon to talk to, and this command talks to none: leave it out";
+    for (line, told) in [
+        ("runs list --lable x --json", of_label),
+        ("--json runs list --lable x --lang es", "unexpected argument '--lable' found\n\n  tip: "),
+        ("run --json", "the following required arguments were not provided:\n  <FILE>\n"),
+        ("--json --color always", "'capataz' requires a subcommand but one was not provided"),
+        ("contract check plan.toml --addr http://127.0.0.1:1 --json", of_addr),
+    ] {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        let output = capataz(&arguments, &[("LANG", "es_MX.UTF-8")]);
+        assert_eq!((output.status.code(), trimmed(&output.stderr).as_str()), (Some(2), ""), "{line}");
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let error = &document["error"];
+        assert!(error["message"].as_str().unwrap().starts_with(told), "{line}: {document}");
+        assert_eq!((&error["exit_code"], error.get("code")), (&2.into(), None), "{line}");
+    }
+    // Behind `--` nothing is an option, and whoever asks for help is a person.
+    let output = capataz(&["runs", "lsit", "--", "--json"], &[]);
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), &b""[..]));
+    let output = capataz(&["--json", "--help"], &[]);
+    assert!(output.status.success() && trimmed(&output.stdout).contains("Usage: capataz"));
 }

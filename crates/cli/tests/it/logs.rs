@@ -1,9 +1,22 @@
 //! `capataz logs`: what commands write to stderr, while they run and after it.
 
 use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use axum::extract::Request;
+use tokio::net::TcpListener;
+use tonic::body::Body;
+use tonic::codegen::Service as _;
+use tonic::service::Routes;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+use tonic::{Code, Status};
+
+use crate::newcomer::eventually;
 use crate::served::Served;
 
 /// `build` logs, waits until the file `go` is there, logs again, and ends; `twice` fails once.
@@ -32,9 +45,48 @@ fn capataz(served: &Served, arguments: &[&str]) -> Output {
 }
 
 fn program(served: &Served, arguments: &[&str]) -> Command {
+    program_at(served.address(), arguments)
+}
+
+fn program_at(address: &str, arguments: &[&str]) -> Command {
     let mut program = Command::new(env!("CARGO_BIN_EXE_capataz"));
-    program.env("LC_ALL", "C").args(["--addr", served.address()]).args(arguments);
+    program.env("LC_ALL", "C").args(["--addr", address]).args(arguments);
     program
+}
+
+/// Stands in front of a daemon, passes calls on to it, and refuses the first one that asks for a run.
+struct Front {
+    address: SocketAddr,
+    /// How often a run was asked for.
+    looks: Arc<AtomicUsize>,
+}
+
+impl Front {
+    async fn of(served: &Served, refuses_with: Code) -> Self {
+        let (daemon, looks) = (served.client().await.channel(), Arc::new(AtomicUsize::new(0)));
+        let counted = Arc::clone(&looks);
+        let passes = move |request: Request| {
+            let (mut daemon, counted) = (daemon.clone(), Arc::clone(&counted));
+            async move {
+                let is_look = request.uri().path().ends_with("/GetRun");
+                if is_look && counted.fetch_add(1, Ordering::SeqCst) == 0 {
+                    return Status::new(refuses_with, "not now").into_http::<Body>();
+                }
+                std::future::poll_fn(|context| daemon.poll_ready(context)).await.unwrap();
+                daemon.call(request.map(Body::new)).await.unwrap()
+            }
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let routes = Routes::from(axum::Router::new().fallback(passes));
+        let serving = Server::builder().add_routes(routes).serve_with_incoming(TcpIncoming::from(listener));
+        tokio::spawn(async move { serving.await.unwrap() });
+        Self { address, looks }
+    }
+
+    fn looks(&self) -> usize {
+        self.looks.load(Ordering::SeqCst)
+    }
 }
 
 fn text(output: &Output) -> String {
@@ -87,6 +139,34 @@ fn a_log_is_followed_while_the_command_runs_to_its_last_line_and_nothing_is_show
     assert!(numbers.is_sorted_by(|one, next| one < next), "no line twice");
     // 14,893 bytes, which are kept whole: whatever was not seen in passing comes at the end.
     assert_eq!(numbers.len() + missing(&rest), 3_000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_daemon_that_cannot_tell_for_now_what_was_logged_is_asked_again_and_nothing_is_lost() {
+    for refuses_with in [Code::Unavailable, Code::ResourceExhausted] {
+        let folder = tempfile::tempdir().unwrap();
+        let config = CREW.replace("command =", &format!("cwd = {:?}\ncommand =", folder.path()));
+        let served = Served::start(folder.path(), &config);
+        let plan = plan(folder.path(), "build");
+        let started = text(&capataz(&served, &["run", &plan, "--detach"]));
+        let run = started.trim();
+        let logged = || text(&capataz(&served, &["logs", run])).contains("second red");
+        eventually("the task has logged", logged);
+
+        let front = Front::of(&served, refuses_with).await;
+        let address = front.address.to_string();
+        let follows = program_at(&address, &["logs", run, "build", "-f"]).stdout(Stdio::piped()).spawn();
+        eventually("the daemon was asked", || front.looks() > 0);
+        std::fs::write(folder.path().join("go"), "").unwrap();
+        let followed = follows.unwrap().wait_with_output().unwrap();
+        assert!(followed.status.success(), "{refuses_with:?}");
+        let shown: Vec<String> = text(&followed).lines().map(str::to_owned).collect();
+        assert_eq!(shown.last().map(String::as_str), Some("last"), "{shown:?}");
+        let is_line = |line: &&String| !line.starts_with('…');
+        // The lines of before, the numbers, and the last one.
+        assert_eq!(shown.iter().filter(is_line).count() + missing(&shown), 2 + 3_000 + 1, "{shown:?}");
+        assert!(front.looks() > 1, "it is asked again");
+    }
 }
 
 /// How many lines are said to be missing.

@@ -1,6 +1,7 @@
 //! `capataz runs output`: what a task has given back, whole and as it is.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
@@ -113,6 +114,8 @@ fn an_output_that_is_kept_apart_is_printed_and_written_whole() {
     let told = ended.does(&["runs", "output", &ended.run, "count", "-o", "count.txt"], 0);
     let told = String::from_utf8_lossy(&told.stdout).into_owned();
     assert_eq!(told, "count.txt: 106.3 KiB, text/plain\n");
+    let mode = |name: &str| fs::metadata(ended.path(name)).unwrap().permissions().mode();
+    assert_eq!(mode("count.txt"), mode("plan.toml"), "a file like any other");
     assert!(fs::read_to_string(ended.path("count.txt")).unwrap() == counted());
 
     // What is there already is not written over by accident.
@@ -120,8 +123,10 @@ fn an_output_that_is_kept_apart_is_printed_and_written_whole() {
     let again = ended.does(&["runs", "output", "latest", "count", "-o", "count.txt"], 1);
     assert!(String::from_utf8_lossy(&again.stderr).contains("--force writes over it"));
     assert_eq!(fs::read_to_string(ended.path("count.txt")).unwrap(), "mine");
+    fs::set_permissions(ended.path("count.txt"), fs::Permissions::from_mode(0o646)).unwrap();
     let told = ended.document(&["runs", "output", "latest", "count", "-o", "count.txt", "--force"], 0);
     assert_eq!((&told["file"], &told["bytes"]), (&json!("count.txt"), &json!(counted().len())));
+    assert_eq!(mode("count.txt") & 0o777, 0o646, "it keeps its permissions");
     assert!(fs::read_to_string(ended.path("count.txt")).unwrap() == counted());
 }
 

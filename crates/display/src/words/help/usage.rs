@@ -59,6 +59,8 @@ texts! {
         similar_arguments: "some similar arguments exist: {0}" / "existen argumentos parecidos: {0}",
         similar_value: "a similar value exists: {0}" / "existe un valor parecido: {0}",
         similar_values: "some similar values exist: {0}" / "existen valores parecidos: {0}",
+        reload: "a daemon reads its configuration and its specs again by itself when a file of them changes; to have it done at once, send it SIGHUP: 'capataz status' names its process"
+            / "un daemon vuelve a leer su configuración y sus specs por sí mismo cuando cambia un archivo de ellas; para que lo haga ya, envíele SIGHUP: 'capataz status' nombra su proceso",
         addr_of_local: "--local uses the daemon of the data folder, or starts one; --addr names another one: leave one of them out"
             / "--local usa el daemon de la carpeta de datos, o inicia uno; --addr nombra otro: quite uno de los dos",
         detach_of_local: "--detach leaves the run to a daemon, and that of --local ends with this command; start one that stays: capataz serve"
