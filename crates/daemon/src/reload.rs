@@ -179,7 +179,7 @@ fn settings_that_differ(now: &Config, new: &Config) -> Vec<&'static str> {
 }
 
 /// How two configurations, or two states of the specs, differ in names.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Difference {
     added: Vec<String>,
     changed: Vec<String>,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use capataz_contracts::{json, spec, v1};
 use capataz_hosts::{Computed, port};
@@ -12,7 +13,7 @@ use capataz_router::{Catalogue, Decision, Message, Query, Role, Router, Spec, Sp
 use capataz_runtime::Runtime;
 use capataz_shard::{Chosen, Route};
 use tokio::sync::{Mutex, watch};
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinError};
 
 use crate::reload::Difference;
 use crate::status::WITHOUT_SPECS;
@@ -59,12 +60,15 @@ pub(crate) struct Specs {
 }
 
 /// What came of reading the files again.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Reloaded {
     /// The number of specs.
     pub(crate) count: usize,
     difference: Difference,
 }
+
+/// What came of a reload, for all who wanted it.
+type Outcome = Result<Reloaded, Arc<SpecsError>>;
 
 /// All that a router knows of each of its specs, by their ids.
 fn told(router: &Router) -> BTreeMap<String, String> {
@@ -76,8 +80,11 @@ struct Inner {
     source: Source,
     current: watch::Sender<Arc<Router>>,
     runtime: Runtime,
-    /// One reload at a time, so that the last one to be read is the one that counts.
-    reloading: Mutex<()>,
+    /// Reloads that have begun.
+    begun: AtomicU64,
+    /// The number of the last reload, and what came of it. There is one at a time, so that the last one to be read is the one that
+    /// counts.
+    last: Mutex<Option<(u64, Outcome)>>,
 }
 
 /// Reloads while it lives.
@@ -141,30 +148,21 @@ impl Specs {
         let router = Arc::new(router);
         runtime.set_router(Arc::new(SpecRouter(Arc::clone(&router)))).await;
         let current = watch::Sender::new(router);
-        Self { inner: Arc::new(Inner { source, current, runtime, reloading: Mutex::new(()) }) }
+        let inner = Inner { source, current, runtime, begun: AtomicU64::new(0), last: Mutex::new(None) };
+        Self { inner: Arc::new(inner) }
     }
 
     pub(crate) fn current(&self) -> Arc<Router> {
-        Arc::clone(&self.inner.current.borrow())
+        self.inner.current()
     }
 
-    /// Reads the files again. If any of them is invalid, nothing changes.
-    pub(crate) async fn reload(&self) -> Result<Reloaded, SpecsError> {
-        let _one = self.inner.reloading.lock().await;
-        let source = self.inner.source.clone();
-        let loaded = tokio::task::spawn_blocking(move || load(&source)).await;
-        let router = match loaded {
-            Ok(router) => Arc::new(router?),
-            Err(error) => {
-                let source = std::io::Error::other(error);
-                return Err(SpecsError::Read { path: PathBuf::new(), source });
-            }
-        };
-        let count = router.catalogue().specs().len();
-        let difference = Difference::of(&told(&self.current()), &told(&router));
-        self.inner.runtime.set_router(Arc::new(SpecRouter(Arc::clone(&router)))).await;
-        self.inner.current.send_replace(router);
-        Ok(Reloaded { count, difference })
+    /// Reads the files again. If any of them is invalid, nothing changes. Whoever asks while they are being read shares the next
+    /// reload with all others who do. One that has begun goes on where nobody waits for it any more.
+    pub(crate) async fn reload(&self) -> Outcome {
+        let inner = Arc::clone(&self.inner);
+        let seen = inner.begun.load(Ordering::Acquire);
+        let reload = tokio::spawn(async move { inner.reload(seen).await });
+        reload.await.unwrap_or_else(|error| Err(Arc::new(not_read(error))))
     }
 
     /// The same, and says in the log how it went.
@@ -208,6 +206,40 @@ impl Specs {
             answer(&router, assignment, clock())
         }))
     }
+}
+
+impl Inner {
+    fn current(&self) -> Arc<Router> {
+        Arc::clone(&self.current.borrow())
+    }
+
+    /// A reload for somebody before whom as many reloads as `seen` had begun: one that began later was read after that.
+    async fn reload(&self, seen: u64) -> Outcome {
+        let mut last = self.last.lock().await;
+        if let Some((_, outcome)) = last.as_ref().filter(|(number, _)| *number > seen) {
+            return outcome.clone();
+        }
+        let number = self.begun.fetch_add(1, Ordering::AcqRel).saturating_add(1);
+        let outcome = self.read_again().await.map_err(Arc::new);
+        *last = Some((number, outcome.clone()));
+        outcome
+    }
+
+    async fn read_again(&self) -> Result<Reloaded, SpecsError> {
+        let source = self.source.clone();
+        let loaded = tokio::task::spawn_blocking(move || load(&source)).await;
+        let router = Arc::new(loaded.map_err(not_read)??);
+        let count = router.catalogue().specs().len();
+        let difference = Difference::of(&told(&self.current()), &told(&router));
+        self.runtime.set_router(Arc::new(SpecRouter(Arc::clone(&router)))).await;
+        self.current.send_replace(router);
+        Ok(Reloaded { count, difference })
+    }
+}
+
+/// Whoever was to read the files has ended before.
+fn not_read(error: JoinError) -> SpecsError {
+    SpecsError::Read { path: PathBuf::new(), source: std::io::Error::other(error) }
 }
 
 pub(crate) fn template_agent() -> v1::Agent {
@@ -392,5 +424,60 @@ fn kind_of(kind: TermKind) -> &'static str {
         TermKind::History => "history",
         TermKind::Continuity => "continuity",
         TermKind::Language => "language",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use capataz_crew::Known;
+    use capataz_runtime::Options;
+    use capataz_store::{MemoryStore, Store};
+    use futures_util::future::join_all;
+    use tokio::task::{JoinHandle, yield_now};
+
+    use super::*;
+    use crate::SHARD;
+
+    async fn specs(source: Source) -> Specs {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let runtime = Runtime::start(vec![SHARD], store, Known::default(), Options::default()).await.unwrap();
+        Specs::start(source, load(&Source::None).unwrap(), runtime).await
+    }
+
+    /// A reload that has begun, and whether it went well.
+    async fn begun(specs: &Specs) -> JoinHandle<bool> {
+        let caller = specs.clone();
+        let reload = tokio::spawn(async move { caller.reload().await.is_ok() });
+        while specs.inner.begun.load(Ordering::Acquire) == 0 {
+            yield_now().await;
+        }
+        reload
+    }
+
+    #[tokio::test]
+    async fn whoever_asks_while_the_specs_are_read_shares_the_next_reload() {
+        let broken = Source::Files(vec![("desk.toml".to_owned(), "id = ".to_owned())]);
+        for (source, is_good) in [(Source::None, true), (broken, false)] {
+            let specs = specs(source).await;
+            let first = begun(&specs).await;
+            let outcomes = join_all((0..100).map(|_| specs.reload())).await;
+            assert!(outcomes.iter().all(|outcome| outcome.is_ok() == is_good));
+            assert_eq!(first.await.unwrap(), is_good);
+            assert_eq!(specs.inner.begun.load(Ordering::Acquire), 2);
+            assert_eq!(specs.reload().await.is_ok(), is_good);
+            assert_eq!(
+                specs.inner.begun.load(Ordering::Acquire),
+                3,
+                "nobody has what is older than the call"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_reload_goes_on_when_its_caller_is_gone() {
+        let specs = specs(Source::None).await;
+        begun(&specs).await.abort();
+        let last = specs.inner.last.lock().await;
+        assert!(matches!(*last, Some((1, Ok(_)))), "{last:?}");
     }
 }

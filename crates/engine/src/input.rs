@@ -160,9 +160,57 @@ impl Input {
     #[must_use]
     pub fn bytes(&self) -> usize {
         match self {
-            Self::Resolve { answer, .. } => answer.value.as_ref().map_or(0, Message::encoded_len),
+            Self::Resolve { question_id, answer, .. } => {
+                let value = answer.value.as_ref().map_or(0, Message::encoded_len);
+                question_id.len() + answer.option.len() + value
+            }
             Self::Propose { action, .. } => action.encoded_len(),
+            Self::Cancel { reason: text, .. }
+            | Self::Checkpoint { reason: text, .. }
+            | Self::Extend { task: text, .. }
+            | Self::Retry { task: text, .. }
+            | Self::Rollback { task: text, .. }
+            | Self::RollbackPipeline { phase: text, .. }
+            | Self::RollbackExecution { checkpoint: text, .. } => text.len(),
             _ => 0,
+        }
+    }
+
+    /// The id by which a user's request is known again; empty for what is not a user's request.
+    #[must_use]
+    pub fn request_id(&self) -> &str {
+        match self {
+            Self::Cancel { request_id, .. }
+            | Self::Pause { request_id }
+            | Self::Resume { request_id }
+            | Self::Extend { request_id, .. }
+            | Self::Retry { request_id, .. }
+            | Self::Rollback { request_id, .. }
+            | Self::RollbackPipeline { request_id, .. }
+            | Self::Checkpoint { request_id, .. }
+            | Self::RollbackExecution { request_id, .. }
+            | Self::Propose { request_id, .. }
+            | Self::CloseBrowser { request_id }
+            | Self::Resolve { request_id, .. } => request_id,
+            Self::Lease { .. }
+            | Self::LeaseLost { .. }
+            | Self::Report { .. }
+            | Self::AgentAbsent { .. }
+            | Self::SessionTurn { .. }
+            | Self::Answered { .. }
+            | Self::Child { .. }
+            | Self::BrowserLost { .. }
+            | Self::LimitExceeded { .. }
+            | Self::Tick { .. } => "",
+        }
+    }
+
+    /// The name of the task that a user's request is about, where the user is told of that task.
+    #[must_use]
+    pub fn task(&self) -> Option<&str> {
+        match self {
+            Self::Extend { task, .. } | Self::Retry { task, .. } | Self::Rollback { task, .. } => Some(task),
+            _ => None,
         }
     }
 }

@@ -104,6 +104,14 @@ impl RunState {
         self.known(task).map_or(0, |activity| activity.activation)
     }
 
+    /// What a user is told of the task that a request was about: its deadline by the clock on the wall, 0 where it has none, and
+    /// its activation.
+    #[must_use]
+    pub fn told_of(&self, task: TaskRef) -> (i64, u32) {
+        let deadline = self.activity(task).and_then(|activity| activity.deadline);
+        (deadline.map_or(0, |deadline| deadline.wall.0), self.activation(task))
+    }
+
     /// Returns whether it has ended, and another run can do what is left of it.
     fn may_be_continued(&self) -> bool {
         let succeeded = |(task, _)| {

@@ -61,11 +61,11 @@ impl Request {
                 import.state.len() + import.repairs.iter().map(String::len).sum::<usize>()
             }
             Self::Forget { entry_ids, .. } => entry_ids.iter().map(|id| size_of::<String>() + id.len()).sum(),
+            Self::AcceptTransition { session, request_id } => session.len() + request_id.len(),
             Self::Wait { .. }
             | Self::Health { .. }
             | Self::Delete { .. }
             | Self::Release { .. }
-            | Self::AcceptTransition { .. }
             | Self::ChooseMode { .. } => 0,
         }
     }
@@ -157,6 +157,8 @@ pub enum CommandReply {
         seq: u64,
         deadline_ms: i64,
         activation: u32,
+        /// It was carried out before, and the rest is told of the task as it is by now.
+        repeated: bool,
     },
     Refused(Refusal),
     SeqMismatch {
@@ -265,5 +267,44 @@ impl From<TransitionReply> for Answer {
 impl From<ImportReply> for Answer {
     fn from(reply: ImportReply) -> Self {
         Self::Imported(Ok(reply))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use capataz_engine::Input;
+
+    use super::*;
+
+    #[test]
+    fn every_text_that_a_caller_sends_counts_while_it_waits() {
+        let text = "x".repeat(1_000);
+        let accept = Request::AcceptTransition { session: "s".to_owned(), request_id: text.clone() };
+        assert_eq!(accept.bytes(), 1_001);
+        let request_id = String::new;
+        let inputs = [
+            Input::Cancel { reason: text.clone(), force: false, request_id: request_id() },
+            Input::Extend { task: text.clone(), by_ms: 1, request_id: request_id() },
+            Input::Retry { task: text.clone(), request_id: request_id() },
+            Input::Rollback { task: text.clone(), cascade: false, request_id: request_id() },
+            Input::Resolve {
+                question_id: text.clone(),
+                answer: capataz_engine::Answer::default(),
+                request_id: request_id(),
+            },
+            Input::Resolve {
+                question_id: String::new(),
+                answer: text.as_str().into(),
+                request_id: request_id(),
+            },
+            Input::RollbackPipeline { phase: text.clone(), request_id: request_id() },
+            Input::Checkpoint { reason: text.clone(), request_id: request_id() },
+            Input::RollbackExecution { checkpoint: text, request_id: request_id() },
+        ];
+        let run = RunId(uuid::Uuid::from_u128(1));
+        for input in inputs {
+            let command = Request::Command { run, if_seq: None, input: Box::new(input) };
+            assert_eq!(command.bytes(), 1_000, "{command:?}");
+        }
     }
 }

@@ -275,7 +275,7 @@ impl Shard {
         };
         let actual = slot.state.seq();
         // A request that was carried out gets its answer again, whatever has happened since.
-        let repeats = slot.state.request_seq(request_id_of(&input)).is_some();
+        let repeats = slot.state.request_seq(input.request_id()).is_some();
         if let Some(judgement) = slot.state.to_judge(&input) {
             return self.await_verdict(reply, run, if_seq, input, judgement);
         }
@@ -298,12 +298,7 @@ impl Shard {
     /// durable.
     pub(crate) fn input(&mut self, run: RunId, input: engine::Input, origin: Origin) {
         let Some(slot) = self.runs.get_mut(run) else { return };
-        let task = match &input {
-            engine::Input::Extend { task, .. }
-            | engine::Input::Retry { task, .. }
-            | engine::Input::Rollback { task, .. } => slot.state.plan().find(task),
-            _ => None,
-        };
+        let task = input.task().and_then(|name| slot.state.plan().find(name));
         let now = slot.moment(self.now);
         let (seq, decide) = (slot.state.seq(), self.decide);
         let decided = match contained(|| decide(&mut slot.state, input, now)) {
@@ -316,13 +311,10 @@ impl Shard {
         match decided {
             Ok(decision) => {
                 let answer = origin.caller().map(|reply| {
-                    let assignment = task.and_then(|task| slot.state.assignment(task));
-                    let deadline = assignment.as_ref().and_then(|assignment| assignment.deadline);
-                    let done = CommandReply::Done {
-                        seq: decision.request_seq.unwrap_or(slot.state.seq()),
-                        deadline_ms: deadline.map_or(0, |deadline| deadline.wall.0),
-                        activation: task.map_or(0, |task| slot.state.activation(task)),
-                    };
+                    let (deadline_ms, activation) = task.map_or((0, 0), |task| slot.state.told_of(task));
+                    let seq = decision.request_seq.unwrap_or(slot.state.seq());
+                    let repeated = decision.count == 0;
+                    let done = CommandReply::Done { seq, deadline_ms, activation, repeated };
                     Deferred::Reply(reply, done.into())
                 });
                 self.decided(run, decision, answer, origin);
@@ -475,34 +467,5 @@ impl Shard {
             Some(due) => self.timers.set(Timer::Run(run), due),
             None => self.timers.cancel(Timer::Run(run)),
         }
-    }
-}
-
-/// The id by which a user's request is known again; empty for what is not a user's request.
-fn request_id_of(input: &engine::Input) -> &str {
-    use engine::Input;
-    match input {
-        Input::Cancel { request_id, .. }
-        | Input::Pause { request_id }
-        | Input::Resume { request_id }
-        | Input::Extend { request_id, .. }
-        | Input::Retry { request_id, .. }
-        | Input::Rollback { request_id, .. }
-        | Input::RollbackPipeline { request_id, .. }
-        | Input::Checkpoint { request_id, .. }
-        | Input::RollbackExecution { request_id, .. }
-        | Input::Propose { request_id, .. }
-        | Input::CloseBrowser { request_id }
-        | Input::Resolve { request_id, .. } => request_id,
-        Input::Lease { .. }
-        | Input::LeaseLost { .. }
-        | Input::Report { .. }
-        | Input::AgentAbsent { .. }
-        | Input::SessionTurn { .. }
-        | Input::Answered { .. }
-        | Input::Child { .. }
-        | Input::BrowserLost { .. }
-        | Input::LimitExceeded { .. }
-        | Input::Tick { .. } => "",
     }
 }

@@ -12,7 +12,6 @@ use capataz_store::{IdempotencyKey, RunId};
 
 use crate::daemon::answer_number;
 use crate::invariant::{Invariant, Violation};
-use crate::model::answers::request_id;
 use crate::plans::Template;
 use crate::schedule::Action;
 use crate::trace::Fact;
@@ -52,7 +51,7 @@ impl Wish {
     fn may_repeat(&self) -> bool {
         match self {
             Self::Start { template, .. } => template.key.is_some(),
-            Self::Command { input, .. } => !request_id(input).is_empty(),
+            Self::Command { input, .. } => !input.request_id().is_empty(),
             Self::Wait { .. }
             | Self::Accept { .. }
             | Self::Import { .. }
@@ -199,8 +198,8 @@ impl World {
     /// Whether the wish has the request id of another one.
     fn is_reused(&self, op: usize, wish: &Wish) -> bool {
         let id_of = |wish: &Wish| match wish {
-            Wish::Command { run, input, .. } if !request_id(input).is_empty() => {
-                Some((*run, request_id(input).to_owned()))
+            Wish::Command { run, input, .. } if !input.request_id().is_empty() => {
+                Some((*run, input.request_id().to_owned()))
             }
             _ => None,
         };

@@ -29,7 +29,10 @@ pub use pipeline::{
     pipeline,
 };
 pub use plan::{PlanLimits, plan};
-pub use request::{RESERVED_LABELS, ask, continue_run, fork_run, labels, session, start_run};
+pub use request::{
+    RESERVED_LABELS, accept_transition, ask, continue_run, event_filter, fork_run, labels, list_runs,
+    session, start_run,
+};
 pub use script::{
     ACTION_BYTES_MAX, ACTIONS_MAX, CONDITION_DEPTH_MAX, FRAMES_MAX, SCRIPT_BYTES_MAX, action, script,
 };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::pipeline::check as check_pipeline;
-use super::{PlanLimits, ask as asks, name, plan, script};
+use super::{PlanLimits, ask as asks, name, optional_enum, plan, script};
 use crate::path::Path;
 use crate::v1;
 use crate::v1::child_run::Work as Child;
@@ -152,6 +152,37 @@ pub fn labels_of_others(labels: &BTreeMap<String, String>, path: &Path<'_>, viol
 pub fn labels(labels: &BTreeMap<String, String>) -> Vec<Violation> {
     let mut violations = Violations::default();
     check_labels(labels, &Path::Key(&Path::Root, "labels"), &mut violations);
+    violations.into_vec()
+}
+
+/// Checks what the runs of a list are to be like: their labels, status, outcome and kind.
+pub fn list_runs(request: &v1::ListRunsRequest) -> Vec<Violation> {
+    let mut violations = Violations::default();
+    let root = &Path::Root;
+    check_labels(&request.labels, &root.key("labels"), &mut violations);
+    optional_enum::<v1::RunStatus>(request.status, &root.key("status"), &mut violations);
+    optional_enum::<v1::RunOutcome>(request.outcome, &root.key("outcome"), &mut violations);
+    optional_enum::<v1::RunKind>(request.kind, &root.key("kind"), &mut violations);
+    violations.into_vec()
+}
+
+/// Checks what the events that somebody subscribes to are to be like: their runs' labels and kind, and their severity.
+pub fn event_filter(filter: &v1::EventFilter) -> Vec<Violation> {
+    let mut violations = Violations::default();
+    let root = &Path::Root;
+    let path = &root.key("filter");
+    check_labels(&filter.labels, &path.key("labels"), &mut violations);
+    optional_enum::<v1::RunKind>(filter.kind, &path.key("kind"), &mut violations);
+    optional_enum::<v1::Severity>(filter.min_severity, &path.key("min_severity"), &mut violations);
+    violations.into_vec()
+}
+
+/// Checks a request to move a session: its name, and the id of the ask whose answer suggests that.
+pub fn accept_transition(request: &v1::AcceptTransitionRequest) -> Vec<Violation> {
+    let mut violations = Violations::default();
+    let root = &Path::Root;
+    asks::check_session(&request.session, &root.key("session"), &mut violations);
+    name(&request.request_id, "the request id", &root.key("request_id"), &mut violations);
     violations.into_vec()
 }
 

@@ -1,6 +1,8 @@
 use std::collections::BTreeMap;
 
-use capataz_contracts::validate::{PlanLimits, hello, labels, start_run};
+use capataz_contracts::validate::{
+    PlanLimits, accept_transition, event_filter, hello, labels, list_runs, start_run,
+};
 use capataz_contracts::{canonical, json, v1};
 use serde_json::{Value, json};
 
@@ -44,6 +46,33 @@ fn label_rules() {
     assert_eq!(in_short(&labels(&many)), ["labels limit"]);
     let long = BTreeMap::from([("k".repeat(64), String::new())]);
     assert_eq!(in_short(&labels(&long)).len(), 1);
+}
+
+#[test]
+fn values_that_no_run_and_no_event_has_are_refused() {
+    let list = |status, outcome, kind| {
+        in_short(&list_runs(&v1::ListRunsRequest { status, outcome, kind, ..Default::default() }))
+    };
+    assert_eq!(list(None, None, None), [""; 0]);
+    assert_eq!(list(Some(1), Some(1), Some(1)), [""; 0]);
+    assert_eq!(list(Some(99), Some(-1), Some(0)), ["status enum", "outcome enum", "kind enum"]);
+    let filter = |kind, min_severity| {
+        in_short(&event_filter(&v1::EventFilter { kind, min_severity, ..Default::default() }))
+    };
+    assert_eq!(filter(Some(1), Some(1)), [""; 0]);
+    assert_eq!(filter(Some(99), Some(99)), ["filter.kind enum", "filter.min_severity enum"]);
+}
+
+#[test]
+fn an_accepted_transition_names_a_session_and_an_ask() {
+    let accept = |session: &str, request_id: &str| {
+        let request =
+            v1::AcceptTransitionRequest { session: session.to_owned(), request_id: request_id.to_owned() };
+        in_short(&accept_transition(&request))
+    };
+    assert_eq!(accept("s", &"r".repeat(128)), [""; 0]);
+    assert_eq!(accept("a b", ""), ["session session", "request_id required"]);
+    assert_eq!(accept("s", &"r".repeat(129)), ["request_id length"]);
 }
 
 fn a_hello() -> v1::Hello {

@@ -197,7 +197,7 @@ fn begin_of(request: &v1::SubscribeRequest) -> Result<Begin, Status> {
 }
 
 fn filter_of(filter: v1::EventFilter) -> Result<Filter, Status> {
-    let violations = validate::labels(&filter.labels);
+    let violations = validate::event_filter(&filter);
     if !violations.is_empty() {
         return Err(status::invalid(&violations));
     }

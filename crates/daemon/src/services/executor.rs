@@ -170,7 +170,11 @@ impl ExecutorService for Executor {
         }
         let run = parse_run(&request.run_id)?;
         let mut action = request.action.unwrap_or_default();
-        let policy = self.browsers.handle(&request.run_id).map(|open| open.about.policy.clone());
+        let policy = match self.browsers.handle(&request.run_id) {
+            Some(open) => Some(open.about.policy.clone()),
+            // A proposal that is repeated when its browser is gone is the action that it was.
+            None => self.runs.state_at(&request.run_id, None).await?.script_policy().cloned(),
+        };
         dsl::materialise_action(&mut action, &policy.unwrap_or_default());
         let input = Input::Propose { action: Box::new(action), request_id: request.request_id.clone() };
         let (seq, ..) =

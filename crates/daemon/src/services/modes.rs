@@ -18,7 +18,7 @@ use tonic::{Code, Request, Response, Status};
 use super::analytics::analytics;
 use super::reports::language_of;
 use super::runs::Runs;
-use super::starts::{Places, refuse};
+use super::starts::{Places, refuse, too_large};
 use crate::status;
 
 /// Agents that are asked for at a time.
@@ -138,6 +138,7 @@ async fn fill_in(runtime: &Runtime, run: &mut v1::ModeRun) -> Result<BTreeMap<St
     violations.extend(prepare_browser(run));
     if violations.is_empty() {
         violations.extend(materialise_mode(run).err().unwrap_or_default());
+        violations.extend(too_large(&*run));
     }
     if violations.is_empty() {
         for contract in mode_contracts(run) {

@@ -119,11 +119,12 @@ impl RouterService for Routing {
         &self,
         request: Request<v1::AcceptTransitionRequest>,
     ) -> Result<Response<v1::AcceptTransitionResponse>, Status> {
-        let v1::AcceptTransitionRequest { session, request_id } = request.into_inner();
-        let violations = validate::session(&session);
+        let request = request.into_inner();
+        let violations = validate::accept_transition(&request);
         if !violations.is_empty() {
             return Err(status::invalid(&violations));
         }
+        let v1::AcceptTransitionRequest { session, request_id } = request;
         self.refuse_vanished(&session, &request_id).await?;
         match self.runtime.accept_transition(session, request_id).await {
             Ok(TransitionReply::Accepted(accepted)) => Ok(Response::new(v1::AcceptTransitionResponse {

@@ -26,6 +26,8 @@ mod waiting;
 pub(super) use reading::{answer, parse_run, read_on, refuse_quarantined, row_has, unreadable};
 use waiting::limit;
 
+/// Bytes of why a user cancels a run.
+const CANCEL_REASON_MAX: usize = 1_000;
 /// Longest extension of a task at once.
 const MAX_EXTENSION_MS: i64 = 30 * 24 * 60 * 60 * 1000;
 
@@ -131,6 +133,10 @@ impl RunService for Runs {
         request: Request<v1::CancelRunRequest>,
     ) -> Result<Response<v1::CancelRunResponse>, Status> {
         let v1::CancelRunRequest { run_id, request_id, if_seq, reason, force } = request.into_inner();
+        if reason.len() > CANCEL_REASON_MAX {
+            let message = format!("a reason has at most {CANCEL_REASON_MAX} bytes");
+            return Err(status::invalid_field("reason", "length", message));
+        }
         let input = Input::Cancel { reason, force, request_id: request_id.clone() };
         let (seq, ..) = self.command(&run_id, &request_id, if_seq, input).await?;
         Ok(Response::new(v1::CancelRunResponse { seq }))

@@ -361,12 +361,14 @@ fn materialise(plan: &mut v1::Plan) -> Vec<Violation> {
     if let Err(violations) = Plan::materialise(plan) {
         return violations;
     }
-    let size = plan.encoded_len();
-    if size <= MAX_PLAN_BYTES {
-        return Vec::new();
-    }
+    too_large(&*plan).into_iter().collect()
+}
+
+/// What is wrong with the size of work whose defaults are filled in: all of it is in one event, which every subscriber takes.
+pub(super) fn too_large(work: &impl Message) -> Option<Violation> {
+    let size = work.encoded_len();
     let message = format!("{size} bytes with its defaults, at most {MAX_PLAN_BYTES}");
-    vec![Violation::new("", "size", message)]
+    (size > MAX_PLAN_BYTES).then(|| Violation::new("", "size", message))
 }
 
 /// Where a start names what the daemon may not know: the path of the first place of each name.

@@ -67,6 +67,11 @@ async fn a_repeated_proposal_has_the_same_answer_and_is_performed_once() {
     let other = session.propose_as("once", "kind = \"reload\"").await.unwrap_err();
     assert_eq!(other.code(), tonic::Code::AlreadyExists, "{other:?}");
     session.close().await;
+    // The browser is gone by now, and the run has ended.
+    assert_eq!(session.propose_as("once", action).await.unwrap(), first);
+    let other = session.propose_as("once", "kind = \"reload\"").await.unwrap_err();
+    assert_eq!(other.code(), tonic::Code::AlreadyExists, "{other:?}");
+    assert_eq!(bench.site.hits("/hit/target"), 1);
 }
 
 #[tokio::test]

@@ -308,6 +308,42 @@ async fn requests_about_what_is_not_there_say_so() {
     assert_eq!(code_of(&runs.pause_run(pause(&run, "late", None)).await.unwrap_err()), "RUN_FINISHED");
 }
 
+#[tokio::test]
+async fn a_reason_that_is_too_long_for_an_event_is_refused() {
+    let harness = Harness::start().await;
+    let _worker = harness.worker("w1", &["a"]).await;
+    let run_id = harness.start_run(one_wave(&["a"])).await;
+    let cancel = |bytes| v1::CancelRunRequest {
+        run_id: run_id.clone(),
+        request_id: "c".to_owned(),
+        reason: "x".repeat(bytes),
+        ..v1::CancelRunRequest::default()
+    };
+    let refused = harness.runs.clone().cancel_run(cancel(1_001)).await.unwrap_err();
+    assert_eq!(
+        (code_of(&refused).as_str(), paths_of(&refused)),
+        ("VALIDATION_ERROR", vec!["reason".to_owned()])
+    );
+    harness.runs.clone().cancel_run(cancel(1_000)).await.unwrap();
+}
+
+#[tokio::test]
+async fn values_that_nothing_has_are_refused_where_runs_and_events_are_looked_for() {
+    let harness = Harness::start().await;
+    let list = v1::ListRunsRequest {
+        status: Some(99),
+        outcome: Some(99),
+        kind: Some(99),
+        ..v1::ListRunsRequest::default()
+    };
+    let refused = harness.runs.clone().list_runs(list).await.unwrap_err();
+    assert_eq!(paths_of(&refused), ["status", "outcome", "kind"]);
+    let filter = v1::EventFilter { kind: Some(99), min_severity: Some(99), ..v1::EventFilter::default() };
+    let subscribe = v1::SubscribeRequest { filter: Some(filter), ..v1::SubscribeRequest::default() };
+    let refused = harness.events.clone().subscribe(subscribe).await.unwrap_err();
+    assert_eq!(paths_of(&refused), ["filter.kind", "filter.min_severity"]);
+}
+
 fn sh(script: &str) -> Vec<String> {
     ["sh", "-c", script].map(str::to_owned).to_vec()
 }

@@ -404,7 +404,7 @@ async fn a_run_goes_back_to_a_checkpoint_and_the_result_of_what_was_at_work_is_r
     };
     let made = modes(&harness).create_checkpoint(make.clone()).await.unwrap().into_inner();
     assert_eq!(made.checkpoint_id, "c1");
-    assert_eq!(modes(&harness).create_checkpoint(make).await.unwrap().into_inner(), made);
+    assert_eq!(modes(&harness).create_checkpoint(make.clone()).await.unwrap().into_inner(), made);
     worker.complete(&asked.lease, json(act("read", of!({}), true))).await;
     let called = worker.assignment().await;
     let back = |checkpoint: &str| v1::RollbackExecutionRequest {
@@ -425,6 +425,22 @@ async fn a_run_goes_back_to_a_checkpoint_and_the_result_of_what_was_at_work_is_r
     assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
     let refused = harness.export(&run).await.into_iter().filter_map(|event| event.body);
     assert_eq!(refused.filter(|body| matches!(body, v1::event::Body::ResultRefused(_))).count(), 1);
+    // Its end changes nothing about requests that were carried out before.
+    assert_eq!(modes(&harness).create_checkpoint(make).await.unwrap().into_inner(), made);
+    let reused = v1::RollbackExecutionRequest { request_id: "make".to_owned(), ..back("c1") };
+    let refused = modes(&harness).rollback_execution(reused).await.unwrap_err();
+    assert_eq!(code_of(&refused), "REQUEST_ID_REUSED");
+}
+
+#[tokio::test]
+async fn a_start_that_is_too_large_for_one_event_is_refused() {
+    let harness = Harness::start().await;
+    let _worker = join(&harness).await;
+    let retryable = vec!["X".repeat(3 * 1024 * 1024)];
+    let retry = Some(v1::RetryPolicy { retryable, ..v1::RetryPolicy::default() });
+    let refused = try_start(&harness, v1::ModeRun { retry, ..execution("tidy up") }).await.unwrap_err();
+    assert_eq!((code_of(&refused), paths_of(&refused)), ("VALIDATION_ERROR".into(), vec!["mode".into()]));
+    assert_eq!(harness.run_count().await, 0);
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! What callers may repeat, what they may not, and how work is shared out.
 
+use capataz_contracts::v1::mode_service_client::ModeServiceClient;
 use capataz_contracts::v1::{self, connect_response::Frame as Hear};
 use capataz_daemon::DeclaredAgent;
 
@@ -34,6 +35,103 @@ async fn a_request_id_means_one_request_and_its_repetition_has_the_first_answer(
     assert_eq!(first, again);
     let resume = v1::ResumeRunRequest { run_id, request_id: "r".to_owned(), if_seq: None };
     assert_eq!(code_of(&runs.resume_run(resume).await.unwrap_err()), "REQUEST_ID_REUSED");
+}
+
+#[tokio::test]
+async fn a_request_id_means_one_request_also_when_its_run_has_ended() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["a"]).await;
+    let run_id = harness.start_run(one_wave(&["a"])).await;
+    let assigned = worker.assignment().await;
+    let mut runs = harness.runs.clone();
+    let request_id = "r".to_owned();
+    let pause = v1::PauseRunRequest { run_id: run_id.clone(), request_id: request_id.clone(), if_seq: None };
+    let first = runs.pause_run(pause.clone()).await.unwrap().into_inner();
+    let resume =
+        v1::ResumeRunRequest { run_id: run_id.clone(), request_id: "another".to_owned(), if_seq: None };
+    runs.resume_run(resume).await.unwrap();
+    worker.complete(&assigned.lease, json(serde_json::json!(1))).await;
+    harness.wait(&run_id).await;
+    assert_eq!(runs.pause_run(pause).await.unwrap().into_inner(), first);
+    let cancel = v1::CancelRunRequest {
+        run_id: run_id.clone(),
+        request_id: request_id.clone(),
+        ..v1::CancelRunRequest::default()
+    };
+    let roll_back = v1::RollbackTaskRequest {
+        run_id: run_id.clone(),
+        task: "a".to_owned(),
+        request_id: request_id.clone(),
+        ..v1::RollbackTaskRequest::default()
+    };
+    let resolve = v1::ResolveRequest {
+        run_id: run_id.clone(),
+        question_id: "q1".to_owned(),
+        answer: "skip".to_owned(),
+        request_id: request_id.clone(),
+        ..v1::ResolveRequest::default()
+    };
+    let checkpoint =
+        v1::CreateCheckpointRequest { run_id, reason: "now".to_owned(), request_id, if_seq: None };
+    let mut modes = ModeServiceClient::new(harness.channel.clone());
+    let refusals = [
+        runs.cancel_run(cancel).await.unwrap_err(),
+        runs.rollback_task(roll_back).await.unwrap_err(),
+        runs.resolve(resolve).await.unwrap_err(),
+        modes.create_checkpoint(checkpoint).await.unwrap_err(),
+    ];
+    for refusal in refusals {
+        assert_eq!(code_of(&refusal), "REQUEST_ID_REUSED", "{refusal:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_repeated_request_has_the_first_answer_whatever_has_become_of_the_task_and_the_run() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["a", "b"]).await;
+    let run = harness.start_run(one_wave(&["a", "b"])).await;
+    let held = worker.assignments(2).await;
+    let extend = |request_id: &str| v1::ExtendTaskRequest {
+        run_id: run.clone(),
+        task: "a".to_owned(),
+        request_id: request_id.to_owned(),
+        if_seq: None,
+        by_ms: None,
+    };
+    let mut runs = harness.runs.clone();
+    let extended = runs.extend_task(extend("e1")).await.unwrap().into_inner();
+    let later = runs.extend_task(extend("e2")).await.unwrap().into_inner();
+    assert!(0 < extended.deadline_ms && extended.deadline_ms < later.deadline_ms);
+    assert_eq!(runs.extend_task(extend("e1")).await.unwrap().into_inner(), extended);
+
+    worker.fail(&held["b"].lease, error("BAD", "no")).await;
+    worker.hear_until(|frame| matches!(frame, Hear::ResultAccepted(_)).then_some(())).await;
+    let retry = v1::RetryTaskRequest {
+        run_id: run.clone(),
+        task: "b".to_owned(),
+        request_id: "again".to_owned(),
+        if_seq: None,
+    };
+    let retried = runs.retry_task(retry.clone()).await.unwrap().into_inner();
+    assert_eq!(retried.activation, 2);
+    let of_b = worker.assignment().await;
+    let roll_back = v1::RollbackTaskRequest {
+        run_id: run.clone(),
+        task: "a".to_owned(),
+        request_id: "back".to_owned(),
+        ..v1::RollbackTaskRequest::default()
+    };
+    let rolled_back = runs.rollback_task(roll_back.clone()).await.unwrap().into_inner();
+    assert_eq!(rolled_back.activation, 2);
+    let of_a = worker.assignment().await;
+    worker.complete(&of_a.lease, json(serde_json::json!(1))).await;
+    worker.complete(&of_b.lease, json(serde_json::json!(2))).await;
+    assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
+
+    assert_eq!(runs.extend_task(extend("e1")).await.unwrap().into_inner(), extended);
+    assert_eq!(runs.extend_task(extend("e2")).await.unwrap().into_inner(), later);
+    assert_eq!(runs.retry_task(retry).await.unwrap().into_inner(), retried);
+    assert_eq!(runs.rollback_task(roll_back).await.unwrap().into_inner(), rolled_back);
 }
 
 #[tokio::test]

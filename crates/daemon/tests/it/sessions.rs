@@ -91,6 +91,8 @@ async fn an_accepted_suggestion_moves_the_session_for_the_next_message_and_twice
     let moved = |event: &&v1::Event| matches!(event.body, Some(Body::SessionTransitionAccepted(_)));
     let moved: Vec<u64> = events.iter().filter(moved).map(|event| event.seq).collect();
     assert_eq!(moved, [accepted.seq]);
+    let refusal = harness.accept("s", &"r".repeat(129)).await.unwrap_err();
+    assert_eq!(code_of(&refusal), "VALIDATION_ERROR");
     let refusal = harness.accept("nobody-was-here", "r").await.unwrap_err();
     assert_eq!(code_of(&refusal), "SESSION_NOT_FOUND");
 }

@@ -148,6 +148,7 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
         "a reason has 1 to {0} bytes, and is not blank",
         "un motivo tiene de 1 a {0} bytes, y no está en blanco",
     ),
+    ("a reason has at most {0} bytes", "un motivo tiene como máximo {0} bytes"),
     // Plans (crates/contracts/src/validate/plan.rs, references.rs, request.rs).
     ("a plan has at least one wave", "un plan tiene al menos una ola"),
     ("a wave has at least one task", "una ola tiene al menos una tarea"),

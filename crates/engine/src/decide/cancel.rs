@@ -7,7 +7,6 @@ use super::turn::Turn;
 use super::{Refusal, advance, child, settle};
 use crate::effect::Effect;
 use crate::fold::activity::Step;
-use crate::fold::digest;
 use crate::fold::state::Phase;
 use crate::input::TaskRef;
 
@@ -17,9 +16,6 @@ pub(super) fn handle(
     force: bool,
     request_id: String,
 ) -> Result<(), Refusal> {
-    if turn.repeats(&request_id, digest::CANCEL)? {
-        return Ok(());
-    }
     turn.refuse_finished()?;
     let error = match &turn.state.phase {
         Phase::Ending { error } => error.clone(),

@@ -10,15 +10,11 @@ use super::lease::milliseconds;
 use super::turn::Turn;
 use super::{Refusal, refuse_with, rollback, settle};
 use crate::effect::Effect;
-use crate::fold::digest;
 use crate::fold::state::{Moment, Timestamp};
 use crate::input::TaskRef;
 
 pub(super) fn handle(turn: &mut Turn<'_>, name: &str, by_ms: i64, request_id: String) -> Result<(), Refusal> {
     let task = turn.find(name)?;
-    if turn.repeats(&request_id, &digest::extend(task, by_ms))? {
-        return Ok(());
-    }
     turn.refuse_finished()?;
     may(turn, task)?;
     by(turn, task, by_ms, request_id)?;

@@ -34,10 +34,6 @@ pub(super) fn answered(turn: &mut Turn<'_>, query: QueryId, answer: QueryAnswer)
 
 /// A user's command to runs of one kind.
 pub(super) fn command(turn: &mut Turn<'_>, command: Command, request_id: String) -> Result<(), Refusal> {
-    let digest = turn.state.rules().digest(turn.state, &request_id, &command);
-    if turn.repeats(&request_id, &digest)? {
-        return Ok(());
-    }
     turn.refuse_finished()?;
     let steps = turn.state.rules().command(turn.state, command, request_id)?;
     if advance::carry_out(turn, steps)? {

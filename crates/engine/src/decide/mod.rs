@@ -14,6 +14,7 @@ mod machine;
 mod pause;
 mod question;
 pub(crate) mod references;
+mod repeated;
 mod report;
 mod resolve;
 mod retry;
@@ -149,6 +150,9 @@ pub fn decide(state: &mut RunState, input: Input, now: Moment) -> Result<Decisio
 }
 
 fn dispatch(turn: &mut Turn<'_>, input: Input) -> Result<(), Refusal> {
+    if turn.repeats(&input)? {
+        return Ok(());
+    }
     match input {
         Input::Lease { task, worker, mark, output_schema, cancel_is_final } => {
             lease::handle(turn, task, worker, mark, output_schema, cancel_is_final)

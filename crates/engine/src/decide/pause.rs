@@ -5,12 +5,8 @@ use capataz_contracts::v1::{self, event::Body};
 use super::turn::Turn;
 use super::{Refusal, advance, browser, child};
 use crate::effect::Effect;
-use crate::fold::digest;
 
 pub(super) fn pause(turn: &mut Turn<'_>, request_id: String) -> Result<(), Refusal> {
-    if turn.repeats(&request_id, digest::PAUSE)? {
-        return Ok(());
-    }
     turn.refuse_finished()?;
     turn.emit_request(Body::RunPaused(v1::RunPaused { request_id }));
     turn.effect(Effect::Hold);
@@ -18,9 +14,6 @@ pub(super) fn pause(turn: &mut Turn<'_>, request_id: String) -> Result<(), Refus
 }
 
 pub(super) fn resume(turn: &mut Turn<'_>, request_id: String) -> Result<(), Refusal> {
-    if turn.repeats(&request_id, digest::RESUME)? {
-        return Ok(());
-    }
     turn.refuse_finished()?;
     turn.emit_request(Body::RunResumed(v1::RunResumed { request_id }));
     release(turn)?;

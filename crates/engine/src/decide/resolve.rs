@@ -12,7 +12,6 @@ use super::question::{ABORT, FAILED, RETRY, SKIP, SUCCEEDED};
 use super::turn::Turn;
 use super::{Refusal, advance, cancel, pause, report, retry, settle};
 use crate::fold::activity::{Activity, Step};
-use crate::fold::digest;
 use crate::fold::state::{AskedQuestion, Phase, RunState, Timestamp};
 use crate::input::{Answer, Input, TaskRef};
 use crate::planted::{self, Fault};
@@ -152,10 +151,6 @@ pub(super) fn handle(
     given: Answer,
     request_id: String,
 ) -> Result<(), Refusal> {
-    let digest = digest::resolve(&question_id, &given.option, given.value.as_ref());
-    if turn.repeats(&request_id, &digest)? {
-        return Ok(());
-    }
     turn.refuse_finished()?;
     let asked = open(turn.state, &question_id)?;
     judge(asked, &given)?;

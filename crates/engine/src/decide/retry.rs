@@ -5,15 +5,11 @@ use capataz_policy::lifecycle::TaskState;
 
 use super::turn::Turn;
 use super::{Refusal, advance, child, pause, references, rollback, settle};
-use crate::fold::digest;
 use crate::fold::state::Phase;
 use crate::input::TaskRef;
 
 pub(super) fn handle(turn: &mut Turn<'_>, name: &str, request_id: String) -> Result<(), Refusal> {
     let task = turn.find(name)?;
-    if turn.repeats(&request_id, &digest::retry(task))? {
-        return Ok(());
-    }
     turn.refuse_finished()?;
     turn.state.rules().may_run_again(turn.state, task, name)?;
     let state = turn.state.known(task).map_or(TaskState::Init, |activity| activity.state);

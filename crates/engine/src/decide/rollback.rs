@@ -8,7 +8,6 @@ use super::turn::Turn;
 use super::{Refusal, advance, child, pause, references, settle};
 use crate::effect::Effect;
 use crate::fold::activity::{Activity, Step};
-use crate::fold::digest;
 use crate::fold::state::Phase;
 use crate::input::TaskRef;
 use crate::planted::{self, Fault};
@@ -28,9 +27,6 @@ pub(super) fn handle(
     request_id: String,
 ) -> Result<(), Refusal> {
     let task = turn.find(name)?;
-    if turn.repeats(&request_id, &digest::rollback(task, cascade))? {
-        return Ok(());
-    }
     turn.refuse_finished()?;
     turn.state.rules().may_be_taken_back(name)?;
     let state = turn.state.known(task).map_or(TaskState::Init, |activity| activity.state);

@@ -9,7 +9,7 @@ use super::Refusal;
 use crate::effect::Effect;
 use crate::fold::EVENT_FORMAT;
 use crate::fold::state::{CorruptLog, Moment, RunState};
-use crate::input::TaskRef;
+use crate::input::{Input, TaskRef};
 use crate::plan::Task;
 use crate::planted::{self, Fault};
 
@@ -125,13 +125,9 @@ impl<'a> Turn<'a> {
     }
 
     /// Returns whether this user's request was carried out before.
-    pub(crate) fn repeats(&mut self, request_id: &str, digest: &str) -> Result<bool, Refusal> {
-        let Some((before, seq)) = self.state.requests.get(request_id) else { return Ok(false) };
-        if before != digest {
-            return Err(Refusal::RequestReused { request_id: request_id.to_owned() });
-        }
-        self.request_seq = Some(*seq);
-        Ok(true)
+    pub(crate) fn repeats(&mut self, input: &Input) -> Result<bool, Refusal> {
+        self.request_seq = self.state.repeated(input)?;
+        Ok(self.request_seq.is_some())
     }
 
     /// Finds a task of the plan by its name.

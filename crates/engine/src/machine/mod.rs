@@ -604,6 +604,15 @@ impl RunState {
         self.rules().open_query(self)
     }
 
+    /// The policy by which the actions of a script are performed; nothing of other kinds.
+    #[must_use]
+    pub fn script_policy(&self) -> Option<&v1::ScriptPolicy> {
+        match &self.machine {
+            Machine::Script(script) => script.policy(),
+            Machine::Plan(_) | Machine::Ask(_) | Machine::Pipeline(_) | Machine::Mode(_) => None,
+        }
+    }
+
     /// The text and the context by which the router is asked; `None` where a run has neither.
     #[must_use]
     pub fn ask_query(&self) -> Option<(&v1::Ask, &v1::SessionContext)> {

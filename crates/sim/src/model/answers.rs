@@ -79,13 +79,14 @@ impl Model {
                     Invariant::AnswersWhatIsAsked.check(seen, || format!("{answer:?} to {wish:?}"))?;
                 }
                 told(event.is_some_and(|event| carries_out(&event, input)))?;
-                let by_id = self.run(*run).and_then(|run| run.requests.get(request_id(input)).copied());
-                let same = request_id(input).is_empty() || by_id == Some(*seq);
+                let by_id = self.run(*run).and_then(|run| run.requests.get(input.request_id()).copied());
+                let same = input.request_id().is_empty() || by_id == Some(*seq);
                 Invariant::OneEventPerRequest
                     .check(same, || format!("{answer:?} to {wish:?}, event {by_id:?}"))
             }
             (Wish::Command { run, input, .. }, Answer::Command(Ok(CommandReply::SeqMismatch { actual }))) => {
-                let repeated = self.run(*run).is_some_and(|run| run.requests.contains_key(request_id(input)));
+                let repeated =
+                    self.run(*run).is_some_and(|run| run.requests.contains_key(input.request_id()));
                 Invariant::OneEventPerRequest
                     .check(!repeated, || format!("{answer:?} to {wish:?}, which was carried out"))?;
                 told(self.run(*run).is_some_and(|run| run.seq() >= *actual))
@@ -227,26 +228,6 @@ impl RunModel {
             Refusal::RequestReused { request_id } => self.requests.contains_key(request_id),
             Refusal::Unjudged | Refusal::Outdated | Refusal::Corrupt(_) => false,
         }
-    }
-}
-
-#[must_use]
-pub fn request_id(input: &Input) -> &str {
-    match input {
-        Input::Cancel { request_id, .. }
-        | Input::Pause { request_id }
-        | Input::Resume { request_id }
-        | Input::Extend { request_id, .. }
-        | Input::Retry { request_id, .. }
-        | Input::Rollback { request_id, .. }
-        | Input::RollbackPipeline { request_id, .. }
-        | Input::Checkpoint { request_id, .. }
-        | Input::RollbackExecution { request_id, .. }
-        | Input::Resolve { request_id, .. }
-        | Input::Propose { request_id, .. }
-        | Input::CloseBrowser { request_id } => request_id,
-        // The runtime's own.
-        _ => "",
     }
 }
 

@@ -4,7 +4,7 @@
 //! compared with. [`log`] follows the durable events of each run, `ask` and [`script`] those that only an ask or a script
 //! has, `page` what was really done to pages, and [`session`] those of a session; [`frames`] and [`answers`] hold what leaves the core against them.
 
-pub mod answers;
+mod answers;
 mod ask;
 mod deadline;
 pub mod family;

@@ -19,6 +19,7 @@ pub(super) const WITHOUT_CONSTANT: &[&str] = &[
     "| a progress message |",
     "| integers in the free parts |",
     "| calls of one spec for one text |",
+    "| reloads of the spec files that wait for the one at work |",
 ];
 
 /// Where the limits of executions are.
@@ -155,6 +156,13 @@ pub(super) const NUMBERS: &[Number] = &[
     ),
     number("docs/limits.md", "an idempotency key | 1 to {256 bytes}", "crates", "IDEMPOTENCY_KEY_MAX_BYTES"),
     number("docs/limits.md", "a request id | 1 to {256 bytes}", "crates", "REQUEST_ID_MAX_BYTES"),
+    number("docs/limits.md", "whose suggestion is accepted | 1 to {128} characters", "crates", "NAME_MAX"),
+    number(
+        "docs/limits.md",
+        "the reason of a cancel | {1,000} bytes",
+        "crates/daemon/src/services/runs.rs",
+        "CANCEL_REASON_MAX",
+    ),
     number(
         "docs/limits.md",
         "nesting of values | {64} levels",
@@ -395,6 +403,13 @@ pub(super) const NUMBERS: &[Number] = &[
         "crates/contracts/src/validate/payload.rs",
         "INLINE_MAX",
     ),
+    number(
+        "docs/limits.md",
+        "the reason of a checkpoint | {200} bytes",
+        "crates/daemon/src/services/modes.rs",
+        "REASON_MAX",
+    ),
+    number("docs/limits.md", "with what its tools declare | {3 MiB} ", "crates", "MAX_PLAN_BYTES"),
     number("docs/limits.md", "tools of a run | {64} ", MODE, "TOOLS_MAX"),
     number("docs/limits.md", "in a workspace | {1,000},", MODE, "WORKSPACE_MAX"),
     number("docs/limits.md", "a workspace | 1,000, each {512} bytes", MODE, "FILE_MAX"),

@@ -106,7 +106,7 @@ impl Runs {
 
     /// One page of runs, newest first.
     pub(super) async fn list(&self, request: v1::ListRunsRequest) -> Result<v1::ListRunsResponse, Status> {
-        let violations = validate::labels(&request.labels);
+        let violations = validate::list_runs(&request);
         if !violations.is_empty() {
             return Err(status::invalid(&violations));
         }

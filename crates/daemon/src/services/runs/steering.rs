@@ -11,7 +11,8 @@ use crate::services::{named, pipelines};
 use crate::status;
 
 impl Runs {
-    /// Carries a user's command out.
+    /// Carries a user's command out. A request that was carried out before has the answer that it had then, also after its run's
+    /// end.
     pub(in crate::services) async fn command(
         &self,
         run_id: &str,
@@ -31,21 +32,37 @@ impl Runs {
             let message = "request ids that begin with `capataz.` are the daemon's own";
             return Err(status::invalid_field("request_id", "reserved", message));
         }
+        let asked = input.clone();
         match self.runtime.command(run, if_seq, input).await {
-            Ok(CommandReply::Done { seq, deadline_ms, activation }) => Ok((seq, deadline_ms, activation)),
+            Ok(CommandReply::Done { seq, repeated: true, .. }) => {
+                self.first_answer(run_id, &asked, seq).await
+            }
+            Ok(CommandReply::Done { seq, deadline_ms, activation, .. }) => Ok((seq, deadline_ms, activation)),
             Ok(answer @ CommandReply::NotActive { .. }) => {
                 // Finished, or never there.
                 let row = self.whole(run).await?;
                 if row.summary.finished_at.is_none() {
                     return Err(status::unavailable());
                 }
-                // A request that was carried out before the run's end has the answer that it had then.
-                let seq = self.fold(&row).await?.request_seq(request_id);
-                seq.map(|seq| (seq, 0, 0)).ok_or_else(|| status::command(&answer))
+                // The state is let go before the answer is read: of large ones, one is held at a time.
+                let repeated = self.fold(&row).await?.repeated(&asked);
+                match repeated {
+                    Ok(Some(seq)) => self.first_answer(run_id, &asked, seq).await,
+                    Ok(None) => Err(status::command(&answer)),
+                    Err(refusal) => Err(status::command(&CommandReply::Refused(refusal))),
+                }
             }
             Ok(refused) => Err(status::command(&refused)),
             Err(declined) => Err(status::declined(&declined)),
         }
+    }
+
+    /// What a request was answered when it was carried out, which event `seq` records: of its task, as it was then.
+    async fn first_answer(&self, run_id: &str, asked: &Input, seq: u64) -> Result<(u64, i64, u32), Status> {
+        let Some(name) = asked.task() else { return Ok((seq, 0, 0)) };
+        let then = self.state_at(run_id, Some(seq)).await?;
+        let (deadline_ms, activation) = then.plan().find(name).map_or((0, 0), |task| then.told_of(task));
+        Ok((seq, deadline_ms, activation))
     }
 
     /// The agent with which a blocked phase is to go on has to be known, as every agent at a start.

@@ -869,6 +869,30 @@ fn a_repeated_proposal_is_performed_once_and_another_one_under_its_id_is_refused
 }
 
 #[test]
+fn requests_of_a_session_are_known_again_when_it_has_ended() {
+    let scripted = interactive()
+        .does(propose("click send", "1"))
+        .acts(Ends("/a"))
+        .does(close("2"))
+        .expect_asked(Close, "")
+        .says(v1::BrowserOutcome::default())
+        .expect_ended(v1::RunOutcome::Succeeded);
+    let state = &scripted.bench.state;
+    assert!(matches!(state.repeated(&propose("click send", "1")), Ok(Some(_))));
+    assert!(matches!(state.repeated(&close("2")), Ok(Some(_))));
+    let others = [
+        propose("click other", "1"),
+        Input::RollbackPipeline { phase: String::new(), request_id: "2".to_owned() },
+        Input::Checkpoint { reason: "now".to_owned(), request_id: "2".to_owned() },
+    ];
+    for other in others {
+        let reused = Refusal::RequestReused { request_id: other.request_id().to_owned() };
+        assert_eq!(state.repeated(&other), Err(reused), "{other:?}");
+    }
+    assert!(state.script_policy().is_some(), "what was left out of an action is filled in by it");
+}
+
+#[test]
 fn one_action_is_performed_at_a_time() {
     let scripted = interactive().does(propose("click send", "1"));
     let error = scripted.bench.input(propose("click other", "2")).expect_rule();

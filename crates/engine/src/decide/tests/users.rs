@@ -91,6 +91,61 @@ fn every_command_remembers_its_request() {
     assert_eq!(bench.expect_refusal(), Refusal::RunFinished);
 }
 
+#[test]
+fn a_run_that_has_ended_knows_a_request_again_by_what_it_asked_for() {
+    let requests = [
+        Input::Pause { request_id: "r1".to_owned() },
+        Input::Resume { request_id: "r2".to_owned() },
+        extend("a", MINUTE, "r3"),
+    ];
+    let mut bench = Bench::plan("a").lease("a", "w1");
+    let mut first: Vec<Result<Option<u64>, Refusal>> = Vec::new();
+    for request in requests.clone() {
+        bench = bench.does(request);
+        first.push(Ok(bench.last.as_ref().unwrap().request_seq));
+    }
+    let bench = bench.completes("a").expect_outcome(v1::RunOutcome::Succeeded);
+    let again: Vec<_> = requests.iter().map(|request| bench.state.repeated(request)).collect();
+    assert_eq!(again, first);
+    let others = [
+        (Input::Cancel { reason: String::new(), force: false, request_id: "r1".to_owned() }, "r1"),
+        (rollback("a", false, "r2"), "r2"),
+        (resolve("q1", "skip", "r2"), "r2"),
+        (Input::Checkpoint { reason: "now".to_owned(), request_id: "r2".to_owned() }, "r2"),
+        (extend("a", SECOND, "r3"), "r3"),
+        (extend("nobody", MINUTE, "r3"), "r3"),
+    ];
+    for (other, request_id) in others {
+        let reused = Refusal::RequestReused { request_id: request_id.to_owned() };
+        assert_eq!(bench.state.repeated(&other), Err(reused), "{other:?}");
+    }
+    assert_eq!(bench.state.repeated(&extend("a", MINUTE, "r4")), Ok(None));
+}
+
+#[test]
+fn what_a_user_was_told_of_a_task_is_in_the_state_after_the_event_of_the_request() {
+    let requests = [extend("a", MINUTE, "r1"), extend("a", MINUTE, "r2"), retry("b", "r3"), retry("b", "r4")];
+    let mut bench = Bench::plan("a b").lease_all();
+    let mut told = Vec::new();
+    for request in requests {
+        if matches!(request, Input::Retry { .. }) {
+            bench = if told.len() == 3 { bench.lease("b", "w1") } else { bench };
+            bench = bench.fails("b", "BAD");
+        }
+        let task = bench.at(request.task().unwrap());
+        bench = bench.does(request.clone());
+        told.push((request, task, bench.state.told_of(task)));
+    }
+    let bench = bench.lease("b", "w1").completes("a").completes("b");
+    let bench = bench.expect_outcome(v1::RunOutcome::Succeeded);
+    for (request, task, first) in told {
+        let seq = bench.state.repeated(&request).unwrap().unwrap();
+        let until = bench.ledger.events.iter().take_while(|event| event.seq <= seq).cloned();
+        assert_eq!(RunState::fold(SEED, until).unwrap().told_of(task), first, "{request:?}");
+        assert_ne!(first, (0, 0));
+    }
+}
+
 // S000-C2-17
 #[test]
 fn how_many_tasks_are_in_each_state_is_counted() {

@@ -13,7 +13,13 @@ use crate::machine::{Command, Step};
 /// What the command asks for. A proposal that repeats an earlier one under the same request id is the action that was
 /// proposed then.
 pub(super) fn digest(script: &ScriptState, run: &RunState, request_id: &str, command: &Command) -> String {
-    let Command::Propose(action) = command else { return digest::CLOSE.to_owned() };
+    let action = match command {
+        Command::Propose(action) => action,
+        Command::CloseBrowser => return digest::CLOSE.to_owned(),
+        Command::RollBack { .. } | Command::Checkpoint { .. } | Command::RollBackTo { .. } => {
+            return String::new();
+        }
+    };
     let before = run.requests.get(request_id).map(|(digest, _)| digest.as_str()).unwrap_or_default();
     let mut proposed = script.script.actions.iter().zip(0u32..);
     let same = proposed.find(|(proposed, step)| *proposed == &**action && digest::propose(*step) == before);

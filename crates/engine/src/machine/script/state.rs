@@ -95,6 +95,11 @@ impl ScriptState {
         }
     }
 
+    /// The policy by which its actions are performed.
+    pub(crate) fn policy(&self) -> Option<&v1::ScriptPolicy> {
+        self.script.policy.as_ref()
+    }
+
     /// Returns whether no browser was opened for it, as far as anybody knows.
     pub(super) fn has_no_browser(&self) -> bool {
         let opens = |work: &BrowserWork| work.activity == BrowserActivity::Open;
