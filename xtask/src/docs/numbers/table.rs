@@ -635,6 +635,9 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/limits.md", "after them one each {20 ms}", "crates/daemon/src/waiting.rs", "HELLO_EACH"),
     number("docs/limits.md", "for answers at once | {8};", "crates/runtime/src/reads.rs", "ANSWERS"),
     number("docs/limits.md", "for answers at once | 8; {1,024}", "crates/runtime/src/reads.rs", "WAITING"),
+    number("docs/limits.md", "of risk at once | {2}; 1,024", "crates/runtime/src/reads.rs", "CATALOGUES"),
+    number("docs/limits.md", "of risk at once | 2; {1,024} more", "crates/runtime/src/reads.rs", "WAITING"),
+    number("docs/limits.md", "`/metrics` at once | 1; {16} more", "crates/daemon/src/metrics.rs", "SCRAPES"),
     number(
         "docs/limits.md",
         "for longest is closed, after {1 s} at least",
