@@ -7,6 +7,7 @@ use capataz_contracts::v1;
 use capataz_engine::Work;
 use capataz_shard::{StartReply, StartRequest};
 use capataz_store::{IdempotencyKey, RunId};
+use prost::Message;
 use tokio::sync::Mutex;
 use tonic::{Code, Status};
 
@@ -19,6 +20,8 @@ use crate::status;
 
 /// Starts in one batch.
 const MAX_STARTS: usize = 1_000;
+/// Bytes of the errors of one batch that are told whole. With the beginnings of all others, an answer is below gRPC's 4 MiB.
+const WHOLE_ERRORS: usize = 2 * 1024 * 1024;
 
 /// Of the starts of one call, one at a time reads what agents there are: the others wait for it, and not among those of whom only
 /// so many may wait.
@@ -186,13 +189,19 @@ impl Runs {
         let turn = Turn::default();
         let started = runs.into_iter().map(|request| self.start_in_turn(request, caller, &turn));
         let mut items = Vec::new();
+        let mut bytes = 0_usize;
         for outcome in futures_util::future::join_all(started).await {
             let result = match outcome {
                 Ok((run, created)) => v1::start_runs_item::Result::Started(v1::StartRunResponse {
                     run_id: run.to_string(),
                     created,
                 }),
-                Err(status) => v1::start_runs_item::Result::Error(status::to_contract(&status)),
+                Err(status) => {
+                    let error = status::to_contract(&status);
+                    bytes = bytes.saturating_add(error.encoded_len());
+                    let has_room = bytes <= WHOLE_ERRORS;
+                    v1::start_runs_item::Result::Error(if has_room { error } else { status::abridged(error) })
+                }
             };
             items.push(v1::StartRunsItem { result: Some(result) });
         }

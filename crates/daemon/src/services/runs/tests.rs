@@ -1,12 +1,14 @@
 //! Readers for whom there is no place, over a log in memory.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::pin::{Pin, pin};
 use std::sync::mpsc::channel;
 use std::task::{Context, Poll, Waker};
 
 use capataz_contracts::v1::mode_service_server::ModeService;
+use capataz_contracts::v1::payload::Data;
+use capataz_contracts::v1::pipeline_service_server::PipelineService;
 use capataz_contracts::v1::start_runs_item::Result as Item;
 use capataz_crew::{Known, KnownAgent};
 use capataz_engine::{Plan, StartRun, Work};
@@ -23,6 +25,7 @@ use tonic_types::StatusExt;
 use super::*;
 use crate::SHARD;
 use crate::services::modes::Modes;
+use crate::services::pipelines::Pipelines;
 use crate::specs::{self, Source};
 
 /// Reads for answers at once, and those that may wait for a place (docs/limits.md).
@@ -63,14 +66,23 @@ async fn service(runtime: &Runtime, data_dir: &Path) -> Runs {
 
 /// A run whose one task waits for a worker.
 async fn begins(runtime: &Runtime) -> RunId {
-    let task = v1::Task { name: "t".to_owned(), agent: "a".to_owned(), ..v1::Task::default() };
+    begins_with(runtime, None, BTreeMap::new()).await
+}
+
+/// The same, with an input of its task and with labels.
+async fn begins_with(
+    runtime: &Runtime,
+    input: Option<v1::Payload>,
+    labels: BTreeMap<String, String>,
+) -> RunId {
+    let task = v1::Task { name: "t".to_owned(), agent: "a".to_owned(), input, ..v1::Task::default() };
     let wave = v1::Wave { tasks: vec![task], ..v1::Wave::default() };
     let mut plan = v1::Plan { name: "p".to_owned(), waves: vec![wave], ..v1::Plan::default() };
     Plan::materialise(&mut plan).unwrap();
     let run = RunId(uuid::Uuid::from_u128(1));
     let start = StartRequest {
         run,
-        start: StartRun { work: Work::Plan(plan), labels: Default::default(), parent: None, lineage: None },
+        start: StartRun { work: Work::Plan(plan), labels, parent: None, lineage: None },
         session: None,
         agents: BTreeSet::from(["a".to_owned()]),
         commands: Vec::new(),
@@ -172,4 +184,35 @@ async fn two_hold_what_is_known_of_all_agents_and_modes_of_one_request_wait_as_o
     }
     assert!(assessed.into_iter().all(|answer| answer.is_ok()));
     assert!(assess().await.is_ok(), "there are places again");
+}
+
+/// Checkpoints that cannot be read now are there all the same: an answer without them would be wrong.
+#[tokio::test]
+async fn the_checkpoints_of_a_product_are_refused_and_not_left_out_where_a_run_cannot_be_read_now() {
+    let data_dir = tempfile::tempdir().unwrap();
+    let runtime = runtime().await;
+    let runs = Arc::new(service(&runtime, data_dir.path()).await);
+    let pipelines = Pipelines::new(Arc::clone(&runs));
+    // So large that it is read by one at a time.
+    let data = Some(Data::Inline(vec![b' '; 5 * 1024 * 1024].into()));
+    let input = v1::Payload { media_type: "text/plain".to_owned(), data };
+    let labels = BTreeMap::from([(starts::PRODUCT_LABEL.to_owned(), "shop".to_owned())]);
+    let run = begins_with(&runtime, Some(input), labels).await;
+    let list = || {
+        let product_id = "shop".to_owned();
+        let request = v1::ListCheckpointsRequest { product_id, ..v1::ListCheckpointsRequest::default() };
+        pipelines.list_checkpoints(Request::new(request))
+    };
+    let mut waiting = Vec::new();
+    let beyond = loop {
+        let mut read = Box::pin(runs.folds().replay(run));
+        match call_once(&mut read) {
+            Poll::Pending => waiting.push(read),
+            Poll::Ready(beyond) => break beyond,
+        }
+    };
+    assert!(beyond.is_err(), "as many wait as may");
+    check_overloaded(Poll::Ready(list().await));
+    drop(waiting);
+    assert_eq!(list().await.unwrap().into_inner().checkpoints, []);
 }
