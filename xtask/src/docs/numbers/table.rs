@@ -194,6 +194,7 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/limits.md", "one extension | 1 ms to {30 days}", "crates", "MAX_EXTENSION_MS"),
     number("docs/limits.md", "spec files in the folder | {10,000}", "crates/daemon/src", "MOST_FILES"),
     number("docs/limits.md", "one page of ListSessions | {500} (", "crates/daemon/src", "MAX_PAGE"),
+    number("docs/limits.md", "page of ListSessions looks at | {5,000} |", "crates/daemon/src", "LOOKED_AT"),
     number("docs/limits.md", "with up to 1 MiB | {32 KiB}", "crates/contracts/src", "INLINE_MAX"),
     number(
         "docs/limits.md",
