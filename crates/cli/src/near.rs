@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 
 use capataz_client::ClientError;
-use capataz_contracts::v1;
 use capataz_policy::codes;
 
 use crate::commands::{Daemon, fetch};
@@ -127,8 +126,7 @@ async fn known(daemon: &Daemon, kind: Kind, run: Option<&str>) -> Result<Vec<Str
             specs.into_iter().map(|spec| spec.id).collect()
         }
         Kind::Session => {
-            let request = v1::ListSessionsRequest { page_size: SESSIONS, ..Default::default() };
-            let sessions = daemon.client.list_sessions(request).await.map_err(failure)?.sessions;
+            let sessions = fetch::some_sessions(&daemon.client, SESSIONS).await.map_err(failure)?;
             sessions.into_iter().map(|session| session.session).collect()
         }
         Kind::Task => match run {

@@ -21,6 +21,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, prometheus_text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 use crate::SHARD;
@@ -34,6 +35,8 @@ const AGENTS: usize = 90;
 const OTHERS: &str = "(others)";
 /// Characters of a label's value. Agents whose names begin with the same ones are told together.
 const LABEL: usize = 128;
+/// Those who may wait for their turn to be told.
+const SCRAPES: usize = 16;
 /// How long the sizes of files are good for.
 const SIZES: Duration = Duration::from_secs(60);
 
@@ -58,6 +61,20 @@ pub(crate) struct Metrics {
     data_dir: PathBuf,
     traces: Option<Arc<Counts>>,
     blobs: Arc<BlobBytes>,
+    /// One at a time is told, for that takes what is known of all agents.
+    turn: Semaphore,
+    /// Places to wait for that.
+    waiting: Semaphore,
+}
+
+/// What is told of an agent.
+struct AgentLoad {
+    name: String,
+    workers: u32,
+    running: u32,
+    queued: u32,
+    /// Seconds for which the task has waited that waits longest.
+    waiting: f64,
 }
 
 /// Bytes of the blobs, as somebody counted them last.
@@ -72,11 +89,12 @@ struct BlobBytes {
 
 /// Serves them.
 pub(crate) fn routes(runtime: Runtime, data_dir: PathBuf, traces: Option<Arc<Counts>>) -> Router {
-    let metrics = Arc::new(Metrics { runtime, data_dir, traces, blobs: Arc::default() });
+    let metrics = Arc::new(Metrics::new(runtime, data_dir, traces));
     Router::new().route(PATH, get(answer)).with_state(metrics)
 }
 
 async fn answer(State(metrics): State<Arc<Metrics>>) -> Response {
+    let Some(_turn) = metrics.turn().await else { return StatusCode::SERVICE_UNAVAILABLE.into_response() };
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Read(metrics.read().await)));
     let mut text = String::new();
@@ -87,6 +105,17 @@ async fn answer(State(metrics): State<Arc<Metrics>>) -> Response {
 }
 
 impl Metrics {
+    fn new(runtime: Runtime, data_dir: PathBuf, traces: Option<Arc<Counts>>) -> Self {
+        let (turn, waiting) = (Semaphore::new(1), Semaphore::new(SCRAPES));
+        Self { runtime, data_dir, traces, blobs: Arc::default(), turn, waiting }
+    }
+
+    /// The turn of one who is to be told; `None` where too many wait for theirs already.
+    async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        let _waits = self.waiting.try_acquire().ok()?;
+        self.turn.acquire().await.ok()
+    }
+
     async fn read(&self) -> Vec<Metric> {
         let mut metrics = of_meters(self.runtime.meters());
         let (agents, store) = tokio::join!(self.of_agents(), self.of_store());
@@ -107,20 +136,26 @@ impl Metrics {
                 return Vec::new();
             };
             after = page.last().map(|agent| agent.known.agent.name.clone());
-            agents.extend(page);
+            let now = self.runtime.now().mono;
+            let seconds = |agent: &AgentSnapshot| {
+                agent.waiting_since.map_or(0.0, |since| now.since(since).max(0) as f64 / 1_000.0)
+            };
+            agents.extend(page.into_iter().map(|agent| AgentLoad {
+                workers: agent.workers,
+                running: agent.running,
+                queued: agent.queued,
+                waiting: seconds(&agent),
+                name: agent.known.agent.name,
+            }));
             if !more || after.is_none() {
                 break;
             }
         }
-        let now = self.runtime.now().mono;
-        let seconds = |agent: &AgentSnapshot| {
-            agent.waiting_since.map_or(0.0, |since| now.since(since).max(0) as f64 / 1_000.0)
-        };
         let workers: u32 = agents.iter().map(|agent| agent.workers).max().unwrap_or_default();
         let (served, known) = (agents.iter().filter(|agent| agent.workers > 0).count(), agents.len());
         let running = agents.iter().fold(0_u64, |sum, agent| sum.saturating_add(agent.running.into()));
         let queued = by_agent(&agents, |agent| f64::from(agent.queued), |sum, more| sum + more);
-        let waiting = by_agent(&agents, seconds, f64::max);
+        let waiting = by_agent(&agents, |agent| agent.waiting, f64::max);
         vec![
             Metric("capataz_agents", "Agents that the daemon knows.", Value::Gauge(known as f64)),
             Metric(
@@ -331,17 +366,15 @@ fn numbered(counters: &Numbered, names: &[&'static str]) -> Vec<(&'static str, u
 
 /// A number for each of the agents of which the most waits, and one for all others together.
 fn by_agent(
-    agents: &[AgentSnapshot],
-    number: impl Fn(&AgentSnapshot) -> f64,
+    agents: &[AgentLoad],
+    number: impl Fn(&AgentLoad) -> f64,
     together: impl Fn(f64, f64) -> f64,
 ) -> Vec<(String, f64)> {
-    let mut sorted: Vec<&AgentSnapshot> = agents.iter().collect();
+    let mut sorted: Vec<&AgentLoad> = agents.iter().collect();
     // Those that stay at nothing stay in one order, so that no series comes and goes.
-    sorted.sort_by(|one, other| {
-        other.queued.cmp(&one.queued).then(one.known.agent.name.cmp(&other.known.agent.name))
-    });
+    sorted.sort_by(|one, other| other.queued.cmp(&one.queued).then(one.name.cmp(&other.name)));
     let (own, others) = sorted.split_at(sorted.len().min(AGENTS));
-    let label = |agent: &AgentSnapshot| agent.known.agent.name.chars().take(LABEL).collect::<String>();
+    let label = |agent: &AgentLoad| agent.name.chars().take(LABEL).collect::<String>();
     let own = own.iter().map(|agent| (label(agent), number(agent)));
     let others = others.iter().map(|agent| (OTHERS.to_owned(), number(agent)));
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
@@ -436,27 +469,22 @@ fn write(mut encoder: MetricEncoder<'_>, value: &Value) -> Result<(), fmt::Error
 
 #[cfg(test)]
 mod tests {
-    use capataz_contracts::v1;
-    use capataz_crew::KnownAgent;
+    use capataz_crew::Known;
+    use capataz_runtime::Options;
+    use capataz_store::{MemoryStore, Store};
 
     use super::*;
 
     #[track_caller]
     fn check(names: &[(&str, u32)], expected: &[(&str, f64)]) {
-        let agents: Vec<AgentSnapshot> = names
+        let agents: Vec<AgentLoad> = names
             .iter()
-            .map(|(name, queued)| AgentSnapshot {
-                known: KnownAgent {
-                    agent: v1::Agent { name: (*name).to_owned(), ..v1::Agent::default() },
-                    source: v1::AgentSource::Worker,
-                    last_seen: None,
-                },
+            .map(|(name, queued)| AgentLoad {
+                name: (*name).to_owned(),
                 workers: 0,
                 running: 0,
                 queued: *queued,
-                waiting_since: None,
-                ahead: None,
-                held_for_ms: None,
+                waiting: 0.0,
             })
             .collect();
         let told = by_agent(&agents, |agent| f64::from(agent.queued), |one, other| one + other);
@@ -481,5 +509,25 @@ mod tests {
         let long = "界".repeat(128);
         let [one, other] = ["1", "2"].map(|end| format!("{long}{end}"));
         check(&[(&one, 4), (&other, 3), ("a", 1)], &[(&long, 7.0), ("a", 1.0)]);
+    }
+
+    #[tokio::test]
+    async fn metrics_are_told_to_one_at_a_time_and_beyond_those_who_may_wait_nobody_is_kept_waiting() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let runtime = Runtime::start(vec![SHARD], store, Known::default(), Options::default()).await.unwrap();
+        let data_dir = tempfile::tempdir().unwrap();
+        let metrics = Arc::new(Metrics::new(runtime, data_dir.path().to_owned(), None));
+        let scrape = || answer(State(Arc::clone(&metrics)));
+        let turn = metrics.turn.acquire().await.unwrap();
+        let waiting: Vec<_> = (0..SCRAPES).map(|_| tokio::spawn(scrape())).collect();
+        while metrics.waiting.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(scrape().await.status(), StatusCode::SERVICE_UNAVAILABLE);
+        drop(turn);
+        for told in waiting {
+            assert_eq!(told.await.unwrap().status(), StatusCode::OK);
+        }
+        assert_eq!(scrape().await.status(), StatusCode::OK);
     }
 }

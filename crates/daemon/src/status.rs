@@ -30,6 +30,11 @@ pub(crate) fn status(grpc: Code, code: codes::Code, message: impl Into<String>) 
     with_details(grpc, code, message, ErrorDetails::new(), HashMap::new())
 }
 
+/// Whether a status has this code.
+pub(crate) fn is(status: &Status, code: codes::Code) -> bool {
+    status.get_details_error_info().is_some_and(|info| info.reason == code.as_str())
+}
+
 fn with_details(
     grpc: Code,
     code: codes::Code,
@@ -565,6 +570,19 @@ fn refused(refusal: &Refusal) -> Status {
         Refusal::RequestReused { .. } => status(Code::AlreadyExists, codes::REQUEST_ID_REUSED, message),
         Refusal::Unjudged | Refusal::Outdated | Refusal::Corrupt(_) => unavailable(),
     }
+}
+
+/// An error whose answer has no room for all of it: its code, the beginning of its message, and the count of the errors in it.
+pub(crate) fn abridged(error: v1::Error) -> v1::Error {
+    let more = match error.details.split_last() {
+        // The last one may stand for others already.
+        Some((last, before)) => more_of(&last.message).unwrap_or(1).saturating_add(before.len()),
+        None => 0,
+    };
+    let counted =
+        v1::Error { code: error.code.clone(), message: left_out(more).description, ..v1::Error::default() };
+    let details = (more > 0).then_some(counted).into_iter().collect();
+    v1::Error { message: cut(&error.message), details, ..error }
 }
 
 /// A status as an error of the contract, for answers that hold several.

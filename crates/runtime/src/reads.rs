@@ -4,6 +4,9 @@
 //! Answers, streams, what workers say and what clients store have places of their own, so that no number of subscribers keeps
 //! an answer or an upload waiting. A read that waits for its place is a future and has no thread.
 //!
+//! What is known of all agents comes from the core and not from the store. It takes as much memory as anything that is read, so
+//! that who needs it has a place of its own kind, and no thread.
+//!
 //! Who reads for an answer or a stream gives way: where there is more to do than the processors can, runs go on first, whatever
 //! is asked for meanwhile. Who stores does not, for all others wait while one writes.
 
@@ -23,6 +26,8 @@ const STREAMS: usize = 4;
 const FRAMES: usize = 2;
 /// What clients have sent that is stored at once.
 const STORES: usize = 4;
+/// Those who hold what is known of all agents at once.
+const CATALOGUES: usize = 2;
 /// How far a thread that reads for an answer or a stream gives way to all others (`nice`, 0 to 19): with 10 it gets a tenth of
 /// what one of them gets, and a whole processor where nobody else wants it.
 const GIVES_WAY: i32 = 10;
@@ -34,7 +39,9 @@ pub struct Reads {
     streams: Arc<Semaphore>,
     frames: Arc<Semaphore>,
     stores: Arc<Semaphore>,
+    catalogues: Arc<Semaphore>,
     waiting: AtomicUsize,
+    waiting_for_catalogues: AtomicUsize,
     giving_way: GivingWay,
 }
 
@@ -54,7 +61,9 @@ impl Default for Reads {
             streams: Arc::new(Semaphore::new(STREAMS)),
             frames: Arc::new(Semaphore::new(FRAMES)),
             stores: Arc::new(Semaphore::new(STORES)),
+            catalogues: Arc::new(Semaphore::new(CATALOGUES)),
             waiting: AtomicUsize::new(0),
+            waiting_for_catalogues: AtomicUsize::new(0),
             giving_way: GivingWay::default(),
         }
     }
@@ -111,6 +120,15 @@ impl Reads {
         read: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Busy> {
         blocking(Handle::current(), place_of(&self.frames).await?, read).await
+    }
+
+    /// The right to hold what is known of all agents, which may be all of their descriptions.
+    ///
+    /// # Errors
+    /// [`Busy::Overloaded`] where 1,024 others wait already.
+    pub async fn catalogue(&self) -> Result<OwnedSemaphorePermit, Busy> {
+        let _waits = Waits::begin(&self.waiting_for_catalogues)?;
+        place_of(&self.catalogues).await
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reading runs from the daemon.
 
+use capataz_client::{Client, ClientError};
 use capataz_contracts::v1;
 use capataz_policy::codes::{RUN_NOT_FOUND, TASK_NOT_FOUND};
 
@@ -79,6 +80,18 @@ pub async fn newest(daemon: &Daemon, mut request: v1::ListRunsRequest) -> Result
         if request.page_size == 0 || request.page_token.is_empty() {
             return Ok(runs);
         }
+    }
+}
+
+/// Sessions that there are, as many as one answer has: it may be empty though there are more.
+pub async fn some_sessions(client: &Client, most: u32) -> Result<Vec<v1::Session>, ClientError> {
+    let mut request = v1::ListSessionsRequest { page_size: most, ..v1::ListSessionsRequest::default() };
+    loop {
+        let page = client.list_sessions(request.clone()).await?;
+        if !page.sessions.is_empty() || page.next_page_token.is_empty() {
+            return Ok(page.sessions);
+        }
+        request.page_token = page.next_page_token;
     }
 }
 

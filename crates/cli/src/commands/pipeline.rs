@@ -23,6 +23,8 @@ use crate::plan_source::name_of;
 
 /// The answer that lets a blocked phase go on.
 const RETRY: &str = "retry";
+/// Newest runs of a product whose checkpoints are shown: the daemon's limit of a page.
+const PRODUCT_RUNS: u32 = 20;
 
 /// The outcome of a command that needs no daemon; `None` of the others.
 pub fn without_daemon(command: &PipelineCommand, out: &mut Output) -> Option<Outcome> {
@@ -48,8 +50,7 @@ pub async fn pipeline(command: PipelineCommand, global: &Global, out: &mut Outpu
                 product_id: product.unwrap_or_default(),
                 ..v1::ListCheckpointsRequest::default()
             };
-            let response = daemon.client.list_checkpoints(request).await;
-            let response = response.map_err(|error| daemon.failure(error).about(&run_id))?;
+            let response = listed(&daemon, request).await?;
             checkpoints(&run_id, &response, out)
         }
         PipelineCommand::Diff { before, after } => {
@@ -188,6 +189,27 @@ async fn diff(daemon: &Daemon, before: &Moment, after: &Moment, out: &mut Output
     };
     let (left, right) = (read(before).await?, read(after).await?);
     time_travel::tell(&left, &right, None, out)
+}
+
+/// The checkpoints of a run, or those of the newest runs of a product, which may take several pages.
+async fn listed(
+    daemon: &Daemon,
+    mut request: v1::ListCheckpointsRequest,
+) -> Result<v1::ListCheckpointsResponse, Failure> {
+    let mut checkpoints = Vec::new();
+    request.page_size = PRODUCT_RUNS;
+    loop {
+        let page = daemon.client.list_checkpoints(request.clone()).await;
+        let page = page.map_err(|error| daemon.failure(error).about(&request.run_id))?;
+        let runs = page.checkpoints.chunk_by(|one, other| one.run_id == other.run_id).count();
+        request.page_size = request.page_size.saturating_sub(u32::try_from(runs).unwrap_or(u32::MAX));
+        checkpoints.extend(page.checkpoints);
+        if request.page_size == 0 || page.next_page_token.is_empty() {
+            let (seq, next_page_token) = (page.seq, page.next_page_token);
+            return Ok(v1::ListCheckpointsResponse { checkpoints, seq, next_page_token });
+        }
+        request.page_token = page.next_page_token;
+    }
 }
 
 fn checkpoints(run_id: &str, response: &v1::ListCheckpointsResponse, out: &mut Output) -> Outcome {

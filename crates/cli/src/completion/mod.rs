@@ -221,8 +221,7 @@ impl Wanted {
                 Ok(open.map(|question| (question.question_id, question.text)).collect())
             }
             Kind::Sessions => {
-                let request = v1::ListSessionsRequest { page_size: MOST_SESSIONS, ..Default::default() };
-                let mut sessions = client.list_sessions(request).await?.sessions;
+                let mut sessions = fetch::some_sessions(client, MOST_SESSIONS).await?;
                 sessions.sort_by_key(|session| std::cmp::Reverse(session.updated_at_ms));
                 Ok(sessions.into_iter().map(|one| (one.session, utc(one.updated_at_ms))).collect())
             }

@@ -35,7 +35,8 @@ impl Client {
         .await
     }
 
-    /// A page of the sessions, without their conversations.
+    /// A page of the sessions, without their conversations. It may be short, or empty, though there are more: the last one
+    /// has no token.
     ///
     /// # Errors
     /// The daemon is not reached.

@@ -11100,7 +11100,8 @@ pub struct ListSessionsResponse {
     /// In the order of their stream ids, without their context.
     #[prost(message, repeated, tag = "1")]
     pub sessions: ::prost::alloc::vec::Vec<Session>,
-    /// Names the next page; empty after the last one.
+    /// Names the next page; empty after the last one. A page looks at 5,000 sessions and runs at most, so that it may have fewer
+    /// than were asked for, and even none.
     #[prost(string, tag = "2")]
     pub next_page_token: ::prost::alloc::string::String,
 }

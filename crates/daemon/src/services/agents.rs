@@ -1,12 +1,13 @@
 //! AgentService.
 
-use capataz_contracts::v1;
 use capataz_contracts::v1::agent_service_server::AgentService;
 use capataz_contracts::validate::NAME_MAX;
+use capataz_contracts::{Violation, v1};
 use capataz_runtime::Runtime;
 use tonic::{Request, Response, Status};
 
 use super::probes::in_time;
+use super::starts::refuse;
 use crate::status;
 
 /// Names in one check.
@@ -22,6 +23,15 @@ impl Agents {
     pub(super) fn new(runtime: Runtime) -> Self {
         Self { runtime }
     }
+}
+
+/// Names of a list that nothing can have, because they are too long.
+fn too_long(list: &str, what: &str, names: &[String]) -> impl Iterator<Item = Violation> {
+    let long = names.iter().enumerate().filter(|(_, name)| name.chars().nth(NAME_MAX).is_some());
+    long.map(move |(place, _)| {
+        let message = format!("{what} is longer than {NAME_MAX} characters");
+        Violation::new(format!("{list}[{place}]"), "length", message)
+    })
 }
 
 #[tonic::async_trait]
@@ -64,6 +74,14 @@ impl AgentService for Agents {
                 format!("at most {MAX_NAMES} names in all"),
             ));
         }
+        let named = [
+            ("agents", "the agent's name", &agents),
+            ("commands", "the command's name", &commands),
+            ("resources", "the resource's name", &resources),
+        ];
+        let long: Vec<Violation> =
+            named.into_iter().flat_map(|(list, what, names)| too_long(list, what, names)).collect();
+        refuse(&long)?;
         let batch = in_time(self.runtime.check_agents(agents, commands, resources)).await?;
         Ok(Response::new(batch.to_proto()))
     }

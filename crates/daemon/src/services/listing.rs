@@ -8,12 +8,15 @@ use capataz_contracts::validate::{self, NAME_MAX};
 use capataz_shard::SESSION_LABEL;
 use capataz_shard::projection::{CHILD, child_key};
 use capataz_store::{DerivedRow, Millis, NamePattern, Place, RunId, RunQuery, RunRow, Store, StoreError};
+use prost::Message;
 use tonic::Status;
 
 use crate::status;
 
 /// Runs that one page looks at.
 pub(super) const LOOKED_AT: u32 = 5_000;
+/// Bytes of one answer, below gRPC's 4 MiB.
+pub(super) const MAX_ANSWER_BYTES: usize = 3 * 1024 * 1024;
 /// Children that are read at a time.
 const READ: usize = 256;
 /// A run is accepted soon after its id was drawn, by the same clock: what was drawn so long before a time was accepted before
@@ -52,6 +55,24 @@ pub(super) fn labels(
 pub(super) fn is_unfinished(status: Option<i32>) -> bool {
     let ended = [v1::RunStatus::Unspecified as i32, v1::RunStatus::Finished as i32];
     status.is_some_and(|status| !ended.contains(&status))
+}
+
+/// As many of the items as a page has room for, in number and in bytes, and one at least; and whether there are others.
+pub(super) fn fitting<T: Message>(
+    items: impl Iterator<Item = T>,
+    most: usize,
+    most_bytes: usize,
+) -> (Vec<T>, bool) {
+    let mut page = Vec::new();
+    let mut bytes = 0_usize;
+    for item in items {
+        bytes = bytes.saturating_add(item.encoded_len());
+        if page.len() >= most || (bytes > most_bytes && !page.is_empty()) {
+            return (page, true);
+        }
+        page.push(item);
+    }
+    (page, false)
 }
 
 /// The runs that match, newest first.

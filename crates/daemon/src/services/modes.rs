@@ -40,12 +40,12 @@ impl Modes {
     }
 }
 
-/// The agents that are of this kind, by their names; those with a name of their own in `named` as well, of whatever kind.
-async fn agents_of(
+/// What `keep` wants of each agent that is known, by the names of those of which it wants something. Whoever asks has the right
+/// to hold that ([`Reads::catalogue`](capataz_runtime::Reads::catalogue)); everything else of a page goes with the page.
+async fn kept_of_agents<T>(
     runtime: &Runtime,
-    kinds: &[v1::AgentKind],
-    named: &[&str],
-) -> Result<BTreeMap<String, v1::Agent>, Status> {
+    keep: impl Fn(v1::Agent) -> Option<T>,
+) -> Result<BTreeMap<String, T>, Status> {
     let mut found = BTreeMap::new();
     let mut after = None;
     loop {
@@ -53,9 +53,7 @@ async fn agents_of(
         let (agents, more) = page.map_err(|declined| status::declined(&declined))?;
         after = agents.last().map(|agent| agent.known.agent.name.clone());
         let agents = agents.into_iter().map(|agent| agent.known.agent);
-        let wanted =
-            |agent: &v1::Agent| kinds.contains(&agent.kind()) || named.contains(&agent.name.as_str());
-        found.extend(agents.filter(wanted).map(|agent| (agent.name.clone(), agent)));
+        found.extend(agents.filter_map(|agent| Some((agent.name.clone(), keep(agent)?))));
         if !more || after.is_none() {
             return Ok(found);
         }
@@ -70,13 +68,11 @@ async fn agents_of(
 pub(super) async fn prepare(runtime: &Runtime, run: &mut v1::ModeRun) -> Result<(), Status> {
     for _ in 0..MOST_TRIES {
         let mut prepared = run.clone();
-        let agents = fill_in(runtime, &mut prepared).await?;
-        let tools = prepared.tools.iter().map(|tool| &tool.name).filter(|name| built_in_tool(name).is_none());
-        let named: Vec<String> = tools.chain([&prepared.planner]).cloned().collect();
-        if named.iter().all(|name| agents.contains_key(name)) {
+        if fill_in(runtime, &mut prepared).await? {
             *run = prepared;
             return Ok(());
         }
+        let named: Vec<String> = agents_of(&prepared).cloned().collect();
         let checked = runtime.check_agents(named, Vec::new(), Vec::new()).await;
         if let Some(error) = checked.map_err(|declined| status::declined(&declined))?.error() {
             let places = Places::of_mode(run).by_error();
@@ -88,6 +84,25 @@ pub(super) async fn prepare(runtime: &Runtime, run: &mut v1::ModeRun) -> Result<
     Err(status::busy(Busy::Overloaded))
 }
 
+/// The agents that a run names: its planner, and its tools that are not built in.
+fn agents_of(run: &v1::ModeRun) -> impl Iterator<Item = &String> {
+    let tools = run.tools.iter().map(|tool| &tool.name).filter(|name| built_in_tool(name).is_none());
+    tools.chain([&run.planner])
+}
+
+/// Whether a start needs to know of this agent: it names the agent, or leaves to what is known which ones of its kind it has.
+fn is_needed(run: &v1::ModeRun, agent: &v1::Agent) -> bool {
+    let is_named = |name: &str| run.tools.iter().any(|tool| tool.name == name);
+    if agent.name == run.planner || is_named(&agent.name) {
+        return true;
+    }
+    match agent.kind() {
+        v1::AgentKind::Planner => run.planner.is_empty(),
+        v1::AgentKind::Tool => run.tools.is_empty() || is_named(validate::ALL_AGENTS),
+        v1::AgentKind::Unspecified | v1::AgentKind::Task | v1::AgentKind::Spec => false,
+    }
+}
+
 /// Characters of the name of a tool that nobody knows.
 const NAME_SHOWN: usize = 128;
 
@@ -97,9 +112,10 @@ const NAME_SHOWN: usize = 128;
 /// # Errors
 /// All names of which there is no tool.
 async fn facts_of(runtime: &Runtime, named: Vec<String>) -> Result<BTreeMap<String, (bool, bool)>, Status> {
-    let agents = agents_of(runtime, &[v1::AgentKind::Tool], &[]).await?;
-    let of_agent = |agent: &v1::Agent| (agent.name.clone(), (agent.undoable, agent.needs_approval));
-    let all = || agents.values().filter(|agent| is_tool(agent)).take(RISK_TOOLS_MAX).map(of_agent);
+    let _place = runtime.reads().catalogue().await.map_err(status::busy)?;
+    let of_tool = |agent: v1::Agent| is_tool(&agent).then_some((agent.undoable, agent.needs_approval));
+    let tools = kept_of_agents(runtime, of_tool).await?;
+    let all = || tools.iter().take(RISK_TOOLS_MAX).map(|(name, facts)| (name.clone(), *facts));
     let of_built_in = |name: String| built_in_tool(&name).map(|tool| (name, (tool.undoable, false)));
     let mut facts: BTreeMap<String, (bool, bool)> = BTreeMap::new();
     if named.is_empty() {
@@ -107,8 +123,8 @@ async fn facts_of(runtime: &Runtime, named: Vec<String>) -> Result<BTreeMap<Stri
     }
     let mut unknown = Vec::new();
     for (place, name) in named.into_iter().enumerate() {
-        match agents.get(&name).filter(|agent| is_tool(agent)) {
-            Some(agent) => facts.extend([of_agent(agent)]),
+        match tools.get(&name) {
+            Some(known) => facts.extend([(name, *known)]),
             None if name == validate::ALL_AGENTS => facts.extend(all()),
             None if name == ALL_TOOLS => facts.extend(browser::names().filter_map(of_built_in)),
             None => match of_built_in(name.clone()) {
@@ -125,12 +141,10 @@ async fn facts_of(runtime: &Runtime, named: Vec<String>) -> Result<BTreeMap<Stri
     Ok(facts)
 }
 
-/// The agents that were known when it was filled in.
-async fn fill_in(runtime: &Runtime, run: &mut v1::ModeRun) -> Result<BTreeMap<String, v1::Agent>, Status> {
-    let named: Vec<&str> =
-        run.tools.iter().map(|tool| tool.name.as_str()).chain([run.planner.as_str()]).collect();
-    let kinds = [v1::AgentKind::Planner, v1::AgentKind::Tool];
-    let agents = agents_of(runtime, &kinds, &named).await?;
+/// Whether all agents that it names then were known when it was filled in.
+async fn fill_in(runtime: &Runtime, run: &mut v1::ModeRun) -> Result<bool, Status> {
+    let _place = runtime.reads().catalogue().await.map_err(status::busy)?;
+    let agents = kept_of_agents(runtime, |agent| is_needed(run, &agent).then_some(agent)).await?;
     let mut violations = Vec::new();
     choose_planner(run, &agents, &mut violations);
     name_all(&mut run.tools, ALL_TOOLS, browser::names());
@@ -154,7 +168,7 @@ async fn fill_in(runtime: &Runtime, run: &mut v1::ModeRun) -> Result<BTreeMap<St
     }
     let under: Vec<Violation> = violations.into_iter().map(|violation| violation.under("mode")).collect();
     refuse(&under)?;
-    Ok(agents)
+    Ok(agents_of(run).all(|name| agents.contains_key(name)))
 }
 
 fn choose_planner(

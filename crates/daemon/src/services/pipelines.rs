@@ -7,8 +7,11 @@ use capataz_contracts::v1;
 use capataz_contracts::v1::pipeline_service_server::PipelineService;
 use capataz_contracts::v1::run_service_server::RunService;
 use capataz_engine::Input;
+use capataz_policy::codes;
+use prost::Message;
 use tonic::{Request, Response, Status};
 
+use super::listing::MAX_ANSWER_BYTES;
 use super::runs::Runs;
 use super::starts::PRODUCT_LABEL;
 use crate::status;
@@ -43,15 +46,30 @@ impl Pipelines {
             ..v1::ListRunsRequest::default()
         };
         let listed = RunService::list_runs(&*self.runs, Request::new(listed)).await?.into_inner();
-        let mut checkpoints = Vec::new();
+        let (mut checkpoints, mut bytes) = (Vec::new(), 0_usize);
+        let mut last = String::new();
         for run in listed.runs {
-            // What is removed or in quarantine by now has none.
-            if let Ok(state) = self.runs.state_at(&run.run_id, None).await {
-                checkpoints.extend(state.checkpoints(&run.run_id));
+            let of_run = self.of_listed(&run.run_id).await?;
+            bytes = of_run.iter().map(Message::encoded_len).fold(bytes, usize::saturating_add);
+            if bytes > MAX_ANSWER_BYTES && !checkpoints.is_empty() {
+                // The next page begins with this run.
+                return Ok(v1::ListCheckpointsResponse { checkpoints, seq: 0, next_page_token: last });
             }
+            checkpoints.extend(of_run);
+            last = run.run_id;
         }
         let next_page_token = listed.next_page_token;
         Ok(v1::ListCheckpointsResponse { checkpoints, seq: 0, next_page_token })
+    }
+
+    /// The checkpoints of a run that was listed a moment ago. What is removed or damaged by now has none.
+    async fn of_listed(&self, run_id: &str) -> Result<Vec<v1::Checkpoint>, Status> {
+        let has_none = [codes::RUN_NOT_FOUND, codes::LOG_DAMAGED];
+        match self.runs.state_at(run_id, None).await {
+            Ok(state) => Ok(state.checkpoints(run_id)),
+            Err(error) if has_none.into_iter().any(|code| status::is(&error, code)) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
     }
 }
 

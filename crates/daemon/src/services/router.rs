@@ -8,10 +8,9 @@ use capataz_engine::Wall;
 use capataz_router::{Router, Spec};
 use capataz_runtime::Runtime;
 use capataz_shard::TransitionReply;
-use prost::Message;
 use tonic::{Request, Response, Status};
 
-use super::sessions;
+use super::{listing, sessions};
 use crate::specs::{self, Specs};
 use crate::status;
 
@@ -167,17 +166,9 @@ fn info(spec: &Spec) -> v1::SpecInfo {
 
 /// As many of the specs as a page has room for, and one at least.
 fn page(specs: impl Iterator<Item = v1::SpecInfo>, most: usize) -> v1::ListSpecsResponse {
-    let mut page = v1::ListSpecsResponse::default();
-    let mut bytes = 0_usize;
-    for spec in specs {
-        bytes = bytes.saturating_add(spec.encoded_len());
-        if page.specs.len() >= most || (bytes > PAGE_BYTES && !page.specs.is_empty()) {
-            page.next_page_token = page.specs.last().map(|last| last.id.clone()).unwrap_or_default();
-            break;
-        }
-        page.specs.push(spec);
-    }
-    page
+    let (specs, more) = listing::fitting(specs, most, PAGE_BYTES);
+    let last = specs.last().filter(|_| more).map(|last| last.id.clone());
+    v1::ListSpecsResponse { specs, next_page_token: last.unwrap_or_default() }
 }
 
 #[cfg(test)]

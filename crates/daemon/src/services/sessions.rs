@@ -13,6 +13,7 @@ use capataz_shard::{ImportReply, ImportSession, TransitionReply, session_stream}
 use capataz_store::{RunId, RunQuery};
 use tonic::{Code, Request, Response, Status};
 
+use super::listing;
 use super::runs::{answer, unreadable};
 use crate::status;
 
@@ -125,13 +126,12 @@ impl SessionService for Sessions {
         };
         let size = if page_size == 0 { DEFAULT_PAGE } else { page_size.min(MAX_PAGE) };
         let kind = Some(v1::RunKind::Session as i32);
-        let query = RunQuery { kind, before, limit: size + 1, ..RunQuery::default() };
+        let query = RunQuery { kind, before, limit: size, ..RunQuery::default() };
         let store = Arc::clone(self.runtime.store());
-        let list = move || store.list_runs(&query).map_err(|error| status::store(&error));
-        let mut rows = answer(&self.runtime, list).await?;
-        let more = rows.len() > size as usize;
-        rows.truncate(size as usize);
-        let last = rows.last().map(|row| row.run.to_string());
+        let list = move || {
+            listing::of_runs(&*store, query, listing::LOOKED_AT).map_err(|error| status::store(&error))
+        };
+        let (rows, next) = answer(&self.runtime, list).await?;
         let sessions = rows.into_iter().map(|row| v1::Session {
             session: row.name,
             context: None,
@@ -145,7 +145,64 @@ impl SessionService for Sessions {
         });
         Ok(Response::new(v1::ListSessionsResponse {
             sessions: sessions.collect(),
-            next_page_token: last.filter(|_| more).unwrap_or_default(),
+            next_page_token: next.map(|next| next.to_string()).unwrap_or_default(),
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use capataz_crew::Known;
+    use capataz_runtime::Options;
+    use capataz_store::{Append, Create, Mark, MemoryStore, Millis, Store, Summary};
+
+    use super::*;
+    use crate::SHARD;
+
+    /// Something of this kind that has ended, with one event.
+    fn ended(number: u128, kind: v1::RunKind) -> Append {
+        let create = Create {
+            kind: kind.into(),
+            name: format!("n{number}"),
+            labels: Default::default(),
+            created_at: Millis(1),
+            key: None,
+            past: None,
+        };
+        Append {
+            run: RunId(uuid::Uuid::from_u128(number)),
+            first_seq: 1,
+            count: 1,
+            events: "event".into(),
+            create: Some(create),
+            summary: Some(Summary { finished_at: Some(Millis(1)), ..Summary::default() }),
+            derived: Vec::new(),
+            memory: Vec::new(),
+            blobs: Vec::new(),
+            rest: None,
+            joined: false,
+            key: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_page_of_sessions_looks_at_so_many_runs_and_the_next_one_goes_on_there() {
+        let store = MemoryStore::new();
+        let runs = (2..).take(listing::LOOKED_AT as usize).map(|number| ended(number, v1::RunKind::Plan));
+        let all: Vec<Append> = runs.chain([ended(1, v1::RunKind::Session)]).collect();
+        store.claim(SHARD, Mark(1)).unwrap().commit(&all).unwrap();
+        let store: Arc<dyn Store> = Arc::new(store);
+        let runtime = Runtime::start(vec![SHARD], store, Known::default(), Options::default()).await.unwrap();
+        let sessions = Sessions::new(runtime);
+        let page = async |page_token: String| {
+            let request = v1::ListSessionsRequest { page_size: 0, page_token };
+            sessions.list_sessions(Request::new(request)).await.unwrap().into_inner()
+        };
+        let first = page(String::new()).await;
+        assert_eq!(first.sessions, []);
+        assert_ne!(first.next_page_token, "");
+        let second = page(first.next_page_token).await;
+        let names: Vec<&str> = second.sessions.iter().map(|session| session.session.as_str()).collect();
+        assert_eq!((names.as_slice(), second.next_page_token.as_str()), (&["n1"][..], ""));
     }
 }

@@ -73,6 +73,27 @@ fn errors_that_an_error_leaves_out_are_counted_whatever_they_are() {
 }
 
 #[test]
+fn an_error_for_which_an_answer_has_no_room_counts_the_errors_in_it() {
+    let of_one = "… and 1 more (truncated)";
+    let of_many = "… and 40 more (truncated)";
+    for (count, counted) in [(0, None), (1, Some(of_one)), (40, Some(of_many))] {
+        let whole = to_contract(&invalid(&violations(count, "too long")));
+        let told = abridged(whole.clone());
+        assert_eq!((&told.code, told.severity), (&whole.code, whole.severity));
+        let messages: Vec<&str> = told.details.iter().map(|one| one.message.as_str()).collect();
+        assert_eq!(messages, Vec::from_iter(counted));
+        // Once more nothing is left to be left out.
+        assert_eq!(abridged(told.clone()), told);
+    }
+    // Some of them had no room in the error itself.
+    let whole = to_contract(&invalid(&violations(1_000, "too long")));
+    assert!((10..1_000).contains(&whole.details.len()), "{}", whole.details.len());
+    let told = abridged(v1::Error { message: "x".repeat(10_000), ..whole });
+    assert_eq!(told.details.first().map(|one| one.message.as_str()), Some("… and 1000 more (truncated)"));
+    assert!(told.message.len() <= WORDS_MAX && told.message.ends_with('…'), "{}", told.message);
+}
+
+#[test]
 fn words_beside_an_error_that_have_no_room_are_cut() {
     let error = v1::Error {
         code: "AGENT_NOT_FOUND".to_owned(),

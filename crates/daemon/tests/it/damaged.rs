@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use capataz_contracts::v1::pipeline_service_client::PipelineServiceClient;
 use capataz_contracts::v1::{self, AgentKind, event::Body};
 use capataz_daemon::Config;
 use capataz_shard::session_stream;
@@ -171,6 +172,15 @@ async fn listed(harness: &Harness) -> BTreeSet<String> {
     damaged.map(|run| run.run_id).collect()
 }
 
+/// The runs of a product that have checkpoints.
+async fn with_checkpoints(harness: &Harness, product: &str) -> BTreeSet<String> {
+    let product_id = product.to_owned();
+    let request = v1::ListCheckpointsRequest { product_id, ..v1::ListCheckpointsRequest::default() };
+    let mut pipelines = PipelineServiceClient::new(harness.channel.clone());
+    let listed = pipelines.list_checkpoints(request).await.unwrap().into_inner().checkpoints;
+    listed.into_iter().map(|checkpoint| checkpoint.run_id).collect()
+}
+
 async fn listed_are(harness: &Harness, expected: &BTreeSet<String>) {
     let listed = async {
         while listed(harness).await != *expected {
@@ -273,6 +283,8 @@ async fn fork_of(harness: &Harness, plan: &str) -> (String, u64) {
 
 /// Kinds of runs: plan, ask, pipeline, execution, fork and script, of which the last one alone waits for no worker.
 const KINDS: usize = 6;
+/// The pipeline among them.
+const PIPELINE: usize = 2;
 /// Tasks of one run of each kind: the execution has its planner asked, and calls a tool.
 const TASKS: usize = 6;
 
@@ -337,6 +349,9 @@ async fn damaged_runs_of_every_kind_are_served_as_such_and_nothing_else_stops() 
     // What nobody had looked at yet is listed as soon as somebody has.
     let all: BTreeSet<String> = bad.iter().map(|run| (*run).clone()).collect();
     listed_are(&harness, &all).await;
+    // Of a product the checkpoints of all other runs are shown.
+    let shown = with_checkpoints(&harness, "pipeline").await;
+    assert_eq!(shown, BTreeSet::from([good_finished[PIPELINE].clone(), good_unfinished[PIPELINE].clone()]));
     for run in good_finished {
         assert_eq!(harness.export(run).await, before[run]);
     }

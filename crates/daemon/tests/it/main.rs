@@ -17,6 +17,7 @@ mod forks;
 mod half_open;
 mod health;
 mod judged;
+mod large_answers;
 mod leases;
 mod memory;
 mod metrics;

@@ -177,10 +177,19 @@ pub(super) const NUMBERS: &[Number] = &[
         "ERROR_MAX",
     ),
     number("docs/limits.md", "starts in one StartRuns | {1,000}", "crates", "MAX_STARTS"),
+    number(
+        "docs/limits.md",
+        "that are told whole | {2 MiB} |",
+        "crates/daemon/src/services/runs/starting.rs",
+        "WHOLE_ERRORS",
+    ),
     number("docs/limits.md", "names in one CheckAgents | {10,000}", "crates/daemon/src", "MAX_NAMES"),
     number("docs/limits.md", "(WaitRun, ExecuteRun) | {1 hour}", "crates", "MAX_WAIT"),
     number("docs/limits.md", "one page of ListRuns | {500} (", "crates/daemon/src", "MAX_PAGE"),
     number("docs/limits.md", "one page of ListRuns | 500 ({50} by", "crates/daemon/src", "DEFAULT_PAGE"),
+    number("docs/limits.md", "by default), and {3 MiB} |", "crates/daemon/src", "MAX_ANSWER_BYTES"),
+    number("docs/limits.md", "ListCheckpoints | those of {20} runs", "crates/daemon/src", "MOST_RUNS"),
+    number("docs/limits.md", "those of 20 runs, and {3 MiB} |", "crates/daemon/src", "MAX_ANSWER_BYTES"),
     number("docs/limits.md", "page of ListRuns looks at | {5,000} |", "crates/daemon/src", "LOOKED_AT"),
     number(
         "docs/limits.md",
@@ -193,6 +202,7 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/limits.md", "one extension | 1 ms to {30 days}", "crates", "MAX_EXTENSION_MS"),
     number("docs/limits.md", "spec files in the folder | {10,000}", "crates/daemon/src", "MOST_FILES"),
     number("docs/limits.md", "one page of ListSessions | {500} (", "crates/daemon/src", "MAX_PAGE"),
+    number("docs/limits.md", "page of ListSessions looks at | {5,000} |", "crates/daemon/src", "LOOKED_AT"),
     number("docs/limits.md", "with up to 1 MiB | {32 KiB}", "crates/contracts/src", "INLINE_MAX"),
     number(
         "docs/limits.md",
@@ -650,6 +660,9 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/limits.md", "after them one each {20 ms}", "crates/daemon/src/waiting.rs", "HELLO_EACH"),
     number("docs/limits.md", "for answers at once | {8};", "crates/runtime/src/reads.rs", "ANSWERS"),
     number("docs/limits.md", "for answers at once | 8; {1,024}", "crates/runtime/src/reads.rs", "WAITING"),
+    number("docs/limits.md", "of risk at once | {2}; 1,024", "crates/runtime/src/reads.rs", "CATALOGUES"),
+    number("docs/limits.md", "of risk at once | 2; {1,024} more", "crates/runtime/src/reads.rs", "WAITING"),
+    number("docs/limits.md", "`/metrics` at once | 1; {16} more", "crates/daemon/src/metrics.rs", "SCRAPES"),
     number(
         "docs/limits.md",
         "for longest is closed, after {1 s} at least",

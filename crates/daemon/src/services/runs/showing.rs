@@ -10,6 +10,7 @@ use tonic::Status;
 
 use super::Runs;
 use super::reading::{answer, parse_run, unreadable};
+use crate::services::listing::MAX_ANSWER_BYTES;
 use crate::services::news::News;
 use crate::services::{family, listing, reports, session_repairs};
 use crate::status;
@@ -17,8 +18,6 @@ use crate::status;
 const MAX_TASK_PAGE: u32 = 1_000;
 const DEFAULT_PAGE: u32 = 50;
 const MAX_PAGE: u32 = 500;
-/// Bytes of one answer, below gRPC's 4 MiB.
-const MAX_ANSWER_BYTES: usize = 3 * 1024 * 1024;
 
 impl Runs {
     /// A run as it stands, or as it was after an event.
@@ -153,8 +152,11 @@ impl Runs {
             .map_err(|error| status::store(&error))
         });
         let (rows, next) = page.await?;
-        let next_page_token = next.map(|next| next.to_string()).unwrap_or_default();
-        let runs = rows.into_iter().map(|(parent, row)| v1::Run { parent, ..summary(row) }).collect();
+        let runs = rows.into_iter().map(|(parent, row)| v1::Run { parent, ..summary(row) });
+        let (runs, more) = listing::fitting(runs, size as usize, MAX_ANSWER_BYTES);
+        // Runs for which there is no room begin the next page.
+        let last = runs.last().filter(|_| more).map(|last| last.run_id.clone());
+        let next_page_token = last.or_else(|| next.map(|next| next.to_string())).unwrap_or_default();
         Ok(v1::ListRunsResponse { runs, next_page_token })
     }
 }

@@ -7,6 +7,8 @@ use capataz_contracts::v1;
 use capataz_engine::Work;
 use capataz_shard::{StartReply, StartRequest};
 use capataz_store::{IdempotencyKey, RunId};
+use prost::Message;
+use tokio::sync::Mutex;
 use tonic::{Code, Status};
 
 use super::Runs;
@@ -18,13 +20,24 @@ use crate::status;
 
 /// Starts in one batch.
 const MAX_STARTS: usize = 1_000;
+/// Bytes of the errors of one batch that are told whole. With the beginnings of all others, an answer is below gRPC's 4 MiB.
+const WHOLE_ERRORS: usize = 2 * 1024 * 1024;
+
+/// Of the starts of one call, one at a time reads what agents there are: the others wait for it, and not among those of whom only
+/// so many may wait.
+type Turn = Mutex<()>;
 
 impl Runs {
+    /// As [`Self::begin_in_turn`], by itself.
+    pub(in crate::services) async fn begin(&self, start: StartRequest) -> Result<StartReply, Status> {
+        self.begin_in_turn(start, &Turn::default()).await
+    }
+
     /// Starts what was asked for. A request whose key names its run already is answered with that run, whatever may have
     /// changed since: whether it would still be taken is not the question.
-    pub(in crate::services) async fn begin(&self, start: StartRequest) -> Result<StartReply, Status> {
+    async fn begin_in_turn(&self, start: StartRequest, turn: &Turn) -> Result<StartReply, Status> {
         let key = start.key.clone();
-        let refused = match self.checked(start).await {
+        let refused = match self.checked(start, turn).await {
             Ok(start) => match self.runtime.start_run(start).await {
                 Ok(
                     reply @ (StartReply::Started { .. }
@@ -57,8 +70,9 @@ impl Runs {
     }
 
     /// Holds a start against what is there now.
-    async fn checked(&self, mut start: StartRequest) -> Result<StartRequest, Status> {
+    async fn checked(&self, mut start: StartRequest, turn: &Turn) -> Result<StartRequest, Status> {
         if let Work::Mode(run) = &mut start.start.work {
+            let _turn = turn.lock().await;
             modes::prepare(&self.runtime, run).await?;
             start.agents = start.start.work.needs().agents;
         }
@@ -112,9 +126,18 @@ impl Runs {
         request: v1::StartRunRequest,
         caller: Option<TraceContext>,
     ) -> Result<(RunId, bool), Status> {
+        self.start_in_turn(request, caller, &Turn::default()).await
+    }
+
+    async fn start_in_turn(
+        &self,
+        request: v1::StartRunRequest,
+        caller: Option<TraceContext>,
+        turn: &Turn,
+    ) -> Result<(RunId, bool), Status> {
         let start = self.parsed(request, false, caller).await?;
         let run = start.run;
-        match self.begin(start).await? {
+        match self.begin_in_turn(start, turn).await? {
             StartReply::Started { .. } => Ok((run, true)),
             StartReply::Existing { run } => Ok((run, false)),
             refused => Err(status::start(&refused)),
@@ -163,15 +186,22 @@ impl Runs {
         }
         // All of them are on their way before the first is waited for: they share commits.
         let _gathering = (runs.len() > 1).then(|| self.runtime.gather());
-        let started = runs.into_iter().map(|request| self.start(request, caller));
+        let turn = Turn::default();
+        let started = runs.into_iter().map(|request| self.start_in_turn(request, caller, &turn));
         let mut items = Vec::new();
+        let mut bytes = 0_usize;
         for outcome in futures_util::future::join_all(started).await {
             let result = match outcome {
                 Ok((run, created)) => v1::start_runs_item::Result::Started(v1::StartRunResponse {
                     run_id: run.to_string(),
                     created,
                 }),
-                Err(status) => v1::start_runs_item::Result::Error(status::to_contract(&status)),
+                Err(status) => {
+                    let error = status::to_contract(&status);
+                    bytes = bytes.saturating_add(error.encoded_len());
+                    let has_room = bytes <= WHOLE_ERRORS;
+                    v1::start_runs_item::Result::Error(if has_room { error } else { status::abridged(error) })
+                }
             };
             items.push(v1::StartRunsItem { result: Some(result) });
         }

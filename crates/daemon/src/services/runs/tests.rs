@@ -1,11 +1,15 @@
 //! Readers for whom there is no place, over a log in memory.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::pin::{Pin, pin};
 use std::sync::mpsc::channel;
 use std::task::{Context, Poll, Waker};
 
+use capataz_contracts::v1::mode_service_server::ModeService;
+use capataz_contracts::v1::payload::Data;
+use capataz_contracts::v1::pipeline_service_server::PipelineService;
+use capataz_contracts::v1::start_runs_item::Result as Item;
 use capataz_crew::{Known, KnownAgent};
 use capataz_engine::{Plan, StartRun, Work};
 use capataz_executor::chromium::ShimOptions;
@@ -20,16 +24,27 @@ use tonic_types::StatusExt;
 
 use super::*;
 use crate::SHARD;
+use crate::services::modes::Modes;
+use crate::services::pipelines::Pipelines;
 use crate::specs::{self, Source};
 
 /// Reads for answers at once, and those that may wait for a place (docs/limits.md).
 const AT_ONCE: usize = 8;
 const WAITING: usize = 1_024;
+/// Those who hold what is known of all agents at once (docs/limits.md).
+const CATALOGUES: usize = 2;
 
 async fn runtime() -> Runtime {
-    let agent = v1::Agent { name: "a".to_owned(), ..v1::Agent::default() };
-    let known = KnownAgent { agent, source: v1::AgentSource::Declared, last_seen: None };
-    let known = Known { agents: vec![known], ..Known::default() };
+    runtime_with(&[("a", v1::AgentKind::Task)]).await
+}
+
+/// One that knows these agents.
+async fn runtime_with(agents: &[(&str, v1::AgentKind)]) -> Runtime {
+    let known = |(name, kind): &(&str, v1::AgentKind)| {
+        let agent = v1::Agent { name: (*name).to_owned(), kind: (*kind).into(), ..v1::Agent::default() };
+        KnownAgent { agent, source: v1::AgentSource::Declared, last_seen: None }
+    };
+    let known = Known { agents: agents.iter().map(known).collect(), ..Known::default() };
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     Runtime::start(vec![SHARD], store, known, Options::default()).await.unwrap()
 }
@@ -51,14 +66,23 @@ async fn service(runtime: &Runtime, data_dir: &Path) -> Runs {
 
 /// A run whose one task waits for a worker.
 async fn begins(runtime: &Runtime) -> RunId {
-    let task = v1::Task { name: "t".to_owned(), agent: "a".to_owned(), ..v1::Task::default() };
+    begins_with(runtime, None, BTreeMap::new()).await
+}
+
+/// The same, with an input of its task and with labels.
+async fn begins_with(
+    runtime: &Runtime,
+    input: Option<v1::Payload>,
+    labels: BTreeMap<String, String>,
+) -> RunId {
+    let task = v1::Task { name: "t".to_owned(), agent: "a".to_owned(), input, ..v1::Task::default() };
     let wave = v1::Wave { tasks: vec![task], ..v1::Wave::default() };
     let mut plan = v1::Plan { name: "p".to_owned(), waves: vec![wave], ..v1::Plan::default() };
     Plan::materialise(&mut plan).unwrap();
     let run = RunId(uuid::Uuid::from_u128(1));
     let start = StartRequest {
         run,
-        start: StartRun { work: Work::Plan(plan), labels: Default::default(), parent: None, lineage: None },
+        start: StartRun { work: Work::Plan(plan), labels, parent: None, lineage: None },
         session: None,
         agents: BTreeSet::from(["a".to_owned()]),
         commands: Vec::new(),
@@ -122,4 +146,73 @@ async fn beyond_1024_readers_that_wait_the_next_are_overloaded_and_all_who_wait_
     assert!(join_all(long).await.into_iter().all(|read| read == Ok(true)));
     let next = get().await.unwrap().into_inner();
     assert_eq!(next.run.unwrap().run_id, run.to_string(), "there are places again");
+}
+
+/// What is known of all agents may be large, and whoever needs it holds it for a while.
+#[tokio::test]
+async fn two_hold_what_is_known_of_all_agents_and_modes_of_one_request_wait_as_one() {
+    let data_dir = tempfile::tempdir().unwrap();
+    let runtime = runtime_with(&[("brain", v1::AgentKind::Planner), ("hand", v1::AgentKind::Tool)]).await;
+    let runs = Arc::new(service(&runtime, data_dir.path()).await);
+    let modes = Modes::new(Arc::clone(&runs));
+    let assess = || {
+        let query = "list the files".to_owned();
+        modes.assess_risk(Request::new(v1::AssessRiskRequest { query, ..v1::AssessRiskRequest::default() }))
+    };
+    let mut held = Vec::new();
+    for _ in 0..CATALOGUES {
+        held.push(runtime.reads().catalogue().await.unwrap());
+    }
+
+    // One more may wait than there are of these.
+    let mut waiting: Vec<_> = (1..WAITING).map(|_| assess()).collect();
+    for assessment in &mut waiting {
+        assert!(call_once(assessment).is_pending(), "it may wait");
+    }
+    let mode = v1::ModeRun { query: "tidy up".to_owned(), ..v1::ModeRun::default() };
+    let of_modes = v1::StartRunsRequest { runs: vec![v1::StartRunRequest::of_mode(mode); 20] };
+    let mut starting = runs.start_runs(Request::new(of_modes));
+    assert!(call_once(&mut starting).is_pending(), "all of its starts wait as one");
+    check_overloaded(call_once(&mut assess()));
+
+    drop(held);
+    let (started, assessed) = tokio::join!(starting, join_all(waiting));
+    let items = started.unwrap().into_inner().items;
+    assert_eq!(items.len(), 20);
+    for item in items {
+        assert!(matches!(&item.result, Some(Item::Started(run)) if run.created), "{item:?}");
+    }
+    assert!(assessed.into_iter().all(|answer| answer.is_ok()));
+    assert!(assess().await.is_ok(), "there are places again");
+}
+
+/// Checkpoints that cannot be read now are there all the same: an answer without them would be wrong.
+#[tokio::test]
+async fn the_checkpoints_of_a_product_are_refused_and_not_left_out_where_a_run_cannot_be_read_now() {
+    let data_dir = tempfile::tempdir().unwrap();
+    let runtime = runtime().await;
+    let runs = Arc::new(service(&runtime, data_dir.path()).await);
+    let pipelines = Pipelines::new(Arc::clone(&runs));
+    // So large that it is read by one at a time.
+    let data = Some(Data::Inline(vec![b' '; 5 * 1024 * 1024].into()));
+    let input = v1::Payload { media_type: "text/plain".to_owned(), data };
+    let labels = BTreeMap::from([(starts::PRODUCT_LABEL.to_owned(), "shop".to_owned())]);
+    let run = begins_with(&runtime, Some(input), labels).await;
+    let list = || {
+        let product_id = "shop".to_owned();
+        let request = v1::ListCheckpointsRequest { product_id, ..v1::ListCheckpointsRequest::default() };
+        pipelines.list_checkpoints(Request::new(request))
+    };
+    let mut waiting = Vec::new();
+    let beyond = loop {
+        let mut read = Box::pin(runs.folds().replay(run));
+        match call_once(&mut read) {
+            Poll::Pending => waiting.push(read),
+            Poll::Ready(beyond) => break beyond,
+        }
+    };
+    assert!(beyond.is_err(), "as many wait as may");
+    check_overloaded(Poll::Ready(list().await));
+    drop(waiting);
+    assert_eq!(list().await.unwrap().into_inner().checkpoints, []);
 }
