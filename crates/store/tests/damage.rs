@@ -274,7 +274,7 @@ fn a_damaged_page_fails_the_reads_that_meet_it_and_no_others() {
     }
 }
 
-/// A leaf of the log that is garbage, with some rows of a thousand bytes of events.
+/// A page that is garbage.
 struct Wound {
     file: PathBuf,
     number: u64,
@@ -282,14 +282,30 @@ struct Wound {
 }
 
 impl Wound {
+    /// A leaf of the log, with some rows of a thousand bytes of events.
     fn of(folder: &Path) -> Self {
-        let file = folder.join(DATABASE_FILE);
-        let content = fs::read(&file).unwrap();
+        let content = fs::read(folder.join(DATABASE_FILE)).unwrap();
         let is_leaf = |(_, page): &(u64, &[u8])| {
             page[0] == 0x0D && page.iter().filter(|byte| **byte == 7).count() > 2_900
         };
-        let (number, sound) = (0..).zip(content.chunks(PAGE as usize)).filter(is_leaf).nth(5).unwrap();
-        let wound = Self { file, number, sound: sound.to_vec() };
+        let (number, _) = (0..).zip(content.chunks(PAGE as usize)).filter(is_leaf).nth(5).unwrap();
+        Self::at(folder, number)
+    }
+
+    /// The leaf of a table or of an index that has the first of its keys.
+    fn of_first_leaf(folder: &Path, of: &str) -> Self {
+        let sql = "SELECT pageno - 1 FROM dbstat WHERE name = ? AND pagetype = 'leaf' ORDER BY path LIMIT 1";
+        let database = rusqlite::Connection::open(folder.join(DATABASE_FILE)).unwrap();
+        let number: u32 = database.query_row(sql, [of], |row| row.get(0)).unwrap();
+        drop(database);
+        Self::at(folder, u64::from(number))
+    }
+
+    fn at(folder: &Path, number: u64) -> Self {
+        let file = folder.join(DATABASE_FILE);
+        let content = fs::read(&file).unwrap();
+        let sound = content.chunks(PAGE as usize).nth(usize::try_from(number).unwrap()).unwrap().to_vec();
+        let wound = Self { file, number, sound };
         wound.write(&[0xA5; PAGE as usize]);
         wound
     }
@@ -308,6 +324,14 @@ impl Wound {
     fn runs(&self, runs: u64) -> Vec<u64> {
         let has = |run: RunId| self.sound.windows(16).any(|bytes| bytes == run.0.as_bytes().as_slice());
         (0..runs).filter(|number| has(run_id(*number))).collect()
+    }
+
+    /// SQLite finds nothing wrong. The database is closed, and the page healed.
+    #[track_caller]
+    fn has_left_the_database_whole(&self) {
+        let database = rusqlite::Connection::open(&self.file).unwrap();
+        let whole: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        assert_eq!(whole, "ok");
     }
 }
 
@@ -331,11 +355,7 @@ fn older_than(at: i64) -> Retention {
 
 /// A closed database with 60 runs, of which the first 30 have finished at 10, and a damaged page with three of these.
 fn wounded() -> (TempDir, Wound) {
-    let folder = filled(60);
-    let store = open(folder.path()).unwrap();
-    let ends: Vec<Append> = (0..30).map(|number| finish(number, 3, 10)).collect();
-    accept(&mut *claim(&store), &ends);
-    drop(store);
+    let folder = with_ended(60, 0..30);
     let wound = Wound::of(folder.path());
     (folder, wound)
 }
@@ -370,9 +390,75 @@ fn a_damaged_page_of_removed_runs_is_passed_over_and_tried_again() {
     assert_eq!(store.bounds(SHARD).unwrap().bytes, 30 * 1_000);
     assert_eq!(whole_log(&store).len(), 30);
     drop((store, writer));
-    let database = rusqlite::Connection::open(&wound.file).unwrap();
-    let whole: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
-    assert_eq!(whole, "ok");
+    wound.has_left_the_database_whole();
+}
+
+/// A closed database with so many runs, of which these have finished at 10.
+fn with_ended(runs: u64, ended: impl IntoIterator<Item = u64>) -> TempDir {
+    let folder = filled(runs);
+    let ends: Vec<Append> = ended.into_iter().map(|number| finish(number, 3, 10)).collect();
+    accept(&mut *claim(&open(folder.path()).unwrap()), &ends);
+    folder
+}
+
+/// What a run has beside its log may be damaged, and what says where its log is.
+#[test]
+fn runs_that_are_due_and_cannot_be_removed_stay_for_now_and_everything_else_goes_on() {
+    for of in ["log_run", "run_labels", "runs"] {
+        let folder = with_ended(1_000, (0..10).chain(900..910));
+        let wound = Wound::of_first_leaf(folder.path(), of);
+        let store = open(folder.path()).unwrap();
+        let mut writer = claim(&store);
+        let removed = writer.remove(run_id(0), None, Millis(50));
+        assert!(matches!(removed, Err(StoreError::Corrupt { .. })), "{of}: {removed:?}");
+        assert!(!writer.has_failed());
+        let (runs, swept) = sweep_all(&mut *writer, older_than(11));
+        assert!((1..=10).contains(&swept.unreadable), "{of}: {swept:?}");
+        assert_eq!(runs + swept.unreadable, 20, "{of}");
+        assert!((900..910).all(|number| store.get_run(run_id(number)).unwrap().is_none()), "{of}");
+        accept(&mut *writer, &[creation(5_000)]);
+
+        // They can be read again, which one of sixteen sweeps finds out.
+        wound.heal();
+        let removed: u64 = (0..17).map(|_| sweep_all(&mut *writer, older_than(11)).0).sum();
+        assert_eq!(removed, swept.unreadable, "{of}");
+        drop((store, writer));
+        wound.has_left_the_database_whole();
+    }
+}
+
+/// It is looked for rows of an era that has ended at its first position. Here that is the row of a run that is kept.
+#[test]
+fn damage_where_eras_keys_or_blobs_are_looked_for_keeps_no_run_from_going() {
+    for of in ["log", "retired_keys", "blobs_unreferenced"] {
+        let folder = with_ended(60, 40..50);
+        Wound::of_first_leaf(folder.path(), of);
+        let store = open(folder.path()).unwrap();
+        let mut writer = claim(&store);
+        let before = store.history(SHARD).unwrap();
+        let rule = Retention { blobs_before: Millis(2), ..older_than(11) };
+        let swept = writer.sweep(&rule).unwrap();
+        assert_eq!((swept.runs, swept.unreadable, swept.more), (10, 0, false), "{of}");
+        assert_eq!(store.history(SHARD).unwrap(), before, "{of}");
+        assert_eq!(writer.sweep(&rule).unwrap().runs, 0, "{of}");
+        accept(&mut *writer, &[creation(1_000)]);
+    }
+}
+
+#[test]
+fn a_sweep_that_does_not_find_what_is_due_for_damage_costs_nothing_but_itself() {
+    let folder = with_ended(60, 40..50);
+    let wound = Wound::of_first_leaf(folder.path(), "runs_finished");
+    let store = open(folder.path()).unwrap();
+    let mut writer = claim(&store);
+    for number in 1_000..1_003 {
+        let swept = writer.sweep(&older_than(11));
+        assert!(matches!(swept, Err(StoreError::Corrupt { .. })), "{swept:?}");
+        assert!(!writer.has_failed());
+        accept(&mut *writer, &[creation(number)]);
+    }
+    wound.heal();
+    assert_eq!(writer.sweep(&older_than(11)).unwrap().runs, 10);
 }
 
 /// However large it is, and however large the log may be.

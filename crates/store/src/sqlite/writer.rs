@@ -334,6 +334,10 @@ impl ShardWriter for SqliteWriter {
         self.epoch
     }
 
+    fn has_failed(&self) -> bool {
+        self.failed
+    }
+
     fn commit(&mut self, appends: &[Append]) -> Result<Vec<AppendOutcome>, StoreError> {
         if self.failed {
             return Err(StoreError::Closed);
