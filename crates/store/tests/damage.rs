@@ -134,6 +134,7 @@ fn a_row_with_a_changed_column_is_damaged() {
         "checksum = checksum + 1",
         "checksum = 'x'",
         "position = 9",
+        "inherited = 1",
     ] {
         let folder = tempdir().unwrap();
         fs::copy(whole.path().join(DATABASE_FILE), folder.path().join(DATABASE_FILE)).unwrap();
@@ -537,7 +538,7 @@ fn a_run_that_begins_anew_where_its_namesake_has_damaged_rows_is_refused_and_not
     assert_eq!(store.read_run(run_id(number), 0, ALL, ALL).unwrap(), [creation(number).row(95)]);
 }
 
-/// Overwrites every page of the file in turn. Reads fail or tell the truth.
+/// Overwrites every page of the file in turn. Reads fail or tell the truth, and so does everything else.
 #[test]
 fn a_damaged_page_never_panics() {
     let whole = filled(40);
@@ -551,7 +552,7 @@ fn a_damaged_page_never_panics() {
             let begin = page * PAGE as usize;
             content[begin..begin + PAGE as usize].fill(filling);
             fs::write(folder.path().join(DATABASE_FILE), content).unwrap();
-            if use_everything(folder.path(), &original).is_err() {
+            if !all_works(folder.path(), &original) {
                 detected += 1;
             }
         }
@@ -559,24 +560,45 @@ fn a_damaged_page_never_panics() {
     assert!(detected > 0);
 }
 
-fn use_everything(folder: &Path, original: &[LogRow]) -> Result<(), StoreError> {
-    let store = open(folder)?;
-    let rows = store.read_log(SHARD, Position(0), ALL, ALL)?;
-    assert_eq!(rows, original, "a damaged log was read as if it were whole");
-    store.list_runs(&everything())?;
-    store.unfinished(SHARD, None, ALL)?;
-    for number in 0..40 {
-        store.read_run(run_id(number), 0, ALL, ALL)?;
-        store.get_run(run_id(number))?;
-        store.snapshot(run_id(number))?;
+/// Does everything, whatever comes of what is done before, and returns whether all of it worked.
+fn all_works(folder: &Path, original: &[LogRow]) -> bool {
+    let Ok(store) = open(folder) else { return false };
+    let rows = store.read_log(SHARD, Position(0), ALL, ALL);
+    if let Ok(rows) = &rows {
+        assert_eq!(rows, original, "a damaged log was read as if it were whole");
     }
-    store.agents()?;
-    store.put_blob(b"x", Millis(1))?;
-    let mut writer = store.claim(SHARD, Mark(1_000))?;
-    writer.commit(&[finish(3, 3, 10), creation(99).key("k", 1).label("team", "b")])?;
-    let all = Retention { finished_before: Some(Millis(11)), blobs_before: Millis(2), ..keep() };
-    writer.sweep(&all)?;
-    Ok(())
+    let mut works = vec![
+        rows.is_ok(),
+        store.list_runs(&everything()).is_ok(),
+        store.unfinished(SHARD, None, ALL).is_ok(),
+        store.agents().is_ok(),
+        store.put_blob(b"x", Millis(1)).is_ok(),
+    ];
+    for number in 0..40 {
+        works.push(store.read_run(run_id(number), 0, ALL, ALL).is_ok());
+        works.push(store.get_run(run_id(number)).is_ok());
+        works.push(store.snapshot(run_id(number)).is_ok());
+    }
+    // A writer that fails is followed by another one.
+    let mut writes = |mark, write: &dyn Fn(&mut dyn ShardWriter) -> Result<(), StoreError>| {
+        let written = store.claim(SHARD, Mark(mark)).and_then(|mut writer| write(&mut *writer));
+        works.push(written.is_ok());
+    };
+    let snapshot = Snapshot { seq: 2, format: 1, state: b"state".as_slice().into() };
+    let new = creation(99).key("k", 1).label("team", "b");
+    let all = Retention {
+        finished_before: Some(Millis(11)),
+        keys_before: Millis(11),
+        blobs_before: Millis(2),
+        ..keep()
+    };
+    writes(1_000, &|writer| writer.commit(&[finish(3, 3, 10), finish(30, 3, 10)]).map(drop));
+    writes(1_001, &|writer| writer.commit(std::slice::from_ref(&new)).map(drop));
+    writes(1_002, &|writer| writer.put_snapshot(run_id(5), &snapshot));
+    writes(1_003, &|writer| writer.sweep(&all).map(drop));
+    writes(1_004, &|writer| writer.sweep(&all).map(drop));
+    writes(1_005, &|writer| writer.remove(run_id(30), None, Millis(11)).map(drop));
+    works.into_iter().all(|works| works)
 }
 
 #[test]
