@@ -7,6 +7,7 @@ mod format_2;
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use capataz_store::conformance::{
     ALL, SHARD, Shape, accept, claim, creation, everything, finish, keep, memory_row, more, remembered,
@@ -714,21 +715,47 @@ fn a_snapshot_that_cannot_be_written_costs_nothing() {
     assert_eq!(store.snapshot(run_id(1)).unwrap(), Some(snapshot(20)));
 }
 
-/// A power cut brings back a file whose removal was not durable, while that of its row was.
+/// The file of a blob.
+fn file_of(folder: &Path, blob: BlobHash) -> PathBuf {
+    let name = blob.to_string();
+    folder.join("blobs").join(&name[..2]).join(&name)
+}
+
+#[cfg(unix)]
+#[test]
+fn a_blob_that_cannot_be_put_leaves_no_file() {
+    let folder = tempdir().unwrap();
+    let options = SqliteOptions { busy_timeout: Duration::ZERO, ..SqliteOptions::default() };
+    let store = SqliteStore::open(folder.path(), options).unwrap();
+    let left = || fs::read_dir(folder.path().join("blobs/tmp")).unwrap().count();
+    let other = rusqlite::Connection::open(folder.path().join(DATABASE_FILE)).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    store.put_blob(b"result", Millis(1)).unwrap_err();
+    assert_eq!(left(), 0);
+    other.execute_batch("ROLLBACK").unwrap();
+    let blob = store.put_blob(b"result", Millis(1)).unwrap();
+    assert_eq!((store.blob_size(blob).unwrap(), left()), (Some(6), 0));
+    // Where its folder is to be, there is something else.
+    fs::remove_file(file_of(folder.path(), blob)).unwrap();
+    fs::remove_dir(file_of(folder.path(), blob).parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink("nowhere", file_of(folder.path(), blob).parent().unwrap()).unwrap();
+    store.put_blob(b"result", Millis(1)).unwrap_err();
+    assert_eq!(left(), 0);
+}
+
 #[test]
 fn a_damaged_blob_is_no_blob_until_it_is_put_again() {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap();
     let blob = store.put_blob(b"result", Millis(1_000)).unwrap();
-    let name = blob.to_string();
-    let file = folder.path().join("blobs").join(&name[..2]).join(&name);
-    std::fs::write(&file, b"resuLt").unwrap();
+    std::fs::write(file_of(folder.path(), blob), b"resuLt").unwrap();
     assert_eq!(store.read_blob(blob, 0, usize::MAX).unwrap(), None);
     assert_eq!(store.read_blob(blob, 0, 6).unwrap(), None);
     assert_eq!(store.put_blob(b"result", Millis(2_000)).unwrap(), blob);
     assert_eq!(store.read_blob(blob, 0, 6).unwrap().as_deref(), Some(&b"result"[..]));
 }
 
+/// A power cut brings back a file whose removal was not durable, while that of its row was.
 #[test]
 fn a_file_that_no_row_knows_is_a_blob_again_once_it_is_named_and_else_is_swept() {
     let folder = tempdir().unwrap();
@@ -736,12 +763,10 @@ fn a_file_that_no_row_knows_is_a_blob_again_once_it_is_named_and_else_is_swept()
     let mut writer = claim(&store);
     let put = store.put_blob(b"put", Millis(1_000)).unwrap();
     let back = |content: &[u8]| {
-        let blob = BlobHash::of(content);
-        let name = blob.to_string();
-        let folder = folder.path().join("blobs").join(&name[..2]);
-        fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join(name), content).unwrap();
-        blob
+        let file = file_of(folder.path(), BlobHash::of(content));
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, content).unwrap();
+        BlobHash::of(content)
     };
     let (named, stray) = (back(b"named"), back(b"stray"));
     assert_eq!(store.renew_blobs(&[named], Millis(1_000)).unwrap(), []);
