@@ -744,6 +744,27 @@ fn a_blob_that_cannot_be_put_leaves_no_file() {
 }
 
 #[test]
+fn a_blob_whose_file_cannot_be_removed_keeps_no_other_from_going() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path()).unwrap();
+    let mut writer = claim(&store);
+    let stuck = store.put_blob(b"stuck", Millis(1)).unwrap();
+    let others = [b"one", b"two"].map(|content| store.put_blob(content, Millis(2)).unwrap());
+    let file = file_of(folder.path(), stuck);
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    let older_than = |at| Retention { blobs_before: Millis(at), batch: 1, ..keep() };
+    let removed: Vec<u64> = (0..4).map(|_| writer.sweep(&older_than(10)).unwrap().blobs).collect();
+    assert_eq!(removed, [0, 1, 1, 0]);
+    assert!(others.iter().all(|blob| store.blob_size(*blob).unwrap().is_none()));
+
+    fs::remove_dir(&file).unwrap();
+    fs::write(&file, b"stuck").unwrap();
+    assert_eq!(writer.sweep(&older_than(11)).unwrap().blobs, 1);
+    assert_eq!(store.blob_size(stuck).unwrap(), None);
+}
+
+#[test]
 fn a_damaged_blob_is_no_blob_until_it_is_put_again() {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap();

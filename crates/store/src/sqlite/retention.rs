@@ -258,7 +258,7 @@ impl SqliteWriter {
         let shared = Arc::clone(&self.shared);
         // Putting blobs is blocked between the decision to remove a blob and its removal.
         let _no_puts = shared.blobs.hold();
-        let mut files = Ok(());
+        let mut stuck: Result<(), StoreError> = Ok(());
         let swept = self.apart("remove old blobs", |connection| {
             let (mut count, mut bytes) = (0, 0);
             for (hash, size) in unreferenced(connection, retention.blobs_before, retention.batch)? {
@@ -267,9 +267,14 @@ impl SqliteWriter {
                 }
                 // The file is removed first: the next sweep finds a row without a file, but a file without a row would
                 // stay forever.
-                files = shared.blobs.remove(hash);
-                if files.is_err() {
-                    break;
+                if let Err(error) = shared.blobs.remove(hash) {
+                    // All others that are due now have their turn before it has its next one.
+                    cached(connection, "UPDATE blobs SET put_at = ? WHERE hash = ?")?
+                        .execute(params![retention.blobs_before.0, hash.0])?;
+                    if stuck.is_ok() {
+                        stuck = Err(error);
+                    }
+                    continue;
                 }
                 cached(connection, "DELETE FROM blobs WHERE hash = ?")?.execute([hash.0])?;
                 count += 1;
@@ -277,7 +282,8 @@ impl SqliteWriter {
             }
             Ok((count, bytes))
         })?;
-        files.map(|()| swept)
+        or_later("files of old blobs were not removed", stuck);
+        Ok(swept)
     }
 
     /// Removes files of blobs in one folder that no row knows. A power cut brings them back where their removal was not
@@ -293,7 +299,8 @@ impl SqliteWriter {
         let known = shared.readers.known_blobs(&there)?;
         there.retain(|blob| !known.contains(blob));
         there.truncate(batch as usize);
-        there.iter().try_for_each(|blob| shared.blobs.remove(*blob))
+        // One that cannot be removed keeps no other there.
+        there.iter().map(|blob| shared.blobs.remove(*blob)).fold(Ok(()), Result::and)
     }
 }
 
