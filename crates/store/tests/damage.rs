@@ -4,19 +4,21 @@
 
 mod format_2;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use capataz_store::conformance::{
-    ALL, SHARD, Shape, accept, claim, creation, everything, finish, keep, memory_row, more, remembered,
-    run_id, updated, whole_log,
+    ALL, SHARD, Shape, accept, claim, creation, everything, finish, ids, keep, listed, memory_row, more,
+    remembered, run_id, updated, whole_log,
 };
 use capataz_store::sqlite::DATABASE_FILE;
 use capataz_store::{
     Append, AppendOutcome, BlobHash, LogRow, Mark, MemoryChange, Mended, Millis, Place, Position, Removal,
-    Retention, RunId, ShardWriter, Snapshot, SqliteOptions, SqliteStore, Store, StoreError, Swept, entry_id,
+    Retention, RunId, RunQuery, ShardWriter, Snapshot, SqliteOptions, SqliteStore, Store, StoreError, Swept,
+    entry_id,
 };
 use format_2::BACK_TO_FORMAT_2;
 use tempfile::{TempDir, tempdir};
@@ -461,6 +463,22 @@ fn a_sweep_that_does_not_find_what_is_due_for_damage_costs_nothing_but_itself() 
     }
     wound.heal();
     assert_eq!(writer.sweep(&older_than(11)).unwrap().runs, 10);
+}
+
+/// As sessions do, each of which has the same label again.
+#[test]
+fn a_run_begins_anew_under_its_labels_where_those_of_its_namesake_were_damaged() {
+    for labels in ["x'09'", "CAST(labels || x'00' AS BLOB)", "NULL"] {
+        let folder = with_ended(2, [0]);
+        execute(folder.path(), &format!("UPDATE runs SET labels = {labels} WHERE finished_at IS NOT NULL"));
+        let store = open(folder.path()).unwrap();
+        let mut writer = claim(&store);
+        assert_eq!(writer.sweep(&older_than(11)).unwrap().runs, 1, "{labels}");
+        accept(&mut *writer, &[creation(0).label("team", "a"), creation(7)]);
+        let labels_of_both = BTreeMap::from([("team".to_owned(), "a".to_owned())]);
+        let team = RunQuery { labels: labels_of_both, ..everything() };
+        assert_eq!(listed(&store, &team), ids(&[1, 0]), "{labels}");
+    }
 }
 
 /// However large it is, and however large the log may be.

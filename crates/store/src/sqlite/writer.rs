@@ -282,7 +282,8 @@ impl SqliteWriter {
             return Ok(Some(AppendOutcome::Conflict));
         }
         for (key, value) in &create.labels {
-            cached(connection, "INSERT INTO run_labels (key, value, run) VALUES (?, ?, ?)")?
+            // A removed run of this id, whose own labels were damaged, has left its rows.
+            cached(connection, "INSERT OR IGNORE INTO run_labels (key, value, run) VALUES (?, ?, ?)")?
                 .execute(params![key, value, run])?;
         }
         Ok(None)
