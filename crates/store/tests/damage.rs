@@ -215,6 +215,42 @@ fn a_removed_row_that_damage_had_made_longer_makes_no_log_too_large() {
     assert_eq!(writer.sweep(&older_than(21)).unwrap().runs, 1);
 }
 
+/// No checksum covers it.
+#[test]
+fn a_size_of_the_log_that_cannot_be_is_counted_anew_and_removes_no_run() {
+    for wrong in ["appended + (1 << 50)", "-1", "'text'"] {
+        let folder = with_ended(3, 0..3);
+        let store = open(folder.path()).unwrap();
+        let (rows, bytes) = (whole_log(&store), store.bounds(SHARD).unwrap().bytes);
+        drop(store);
+        execute(folder.path(), &format!("UPDATE log SET appended = {wrong} WHERE position = 6"));
+        for number in 3..6 {
+            let store = open(folder.path()).unwrap();
+            let mut writer = claim(&store);
+            let bytes = bytes + (number - 3) * 1_000;
+            assert_eq!(store.bounds(SHARD).unwrap().bytes, bytes, "{wrong}");
+            let smaller = Retention { max_log_bytes: Some(bytes), ..keep() };
+            assert_eq!(writer.sweep(&smaller).unwrap().runs, 0, "{wrong}");
+            assert_eq!(whole_log(&store)[..6], rows, "{wrong}");
+            accept(&mut *writer, &[creation(number).events(vec![7; 1_000])]);
+        }
+    }
+}
+
+/// Then the log counts as empty, and grows from there.
+#[test]
+fn a_size_of_the_log_that_can_neither_be_nor_be_counted_removes_no_run() {
+    let folder = with_ended(60, 0..30);
+    execute(folder.path(), "UPDATE log SET appended = appended + (1 << 50) WHERE position = 90");
+    Wound::of(folder.path());
+    let store = open(folder.path()).unwrap();
+    let mut writer = claim(&store);
+    assert_eq!(store.bounds(SHARD).unwrap().bytes, 0);
+    accept(&mut *writer, &[creation(1_000).events(vec![7; 1_000])]);
+    let smaller = Retention { max_log_bytes: Some(1_000), ..keep() };
+    assert_eq!(writer.sweep(&smaller).unwrap().runs, 0);
+}
+
 #[test]
 fn a_snapshot_with_a_changed_column_is_none() {
     let folder = filled(2);

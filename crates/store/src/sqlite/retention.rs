@@ -164,7 +164,7 @@ impl SqliteWriter {
     }
 
     /// The bytes of all events. A damaged row that was removed may have had more than were ever appended.
-    fn log_bytes(&self) -> u64 {
+    pub(super) fn log_bytes(&self) -> u64 {
         self.appended.saturating_sub(self.removed_bytes)
     }
 
