@@ -444,7 +444,7 @@ fn with_ended(runs: u64, ended: impl IntoIterator<Item = u64>) -> TempDir {
 /// What a run has beside its log may be damaged, and what says where its log is.
 #[test]
 fn runs_that_are_due_and_cannot_be_removed_stay_for_now_and_everything_else_goes_on() {
-    for of in ["log_run", "run_labels", "runs"] {
+    for of in ["log_run", "run_labels"] {
         let folder = with_ended(1_000, (0..10).chain(900..910));
         let wound = Wound::of_first_leaf(folder.path(), of);
         let store = open(folder.path()).unwrap();
@@ -485,20 +485,23 @@ fn damage_where_eras_keys_or_blobs_are_looked_for_keeps_no_run_from_going() {
     }
 }
 
+/// To find what is due, the index of what has finished is read, and the rows that it names.
 #[test]
 fn a_sweep_that_does_not_find_what_is_due_for_damage_costs_nothing_but_itself() {
-    let folder = with_ended(60, 40..50);
-    let wound = Wound::of_first_leaf(folder.path(), "runs_finished");
-    let store = open(folder.path()).unwrap();
-    let mut writer = claim(&store);
-    for number in 1_000..1_003 {
-        let swept = writer.sweep(&older_than(11));
-        assert!(matches!(swept, Err(StoreError::Corrupt { .. })), "{swept:?}");
-        assert!(!writer.has_failed());
-        accept(&mut *writer, &[creation(number)]);
+    for of in ["runs_finished", "runs"] {
+        let folder = with_ended(1_000, 0..10);
+        let wound = Wound::of_first_leaf(folder.path(), of);
+        let store = open(folder.path()).unwrap();
+        let mut writer = claim(&store);
+        for number in 5_000..5_003 {
+            let swept = writer.sweep(&older_than(11));
+            assert!(matches!(swept, Err(StoreError::Corrupt { .. })), "{of}: {swept:?}");
+            assert!(!writer.has_failed());
+            accept(&mut *writer, &[creation(number)]);
+        }
+        wound.heal();
+        assert_eq!(writer.sweep(&older_than(11)).unwrap().runs, 10, "{of}");
     }
-    wound.heal();
-    assert_eq!(writer.sweep(&older_than(11)).unwrap().runs, 10);
 }
 
 /// As sessions do, each of which has the same label again.

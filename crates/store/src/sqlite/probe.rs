@@ -210,11 +210,11 @@ mod tests {
                 assert!(is_unmade(&path).unwrap(), "{length}: all is as it was");
             }
             fs::remove_dir(&log).unwrap();
-            fs::write(&log, [7; 40_000]).unwrap();
-            fs::write(&index, [7; 32_768]).unwrap();
+            fs::write(&log, [7_u8; 40_000]).unwrap();
+            fs::write(&index, [7_u8; 32_768]).unwrap();
             remove_log_of_unmade(&path).unwrap();
             assert!(is_unmade(&path).unwrap() && !log.exists() && !index.exists(), "{length}");
-            fs::write(&log, [7; 40_000]).unwrap();
+            fs::write(&log, [7_u8; 40_000]).unwrap();
             SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap();
         }
     }

@@ -299,8 +299,12 @@ impl SqliteWriter {
         let known = shared.readers.known_blobs(&there)?;
         there.retain(|blob| !known.contains(blob));
         there.truncate(batch as usize);
-        // One that cannot be removed keeps no other there.
-        there.iter().map(|blob| shared.blobs.remove(*blob)).fold(Ok(()), Result::and)
+        let mut removed = Ok(());
+        for blob in there {
+            // One that cannot be removed keeps no other there.
+            removed = removed.and(shared.blobs.remove(blob));
+        }
+        removed
     }
 }
 
