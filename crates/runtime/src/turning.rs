@@ -390,7 +390,7 @@ impl Turning {
             Told::Committed { shard, outcomes } => self.input(Input::Committed { shard, outcomes }),
             Told::Failed { shard, error } => {
                 let error = &error as &dyn std::error::Error;
-                tracing::error!(shard = shard.0, error, "a commit failed; the shard is read again");
+                tracing::error!(shard = shard.0, error, "a write failed; the shard is read again");
                 self.input(Input::CommitFailed { shard });
             }
             Told::Quarantined { run } => {

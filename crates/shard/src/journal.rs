@@ -261,7 +261,8 @@ pub enum Told {
         shard: ShardId,
         outcomes: Vec<AppendOutcome>,
     },
-    /// Nobody knows what of the shard's commit is durable. It is claimed before anything else of it is written.
+    /// Nobody knows what of the shard's commit is durable, or its writer has failed otherwise. It is claimed before anything else of
+    /// it is written.
     Failed {
         shard: ShardId,
         error: StoreError,
@@ -299,7 +300,7 @@ pub enum Told {
 /// Writes, for all shards of a daemon.
 pub struct Scribe {
     store: Arc<dyn Store>,
-    /// None for a shard that was not claimed, or whose last commit failed.
+    /// None for a shard that was not claimed, or whose writer has failed.
     writers: BTreeMap<ShardId, Box<dyn ShardWriter>>,
     /// The newest claims of the shards, since which each has known all that was written.
     known: BTreeMap<ShardId, Epoch>,
@@ -330,7 +331,7 @@ impl Scribe {
         Self { store, writers: BTreeMap::new(), known: BTreeMap::new(), owed: BTreeMap::new(), chance }
     }
 
-    /// Whether the shard was claimed, and no commit of it has failed since.
+    /// Whether the shard was claimed, and its writer has not failed since.
     #[must_use]
     pub fn has_claimed(&self, shard: ShardId) -> bool {
         self.writers.contains_key(&shard)
@@ -360,6 +361,7 @@ impl Scribe {
                     tracing::warn!(%run, error = error as &dyn std::error::Error, "a run was not removed");
                 });
                 told.push(Told::Removed { shard, reply, run, removal: removal.ok() });
+                self.give_up_failed(shard, told);
             }
             Job::Other(Work::Release { shard, run }) => {
                 if let Err(error) = self.release(shard, run) {
@@ -380,6 +382,7 @@ impl Scribe {
             Job::Other(Work::Sweep { shard, retention }) => {
                 let swept = self.sweep(shard, *retention);
                 told.push(Told::Swept { shard, swept });
+                self.give_up_failed(shard, told);
             }
             Job::Other(Work::Claim { shard, touched }) => {
                 self.writers.remove(&shard);
@@ -401,6 +404,14 @@ impl Scribe {
                 self.known.extend(known.map(|known| (shard, known)));
             }
             Job::Other(Work::Append(appends)) => self.commit(appends, told),
+        }
+    }
+
+    /// Gives a writer up that has failed beside its commits: no commit of a caller has to find that out.
+    fn give_up_failed(&mut self, shard: ShardId, told: &mut Vec<Told>) {
+        if self.writers.get(&shard).is_some_and(|writer| writer.has_failed()) {
+            self.writers.remove(&shard);
+            told.push(Told::Failed { shard, error: StoreError::Closed });
         }
     }
 

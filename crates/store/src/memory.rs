@@ -38,6 +38,7 @@ pub enum Fault {
 struct Shared {
     state: State,
     fault: Option<Fault>,
+    next_sweep_fails: bool,
     closed: bool,
 }
 
@@ -52,12 +53,17 @@ impl MemoryStore {
     /// Writers of the original write only to the original. Pending faults and the closed state are not copied.
     pub fn checkpoint(&self) -> Self {
         let state = self.lock().state.clone();
-        Self { shared: Arc::new(Mutex::new(Shared { state, fault: None, closed: false })) }
+        Self { shared: Arc::new(Mutex::new(Shared { state, ..Shared::default() })) }
     }
 
     /// Makes the next [`ShardWriter::commit`] of any shard fail.
     pub fn fail_next_commit(&self, fault: Fault) {
         self.lock().fault = Some(fault);
+    }
+
+    /// Makes the next [`ShardWriter::sweep`] of any shard fail, and its writer with it.
+    pub fn fail_next_sweep(&self) {
+        self.lock().next_sweep_fails = true;
     }
 
     /// Damages the row at a position, as a flipped bit on a disk would: reads find the row, and not its events. A second
@@ -285,6 +291,10 @@ impl ShardWriter for MemoryWriter {
         self.epoch
     }
 
+    fn has_failed(&self) -> bool {
+        self.failed
+    }
+
     fn commit(&mut self, appends: &[Append]) -> Result<Vec<AppendOutcome>, StoreError> {
         let mut shared = self.store.lock();
         if self.failed || shared.closed {
@@ -337,6 +347,7 @@ impl ShardWriter for MemoryWriter {
     }
 
     fn sweep(&mut self, retention: &Retention) -> Result<Swept, StoreError> {
+        self.failed |= std::mem::take(&mut self.store.lock().next_sweep_fails);
         let (shard, eras_swept) = (self.shard, self.eras_swept);
         let (swept, eras_swept) = self.owned(|state| {
             let swept = state.sweep(shard, retention);

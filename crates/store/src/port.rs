@@ -466,10 +466,11 @@ pub struct Swept {
     pub blobs: u64,
     /// The bytes of events and blobs that are gone.
     pub bytes: u64,
-    /// Removed runs of which rows are left that could not be read. A later sweep tries them again.
+    /// Removed runs of which rows are left that could not be read, and runs that stay although they are due, because something
+    /// that belongs to them could not be. A later sweep tries them again.
     pub unreadable: u64,
-    /// Finished runs are left that the sweep did not come to, or rows of a run that it has removed. Or it has met rows that
-    /// cannot be read, and has removed nothing: the next one passes over them.
+    /// Finished runs are left that the sweep did not come to, or rows of a run that it has removed. Or it has met rows or runs
+    /// that cannot be read, and has removed nothing: the next one passes over them.
     pub more: bool,
     /// Where it ended then: a sweep [after](Retention::after) this run goes on there.
     pub next: Option<(Millis, RunId)>,
@@ -687,10 +688,14 @@ pub struct Bounds {
 
 /// The only writer of a shard under one epoch.
 ///
-/// After an error, but for [`ShardWriter::put_snapshot`], every method returns [`StoreError::Closed`] and writes nothing. The same holds once another epoch
-/// owns the shard, except that [`ShardWriter::commit`] then returns [`AppendOutcome::Fenced`].
+/// After an error, but for those of [`ShardWriter::put_snapshot`] and for damage that [`ShardWriter::sweep`] or
+/// [`ShardWriter::remove`] has met, every method returns [`StoreError::Closed`] and writes nothing. The same holds once another
+/// epoch owns the shard, except that [`ShardWriter::commit`] then returns [`AppendOutcome::Fenced`].
 pub trait ShardWriter: Send {
     fn epoch(&self) -> Epoch;
+
+    /// Whether an error was such that nothing is written any more. A writer that another epoch has fenced has not failed.
+    fn has_failed(&self) -> bool;
 
     /// Commits all of `appends` in one durable transaction, and returns their outcomes in the same order.
     ///
@@ -733,14 +738,18 @@ pub trait ShardWriter: Send {
     /// stays until [`Retention::keys_before`]. A key that was [registered](KeyChange::Register) stays until it is released.
     ///
     /// Nobody can read anything of a removed run, also where not all of its rows have room in the sweep. Those that are left are
-    /// what the next sweeps begin with, of whatever writer. Those that cannot be read [stay](Swept::unreadable) for now, and
-    /// everything else goes on. A run is in conflict with those of an earlier one of its id that its append comes to.
+    /// what the next sweeps begin with, of whatever writer. Those that cannot be read [stay](Swept::unreadable) for now, as do
+    /// whole runs of which something else cannot be, and everything else goes on. A run is in conflict with those of an earlier
+    /// one of its id that its append comes to.
     ///
     /// Eras are forgotten that have no row left and end before [`Bounds::removed`]: of a cursor into them nobody can say any
     /// more whether it is of this history.
     /// Each sweep after which no row of a removed run is left looks at [`Retention::batch`] eras, where the one before it ended.
     /// Where finished runs are left, it says after which one the next sweep [goes on](Swept::next), so that those that stay are
     /// looked at once, and not by each sweep.
+    ///
+    /// # Errors
+    /// Runs could not be removed. Keys, eras and blobs that could not be are left to the next sweep, without an error.
     fn sweep(&mut self, retention: &Retention) -> Result<Swept, StoreError>;
 
     /// Removes a whole run that has finished or is in quarantine, as a sweep does, unless it has a derived row of the kind

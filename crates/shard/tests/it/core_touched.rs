@@ -12,13 +12,13 @@ use capataz_engine::{self as engine, Plan, StartRun, Work};
 use capataz_shard::journal::{self, Chance, Errand, Job, Queue, Scribe, Told, Work as Writing, errands};
 use capataz_shard::shard::Config;
 use capataz_shard::{
-    Answer, CommandReply, Declined, Driver, Input, Output, ReplyId, Request, StartReply, StartRequest,
+    Ages, Answer, CommandReply, Declined, Driver, Input, Output, ReplyId, Request, StartReply, StartRequest,
 };
 use capataz_store::memory::Fault;
 use capataz_store::{
     AgentRow, BlobHash, Bounds, Derived, DerivedRow, Epoch, Extent, FoundEntry, History, KeyRow, LogRow,
     Mark, MemoryOf, MemoryPage, MemorySearch, MemoryStore, Millis, Place, Position, Quarantine, Recall,
-    RunId, RunQuery, RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError, Unfinished,
+    Retention, RunId, RunQuery, RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError, Unfinished,
 };
 use uuid::Uuid;
 
@@ -309,6 +309,7 @@ impl World {
                 Told::Committed { shard, outcomes } => Some(Input::Committed { shard, outcomes }),
                 Told::Failed { shard, .. } => Some(Input::CommitFailed { shard }),
                 Told::Claimed { shard, recovered, .. } => Some(Input::Recovered { shard, recovered }),
+                Told::Swept { shard, .. } => Some(Input::Swept { shard }),
                 Told::Unreadable { shard, touched, .. } => {
                     self.unreadable += 1;
                     *self.asked.gone.lock().unwrap() = false;
@@ -589,6 +590,34 @@ fn a_claim_that_could_not_be_read_forgets_nothing_that_was_known() {
     assert_eq!(world.unreadable, 1);
     assert_eq!(world.read(), BTreeSet::from([touched]));
     assert!(!world.answers.contains_key(&waiter));
+    world.check();
+}
+
+/// No commit of a caller has to find out that nothing can be written any more.
+#[test]
+fn a_sweep_that_fails_has_the_shard_claimed_again_and_costs_no_commit() {
+    let mut world = World::new(1);
+    let (before, _) = world.starts(false);
+    world.asked.read.lock().unwrap().clear();
+    world.store.fail_next_sweep();
+    let retention = Box::new(Retention {
+        keep: BTreeSet::new(),
+        held_by: None,
+        finished_before: None,
+        max_log_bytes: None,
+        after: None,
+        looked_at: u32::MAX,
+        keys_before: Millis(i64::MIN),
+        blobs_before: Millis(i64::MIN),
+        batch: 1,
+        batch_bytes: 1,
+    });
+    world.hears(Input::Sweep { shard: SHARD, retention, ages: Ages::default() });
+    assert!(world.scribe.has_claimed(SHARD));
+    assert_eq!(world.read(), BTreeSet::new(), "nothing was under way");
+    let (after, creator) = world.starts(false);
+    assert!(matches!(world.answers.remove(&creator), Some(Answer::Start(Ok(_)))));
+    assert!(world.core.run(before).is_some() && world.core.run(after).is_some());
     world.check();
 }
 

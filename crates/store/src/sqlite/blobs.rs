@@ -98,7 +98,7 @@ impl Blobs {
                 folders::make(folder).map_err(io_failed(PUT))?;
             }
             names.durable.remove(folder);
-            fs::rename(written, &path).map_err(io_failed(PUT))?;
+            written.becomes(&path).map_err(io_failed(PUT))?;
         }
         self.settle(&mut names, folder).map_err(io_failed(PUT))?;
         Ok(hash)
@@ -208,24 +208,44 @@ impl Blobs {
         self.read(blob, 0, usize::MAX).map(|content| content.is_some())
     }
 
-    fn write_temporary(&self, content: &[u8]) -> Result<PathBuf, StoreError> {
+    fn write_temporary(&self, content: &[u8]) -> Result<Temporary, StoreError> {
         let number = self.next_temporary.fetch_add(1, Ordering::Relaxed);
-        let path = self.temporary.join(format!("{}{number}", self.mark));
+        let temporary =
+            Temporary { path: self.temporary.join(format!("{}{number}", self.mark)), is_blob: false };
         let write = || {
-            let mut file = File::create_new(&path)?;
+            let mut file = File::create_new(&temporary.path)?;
             file.write_all(content)?;
             file.sync_all()
         };
-        write().map_err(|error| {
-            // A failure here loses nothing, because the next start removes the file.
-            drop(fs::remove_file(&path));
-            io_failed(PUT)(error)
-        })?;
-        Ok(path)
+        write().map_err(io_failed(PUT))?;
+        Ok(temporary)
     }
 
     fn path(&self, blob: BlobHash) -> PathBuf {
         path_in(&self.folder, blob)
+    }
+}
+
+/// A temporary file, which is removed unless it becomes a blob.
+struct Temporary {
+    path: PathBuf,
+    is_blob: bool,
+}
+
+impl Temporary {
+    fn becomes(mut self, blob: &Path) -> std::io::Result<()> {
+        fs::rename(&self.path, blob)?;
+        self.is_blob = true;
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.is_blob {
+            // A failure here loses nothing, because the next start removes the file.
+            drop(fs::remove_file(&self.path));
+        }
     }
 }
 

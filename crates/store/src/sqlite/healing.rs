@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::mem::ManuallyDrop;
 use std::path::Path;
 
 use rusqlite::Connection;
@@ -55,13 +56,20 @@ fn whole_again(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes those pages of the database again that the log has in some version. Nobody may write a checkpoint meanwhile.
-pub(super) fn pages_again(database: &Path, log: &Path) -> io::Result<()> {
-    let mut file = File::options().read(true).write(true).open(database)?;
-    let written = every_page_again(&mut file, log);
-    // The locks that this process has on the database would go with any descriptor of it that is closed.
-    std::mem::forget(file);
-    written
+/// The file of the database, opened once. It is never closed: the locks that this process has on the database would go with any
+/// descriptor of it that is.
+#[derive(Default)]
+pub(super) struct DatabaseFile(Option<ManuallyDrop<File>>);
+
+impl DatabaseFile {
+    /// Writes those pages of the database again that the log has in some version. Nobody may write a checkpoint meanwhile.
+    pub(super) fn pages_again(&mut self, database: &Path, log: &Path) -> io::Result<()> {
+        let file = match self.0.take() {
+            Some(file) => file,
+            None => ManuallyDrop::new(File::options().read(true).write(true).open(database)?),
+        };
+        every_page_again(self.0.insert(file), log)
+    }
 }
 
 fn every_page_again(file: &mut File, log: &Path) -> io::Result<()> {
@@ -129,9 +137,33 @@ mod tests {
         let (bytes, pages) = pages_in(&log).unwrap();
         assert_eq!(bytes, 4096);
         assert!(pages.len() > 480, "{pages:?}");
-        pages_again(&database, &log).unwrap();
+        let mut file = DatabaseFile::default();
+        file.pages_again(&database, &log).unwrap();
         log_again(&connection, &log).unwrap();
         assert_eq!((std::fs::read(&database).unwrap(), std::fs::read(&log).unwrap()), before);
         connection.execute_batch("INSERT INTO t VALUES (1)").unwrap();
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn however_often_pages_are_written_again_the_file_is_opened_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap();
+        let (database, log) = (path.join("a.db"), path.join("a.db-wal"));
+        let connection = open_writing(&database, &SqliteOptions::default()).unwrap();
+        connection.execute_batch("CREATE TABLE t (x)").unwrap();
+        let opened = || {
+            let all = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+            all.filter(|of| std::fs::read_link(of.path()).is_ok_and(|path| path == database)).count()
+        };
+        let before = opened();
+        {
+            let mut file = DatabaseFile::default();
+            for _ in 0..3 {
+                file.pages_again(&database, &log).unwrap();
+                assert_eq!(opened(), before + 1);
+            }
+        }
+        assert_eq!(opened(), before + 1, "no lock has gone with it");
     }
 }

@@ -110,6 +110,7 @@ impl Maintenance {
             gauge: Arc::clone(&gauge),
             gate,
             database: database.to_owned(),
+            file: healing::DatabaseFile::default(),
             wal: log_of(database),
             wal_limit_bytes: options.wal_limit_bytes,
             must_heal: false,
@@ -146,6 +147,7 @@ struct Worker {
     gauge: Arc<Gauge>,
     gate: Arc<Gate>,
     database: PathBuf,
+    file: healing::DatabaseFile,
     wal: PathBuf,
     wal_limit_bytes: u64,
     /// True from a failed checkpoint on, until what it may have left behind is healed.
@@ -229,7 +231,8 @@ impl Worker {
         if self.must_heal {
             let _writers_wait = self.gate.hold();
             healing::log_again(&self.connection, &self.wal)?;
-            healing::pages_again(&self.database, &self.wal)
+            self.file
+                .pages_again(&self.database, &self.wal)
                 .map_err(io_failed("write pages of the database again"))?;
             self.must_heal = false;
         }

@@ -29,6 +29,7 @@ mod tails;
 mod writer;
 
 use std::fmt;
+use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -152,9 +153,7 @@ impl SqliteStore {
     ) -> Result<Self, StoreError> {
         folders::make(folder).map_err(error::io_failed("make the data folder"))?;
         let database = folder.join(DATABASE_FILE);
-        if !probe::is_unmade(&database)? {
-            probe::check_length(&database)?;
-        }
+        let _making = look_before_opening(folder, &database)?;
         let gauge = Arc::new(Gauge::new(&options));
         let mut open = || Gate::open(database.clone(), options.clone(), Arc::clone(&gauge), progress);
         // SQLite takes one read that fails (EIO) for damage.
@@ -174,6 +173,23 @@ impl SqliteStore {
         };
         Ok(Self { shared: Arc::new(shared) })
     }
+}
+
+/// Looks at what there is before SQLite does. A database that is not made yet is made by one at a time: by whoever has the lock
+/// that this returns.
+fn look_before_opening(folder: &Path, database: &Path) -> Result<Option<File>, StoreError> {
+    let mut making = None;
+    if probe::is_empty(database)? || probe::is_unmade(database)? {
+        // Where there are no locks, nobody has one, and nothing is taken away.
+        making = File::open(folder).and_then(|folder| folder.lock().map(|()| folder)).ok();
+    }
+    // Whoever had the lock before may have made it.
+    if !probe::is_unmade(database)? {
+        probe::check_length(database)?;
+    } else if making.is_some() {
+        probe::remove_log_of_unmade(database)?;
+    }
+    Ok(making)
 }
 
 impl Store for SqliteStore {

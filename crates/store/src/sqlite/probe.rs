@@ -1,13 +1,14 @@
 //! Quick checks of a database when it is opened. Their cost does not depend on its size. Damage in the middle is found
 //! by the first read that meets it.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
 use super::error::{failed, io_failed};
+use crate::folders;
 use crate::port::StoreError;
 
 const HEADER: usize = 100;
@@ -36,6 +37,31 @@ pub(super) fn is_unmade(database: &Path) -> Result<bool, StoreError> {
     let [pages_before, page] = [16, 24].map(|at| number(&header, at, 4));
     let length = file_length(database).map_err(&look)?;
     Ok(header.starts_with(JOURNAL_MAGIC) && pages_before == 0 && length <= page)
+}
+
+/// Removes the write-ahead log of a database that [is unmade](is_unmade), for good, before SQLite has a look at it. SQLite would
+/// remove the journal and then the log, with no sync of the folder between the two: a cut after which the one is gone and the
+/// other is not leaves an empty file with a log, as does one failure of the disk. Nobody can tell that from a database that is lost.
+///
+/// Nothing that anybody was told of is in this log. Whatever is written to it counts once the log was synced, and its first sync is
+/// one of the folder, after which no cut brings the journal back. Nor does a store open before it has synced the folder itself,
+/// with the name of its blobs. Nobody else may be making the database meanwhile: that one's journal is there as well.
+pub(super) fn remove_log_of_unmade(database: &Path) -> Result<(), StoreError> {
+    let remove = || {
+        for ending in ["-wal", "-shm"] {
+            match fs::remove_file(beside(database, ending)) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                removed => removed?,
+            }
+        }
+        database.parent().map_or(Ok(()), folders::sync)
+    };
+    remove().map_err(io_failed("begin the database anew"))
+}
+
+/// Whether there is nothing in the file, or no file.
+pub(super) fn is_empty(database: &Path) -> Result<bool, StoreError> {
+    file_length(database).map(|length| length == 0).map_err(io_failed("look at the database file"))
 }
 
 /// Compares the length of the file with the length in its header.
@@ -102,7 +128,7 @@ fn beside(database: &Path, ending: &str) -> PathBuf {
 }
 
 fn file_length(path: &Path) -> std::io::Result<u64> {
-    match std::fs::metadata(path) {
+    match fs::metadata(path) {
         Ok(metadata) => Ok(metadata.len()),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(0),
         Err(error) => Err(error),
@@ -120,8 +146,6 @@ fn corrupt(detail: &str) -> Result<(), StoreError> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use tempfile::TempDir;
 
     use super::*;
@@ -166,6 +190,32 @@ mod tests {
             // The write-ahead log of the next step, of which nothing was synced.
             let (_folder, store) = opened(&file, &[("-journal", &first), ("-wal", &[0; 32])]);
             assert!(store.is_ok(), "{length}: {store:?}");
+        }
+    }
+
+    /// SQLite removes the journal before it fails at such a log. With a log and without a journal, the empty file that it leaves
+    /// counts as a database that is lost.
+    #[test]
+    fn a_file_is_made_anew_only_once_there_is_no_log_beside_it() {
+        for length in [0, 4_096] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join(DATABASE_FILE);
+            let [log, index] = ["-wal", "-shm"].map(|ending| beside(&path, ending));
+            fs::write(&path, &database(1, 4_096)[..length]).unwrap();
+            fs::write(beside(&path, "-journal"), journal(0)).unwrap();
+            fs::create_dir(&log).unwrap();
+            for _ in 0..2 {
+                let store = SqliteStore::open(folder.path(), SqliteOptions::default());
+                assert!(matches!(store, Err(StoreError::Io { .. })), "{length}: {store:?}");
+                assert!(is_unmade(&path).unwrap(), "{length}: all is as it was");
+            }
+            fs::remove_dir(&log).unwrap();
+            fs::write(&log, [7_u8; 40_000]).unwrap();
+            fs::write(&index, [7_u8; 32_768]).unwrap();
+            remove_log_of_unmade(&path).unwrap();
+            assert!(is_unmade(&path).unwrap() && !log.exists() && !index.exists(), "{length}");
+            fs::write(&log, [7_u8; 40_000]).unwrap();
+            SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap();
         }
     }
 

@@ -198,6 +198,20 @@ impl Readers {
         })
     }
 
+    /// The bytes of all events of the log, each row of which is looked at; `None` where the database has room for as many as are
+    /// `said` to be there.
+    pub(super) fn counted_anew(&self, said: u64) -> Result<Option<u64>, StoreError> {
+        self.read("count the bytes of the log", |connection| {
+            let read = |pragma| connection.pragma_query_value(None, pragma, |row| unsigned(row, 0));
+            if said <= read("page_count")?.saturating_mul(read("page_size")?) {
+                return Ok(None);
+            }
+            connection
+                .query_row("SELECT coalesce(sum(length(events)), 0) FROM log", [], |row| unsigned(row, 0))
+                .map(Some)
+        })
+    }
+
     pub(super) fn readings(&self) -> Result<Option<Bytes>, StoreError> {
         self.read("read readings", |connection| {
             connection

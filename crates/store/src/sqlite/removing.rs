@@ -37,11 +37,13 @@ pub(super) fn read(connection: &Connection) -> rusqlite::Result<BTreeMap<RunId, 
         .collect()
 }
 
-/// What of removed runs could not be read. It is passed over, and tried again later.
+/// What of runs that are removed, or are to be, could not be read. It is passed over, and tried again later.
 #[derive(Default)]
 pub(super) struct Unreadable {
-    /// The positions of rows, by their runs. Position 0 stands for all of a run.
+    /// The positions of rows of removed runs, by these. Position 0 stands for all of a run.
     rows: BTreeSet<(RunId, u64)>,
+    /// Runs that are due and stay as they are.
+    due: BTreeSet<RunId>,
     /// Sweeps that have passed over it.
     sweeps: u32,
 }
@@ -49,7 +51,7 @@ pub(super) struct Unreadable {
 impl Unreadable {
     /// How much there is. Damage that is noted makes it more.
     pub(super) fn count(&self) -> usize {
-        self.rows.len()
+        self.rows.len() + self.due.len()
     }
 
     /// Whether so much could not be read that no row is tried.
@@ -64,6 +66,11 @@ impl Unreadable {
 
     fn has_some_of(&self, run: RunId) -> bool {
         self.rows.range((run, 0)..=(run, u64::MAX)).next().is_some()
+    }
+
+    /// Whether a run stays although it is due. Where there are too many of these, every run does.
+    pub(super) fn keeps(&self, run: RunId) -> bool {
+        self.due.len() >= TOO_MUCH || self.due.contains(&run)
     }
 
     /// A sweep has come to its end. Now and then, what could not be read is tried by the next one.
@@ -91,34 +98,61 @@ impl Unreadable {
         }
         done
     }
+
+    /// Notes where the removal of a run that is due has met damage.
+    pub(super) fn note_due<T>(&mut self, run: RunId, done: rusqlite::Result<T>) -> rusqlite::Result<T> {
+        if let Err(error) = &done
+            && is_damage(error)
+            && self.due.insert(run)
+        {
+            tracing::warn!(
+                %run,
+                error = error as &dyn std::error::Error,
+                "what belongs to a run that is due cannot be read, and the run stays; it is tried again later"
+            );
+        }
+        done
+    }
 }
 
 impl SqliteWriter {
-    /// Runs an action that removes rows, in a transaction of its own if this writer still owns the shard. `None` where some
-    /// could not be read: then nothing was done, for SQLite keeps nothing of a transaction that has met damage, and the writer
-    /// knows which to pass over from then on.
+    /// Runs an action that removes runs or rows, in a transaction of its own if this writer still owns the shard. Where the
+    /// action meets damage nothing was done, for SQLite keeps nothing of such a transaction, and the writer goes on.
+    pub(super) fn unless_damaged<T>(
+        &mut self,
+        operation: &'static str,
+        action: impl FnOnce(&mut Self, &Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        let before = (self.removed_bytes, self.removals, self.removing.clone());
+        let mut has_met_damage = false;
+        let result = self.try_owned(operation, Durability::Now, |writer, connection| {
+            action(writer, connection).inspect_err(|error| has_met_damage = is_damage(error))
+        });
+        if has_met_damage {
+            (self.removed_bytes, self.removals, self.removing) = before;
+        } else {
+            self.failed = result.is_err();
+        }
+        result?.ok_or(StoreError::Closed)
+    }
+
+    /// The same. `None` where the writer knows what could not be read, and passes over it from then on.
     pub(super) fn unless_unreadable<T>(
         &mut self,
         operation: &'static str,
         action: impl FnOnce(&mut Self, &Connection) -> rusqlite::Result<T>,
     ) -> Result<Option<T>, StoreError> {
         let known = self.unreadable.count();
-        let before = (self.removed_bytes, self.removals, self.removing.clone());
-        match self.try_owned(operation, Durability::Now, action) {
-            Err(StoreError::Corrupt { .. }) if self.unreadable.count() > known => {
-                (self.removed_bytes, self.removals, self.removing) = before;
-                Ok(None)
-            }
-            result => {
-                self.failed = result.is_err();
-                result?.map(Some).ok_or(StoreError::Closed)
-            }
+        match self.unless_damaged(operation, action) {
+            Err(StoreError::Corrupt { .. }) if self.unreadable.count() > known => Ok(None),
+            result => result.map(Some),
         }
     }
 
-    /// The removed runs of which rows are left that could not be read.
+    /// The removed runs of which rows are left that could not be read, and those that are due and stay because of damage.
     pub(super) fn unreadable_runs(&self) -> u64 {
-        self.removing.keys().filter(|run| self.unreadable.has_some_of(**run)).count() as u64
+        let removed = self.removing.keys().filter(|run| self.unreadable.has_some_of(**run));
+        (removed.count() + self.unreadable.due.len()) as u64
     }
 
     /// Takes the rows of a run from all readers, and returns the position of the last one.
@@ -265,6 +299,24 @@ mod tests {
         assert_eq!(unreadable.note(run(1), 1, Ok(7)).unwrap(), 7);
         unreadable.note::<()>(run(1), 1, Err(rusqlite::Error::InvalidQuery)).unwrap_err();
         assert_eq!(unreadable.count(), 0);
+    }
+
+    #[test]
+    fn a_run_that_is_due_stays_where_its_removal_meets_damage_and_all_do_where_many_have() {
+        let mut unreadable = Unreadable::default();
+        unreadable.note_due::<()>(run(1), Err(rusqlite::Error::InvalidQuery)).unwrap_err();
+        assert_eq!(unreadable.note_due(run(1), Ok(7)).unwrap(), 7);
+        assert_eq!((unreadable.count(), unreadable.keeps(run(1))), (0, false));
+        for number in 1..=1_024 {
+            assert!(!unreadable.keeps(run(number)));
+            unreadable.note_due::<()>(run(number), Err(rusqlite::Error::QueryReturnedNoRows)).unwrap_err();
+            assert!(unreadable.keeps(run(number)));
+        }
+        assert!(unreadable.keeps(run(2_000)) && !unreadable.has_some_of(run(1)));
+        for _ in 0..16 {
+            unreadable.sweep_ends();
+        }
+        assert!(!unreadable.keeps(run(1)));
     }
 
     #[test]

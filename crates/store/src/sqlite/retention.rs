@@ -1,6 +1,6 @@
-//! The sweep, in two transactions. The first one removes runs and keys, and so many bytes of the [rows](super::removing) of
-//! removed runs. Once it is durable, the second one removes the blobs that are unreferenced, so that no kept run ever names a
-//! removed file.
+//! The sweep. Its first transaction removes runs, and so many bytes of the [rows](super::removing) of removed runs. Once it is
+//! durable, others remove keys, eras, and the blobs that are unreferenced, so that no kept run ever names a removed file.
+//! Damage to one of these keeps nothing else from going.
 
 use std::sync::Arc;
 
@@ -43,13 +43,7 @@ const STAYS: &str = "SELECT EXISTS (
 impl SqliteWriter {
     pub(super) fn sweep_all(&mut self, retention: &Retention) -> Result<Swept, StoreError> {
         let swept = self.unless_unreadable("remove old runs", |writer, connection| {
-            let mut swept = writer.sweep_runs(connection, retention)?;
-            swept.keys = sweep_keys(connection, retention)?;
-            // Whether rows of an era are left is not asked where some may be damaged.
-            if writer.removing.is_empty() {
-                writer.eras_swept = eras::sweep(connection, writer.eras_swept, retention.batch)?;
-            }
-            Ok(swept)
+            writer.sweep_runs(connection, retention)
         })?;
         let unreadable = self.unreadable_runs();
         let Some(swept) = swept else {
@@ -60,17 +54,38 @@ impl SqliteWriter {
         if !swept.more {
             self.unreadable.sweep_ends();
         }
+        let keys = self.apart("remove old keys", |connection| sweep_keys(connection, retention));
+        swept.keys = or_later("old keys were not removed", keys);
+        // Whether rows of an era are left is not asked where some may be damaged.
+        if self.removing.is_empty() {
+            or_later("old eras were not forgotten", self.sweep_eras(retention.batch));
+        }
         if retention.blobs_before == Millis(i64::MIN) {
             return Ok(swept);
         }
-        let (blobs, bytes) = self.sweep_blobs(retention)?;
+        let (blobs, bytes) = or_later("old blobs were not removed", self.sweep_blobs(retention));
         swept.blobs = blobs;
         swept.bytes += bytes;
-        // They cost room and nothing else: the next sweep of the folder finds them again.
-        if let Err(error) = self.sweep_strays(retention.batch) {
-            tracing::warn!(error = &error as &dyn std::error::Error, "files without a row were not removed");
-        }
+        or_later("files without a row were not removed", self.sweep_strays(retention.batch));
         Ok(swept)
+    }
+
+    /// Runs an action in a transaction of its own, which changes nothing that the writer knows: it goes on where that fails.
+    fn apart<T>(
+        &mut self,
+        operation: &'static str,
+        action: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        let done = self.try_owned(operation, Durability::Now, |_, connection| action(connection))?;
+        done.ok_or(StoreError::Closed)
+    }
+
+    /// Forgets eras of which nothing is left.
+    fn sweep_eras(&mut self, batch: u32) -> Result<(), StoreError> {
+        let after = self.eras_swept;
+        self.eras_swept =
+            self.apart("forget old eras", |connection| eras::sweep(connection, after, batch))?;
+        Ok(())
     }
 
     fn sweep_runs(&mut self, connection: &Connection, retention: &Retention) -> rusqlite::Result<Swept> {
@@ -118,11 +133,12 @@ impl SqliteWriter {
             }
             looked_at += 1;
             last = Some((Millis(finished_at), run));
-            if retention.keep.contains(&run) || stays(connection, run, retention.held_by)? {
+            if retention.keep.contains(&run) || self.unreadable.keeps(run) {
                 continue;
             }
-            let candidate = candidate(connection, finished_at, run)?;
-            newest = newest.max(self.remove_candidate(connection, &candidate)?);
+            let removed = self.remove_due(connection, (finished_at, run), retention.held_by);
+            let Some(position) = self.unreadable.note_due(run, removed)? else { continue };
+            newest = newest.max(position);
             swept.runs += 1;
             if self.remove_rows_of(connection, run, budget)? {
                 swept.more = true;
@@ -133,8 +149,22 @@ impl SqliteWriter {
         Ok(newest)
     }
 
+    /// Removes a run that is due, and returns the position of its last row; `None` where it has to stay.
+    fn remove_due(
+        &mut self,
+        connection: &Connection,
+        (finished_at, run): (i64, RunId),
+        held_by: Option<u16>,
+    ) -> rusqlite::Result<Option<u64>> {
+        if stays(connection, run, held_by)? {
+            return Ok(None);
+        }
+        let candidate = candidate(connection, finished_at, run)?;
+        self.remove_candidate(connection, &candidate).map(Some)
+    }
+
     /// The bytes of all events. A damaged row that was removed may have had more than were ever appended.
-    fn log_bytes(&self) -> u64 {
+    pub(super) fn log_bytes(&self) -> u64 {
         self.appended.saturating_sub(self.removed_bytes)
     }
 
@@ -177,7 +207,7 @@ impl SqliteWriter {
         match removed {
             Some(removal) => Ok(removal),
             // The sweeps pass over what cannot be read, and so have all of its rows.
-            None => self.owned(operation, Durability::Now, |writer, connection| {
+            None => self.unless_damaged(operation, |writer, connection| {
                 writer.remove_with_rows(connection, (run, held_by, at), false)
             }),
         }
@@ -228,8 +258,8 @@ impl SqliteWriter {
         let shared = Arc::clone(&self.shared);
         // Putting blobs is blocked between the decision to remove a blob and its removal.
         let _no_puts = shared.blobs.hold();
-        let mut files = Ok(());
-        let swept = self.owned("remove old blobs", Durability::Now, |_, connection| {
+        let mut stuck: Result<(), StoreError> = Ok(());
+        let swept = self.apart("remove old blobs", |connection| {
             let (mut count, mut bytes) = (0, 0);
             for (hash, size) in unreferenced(connection, retention.blobs_before, retention.batch)? {
                 if count > 0 && bytes >= retention.batch_bytes {
@@ -237,9 +267,14 @@ impl SqliteWriter {
                 }
                 // The file is removed first: the next sweep finds a row without a file, but a file without a row would
                 // stay forever.
-                files = shared.blobs.remove(hash);
-                if files.is_err() {
-                    break;
+                if let Err(error) = shared.blobs.remove(hash) {
+                    // All others that are due now have their turn before it has its next one.
+                    cached(connection, "UPDATE blobs SET put_at = ? WHERE hash = ?")?
+                        .execute(params![retention.blobs_before.0, hash.0])?;
+                    if stuck.is_ok() {
+                        stuck = Err(error);
+                    }
+                    continue;
                 }
                 cached(connection, "DELETE FROM blobs WHERE hash = ?")?.execute([hash.0])?;
                 count += 1;
@@ -247,7 +282,8 @@ impl SqliteWriter {
             }
             Ok((count, bytes))
         })?;
-        files.map(|()| swept)
+        or_later("files of old blobs were not removed", stuck);
+        Ok(swept)
     }
 
     /// Removes files of blobs in one folder that no row knows. A power cut brings them back where their removal was not
@@ -263,8 +299,21 @@ impl SqliteWriter {
         let known = shared.readers.known_blobs(&there)?;
         there.retain(|blob| !known.contains(blob));
         there.truncate(batch as usize);
-        there.iter().try_for_each(|blob| shared.blobs.remove(*blob))
+        let mut removed = Ok(());
+        for blob in there {
+            // One that cannot be removed keeps no other there.
+            removed = removed.and(shared.blobs.remove(blob));
+        }
+        removed
     }
+}
+
+/// What of a sweep has failed costs room and nothing else: the next one finds it again.
+fn or_later<T: Default>(left: &'static str, swept: Result<T, StoreError>) -> T {
+    swept.unwrap_or_else(|error| {
+        tracing::warn!(error = &error as &dyn std::error::Error, "{left}");
+        T::default()
+    })
 }
 
 /// The runs that finished before `before` and that the sweep comes to, in the order in which they finished: one more than it

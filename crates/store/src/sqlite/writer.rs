@@ -47,13 +47,43 @@ pub(super) struct SqliteWriter {
 
 impl SqliteWriter {
     pub(super) fn claim(shared: Arc<Shared>, mark: Mark) -> Result<Self, StoreError> {
-        shared.gate.transact(port::CLAIM, Durability::Now, |connection| {
+        let mut writer = shared.gate.transact(port::CLAIM, Durability::Now, |connection| {
             let writer = take_over(connection, &shared).map_err(failed(port::CLAIM))?;
             let begun =
                 eras::begin(connection, mark, Position(writer.position)).map_err(failed(port::CLAIM))?;
             let refused =
                 |unmarked: Unmarked| StoreError::Io { operation: port::CLAIM, source: unmarked.into() };
             begun.map(|()| writer).map_err(refused)
+        })?;
+        writer.doubt_appended()?;
+        Ok(writer)
+    }
+
+    /// No checksum covers how much was ever appended, and retention goes by it. Where the log cannot be as large as it says, the
+    /// bytes are counted anew, and what is right is put down. Where they cannot be counted, the log counts as empty rather than
+    /// as too large: then no run goes for its size.
+    fn doubt_appended(&mut self) -> Result<(), StoreError> {
+        let counted = match self.shared.readers.counted_anew(self.log_bytes()) {
+            Ok(None) => return Ok(()),
+            Ok(Some(bytes)) => Some(bytes),
+            Err(error @ StoreError::Corrupt { .. }) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, "the size of the log is damaged, and cannot be counted anew");
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        self.appended = self.removed_bytes.saturating_add(counted.unwrap_or(0));
+        self.owned(port::CLAIM, Durability::Now, |writer, connection| {
+            let appended = integer(writer.appended);
+            cached(
+                connection,
+                "UPDATE log SET appended = ? WHERE position = (SELECT max(position) FROM log)",
+            )?
+            .execute([appended])?;
+            cached(connection, "UPDATE shards SET appended = ? WHERE shard = ?")?
+                .execute(params![appended, SqliteStore::SHARD.0])
+                .map(drop)
         })
     }
 
@@ -282,7 +312,8 @@ impl SqliteWriter {
             return Ok(Some(AppendOutcome::Conflict));
         }
         for (key, value) in &create.labels {
-            cached(connection, "INSERT INTO run_labels (key, value, run) VALUES (?, ?, ?)")?
+            // A removed run of this id, whose own labels were damaged, has left its rows.
+            cached(connection, "INSERT OR IGNORE INTO run_labels (key, value, run) VALUES (?, ?, ?)")?
                 .execute(params![key, value, run])?;
         }
         Ok(None)
@@ -332,6 +363,10 @@ impl SqliteWriter {
 impl ShardWriter for SqliteWriter {
     fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failed
     }
 
     fn commit(&mut self, appends: &[Append]) -> Result<Vec<AppendOutcome>, StoreError> {
@@ -495,7 +530,8 @@ fn take_over(connection: &Connection, shared: &Arc<Shared>) -> rusqlite::Result<
     )?;
     let last = connection
         .query_row("SELECT position, appended FROM log ORDER BY position DESC LIMIT 1", [], |row| {
-            Ok((unsigned(row, 0)?, unsigned(row, 1)?))
+            // What is damaged is doubted.
+            Ok((unsigned(row, 0)?, unsigned(row, 1).unwrap_or(u64::MAX)))
         })
         .optional()?
         .unwrap_or_default();
