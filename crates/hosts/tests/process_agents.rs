@@ -50,7 +50,8 @@ async fn json_goes_in_and_comes_out() {
 async fn a_command_learns_the_span_that_its_work_belongs_to() {
     let bench = Bench::new();
     let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    let call = Call { input: Bytes::from_static(b"{}"), traceparent: traceparent.to_owned() };
+    let call =
+        Call { input: Bytes::from_static(b"{}"), traceparent: traceparent.to_owned(), ..Call::default() };
     let (_sender, receiver) = mpsc::channel(1);
     let agent = sh(r#"printf '"%s"' "$TRACEPARENT""#);
     let outcome = capataz_hosts::commands::run(&agent, &bench.context, call, receiver, |_| {}).await;
