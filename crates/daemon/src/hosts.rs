@@ -7,7 +7,7 @@ use capataz_contracts::v1::{connect_request, connect_response};
 use capataz_executor::chromium::ShimOptions;
 use capataz_hosts::analysis::Analysts;
 use capataz_hosts::browsers::{Browsers, Surroundings};
-use capataz_hosts::commands::{ProcessAgents, ProcessContext};
+use capataz_hosts::commands::{Places, ProcessAgents, ProcessContext};
 use capataz_hosts::models::Models;
 use capataz_hosts::port::{Clock, Connect, SecretResolver, Speak};
 use capataz_hosts::rules::Planners;
@@ -73,7 +73,7 @@ impl Hosts {
             runtime: runtime.clone(),
             running: Vec::new(),
             tidying,
-            context: ProcessContext { shim, shims_folder, secrets },
+            context: ProcessContext { shim, shims_folder, secrets, places: Places::default() },
             commands: None,
             planners: None,
             models: None,

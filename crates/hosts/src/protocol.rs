@@ -21,6 +21,13 @@ pub struct Lease {
     token: u64,
 }
 
+impl Lease {
+    /// Whether both are rights to work on one task, of which the shard has taken one back.
+    pub(crate) fn is_of_same_task(&self, other: &Self) -> bool {
+        self.run_id == other.run_id && self.wave == other.wave && self.task == other.task
+    }
+}
+
 impl From<v1::LeaseRef> for Lease {
     fn from(v1::LeaseRef { run_id, wave, task, lease }: v1::LeaseRef) -> Self {
         Self { run_id, wave, task, token: lease }

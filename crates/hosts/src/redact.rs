@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use serde_json::{Deserializer, Value};
+
 /// Masks the secrets that an agent was given wherever it says them back. A secret is not found in another form, such as Base64.
 #[derive(Clone, Default)]
 pub(crate) struct Redactor {
@@ -69,6 +71,30 @@ impl Redactor {
         Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
     }
 
+    /// What was written, or begun, as JSON, without secrets: its strings are masked as they are meant, however they are
+    /// escaped. Elsewhere, and from where it is no JSON on, secrets are masked as they stand.
+    pub(crate) fn masked_json(&self, json: &[u8]) -> Vec<u8> {
+        let mut masked = Vec::with_capacity(json.len());
+        let mut rest = json;
+        while let Some(start) = rest.iter().position(|byte| *byte == b'"') {
+            let (before, string) = rest.split_at(start);
+            let mut strings = Deserializer::from_slice(string).into_iter::<String>();
+            let Some(Ok(meant)) = strings.next() else { break };
+            let (written, after) = string.split_at(strings.byte_offset());
+            masked.extend_from_slice(before);
+            let shown = self.masked(&meant);
+            if shown == meant {
+                masked.extend_from_slice(written);
+            } else {
+                masked.extend_from_slice(Value::from(shown).to_string().as_bytes());
+            }
+            rest = after;
+        }
+        masked.extend_from_slice(rest);
+        self.mask(&mut masked);
+        masked
+    }
+
     /// The last `most` bytes of what has come so far, without secrets: neither one that is cut by the window nor one that has
     /// only begun.
     pub(crate) fn tail(&self, so_far: &str, most: usize) -> String {
@@ -93,6 +119,29 @@ mod tests {
         assert_eq!(redactor.longest(), 6);
         let lines = Redactor::new(&["first line\n  second line\n".to_owned()]);
         assert_eq!(lines.masked("> second line"), "> ***********");
+    }
+
+    #[test]
+    fn strings_of_json_are_masked_however_they_are_escaped() {
+        let redactor = Redactor::new(&["pa\"ss\\wörd".to_owned(), "20261999".to_owned()]);
+        #[track_caller]
+        fn check(redactor: &Redactor, json: &str, expected: &str) {
+            assert_eq!(String::from_utf8(redactor.masked_json(json.as_bytes())).unwrap(), expected);
+        }
+        check(
+            &redactor,
+            r#"{"b": 1.50, "a": ["x pa\"ss\\wörd", "\u0070a\u0022ss\u005cw\u00F6rd\n"]}"#,
+            r#"{"b": 1.50, "a": ["x ***********", "***********\n"]}"#,
+        );
+        check(
+            &redactor,
+            r#"{"pa\"ss\\wörd": "\u00f1", "n": 20261999}"#,
+            r#"{"***********": "\u00f1", "n": ********}"#,
+        );
+        // Cut off within a string, no JSON, and nothing to hide.
+        check(&redactor, r#"["pa\"ss\\wörd", "and 20261999"#, r#"["***********", "and ********"#);
+        check(&redactor, r#"say "\q" 20261999 "\u0032""#, r#"say "\q" ******** "\u0032""#);
+        check(&Redactor::default(), r#"["\u0032"]"#, r#"["\u0032"]"#);
     }
 
     #[test]

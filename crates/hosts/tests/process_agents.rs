@@ -50,7 +50,8 @@ async fn json_goes_in_and_comes_out() {
 async fn a_command_learns_the_span_that_its_work_belongs_to() {
     let bench = Bench::new();
     let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    let call = Call { input: Bytes::from_static(b"{}"), traceparent: traceparent.to_owned() };
+    let call =
+        Call { input: Bytes::from_static(b"{}"), traceparent: traceparent.to_owned(), ..Call::default() };
     let (_sender, receiver) = mpsc::channel(1);
     let agent = sh(r#"printf '"%s"' "$TRACEPARENT""#);
     let outcome = capataz_hosts::commands::run(&agent, &bench.context, call, receiver, |_| {}).await;
@@ -215,16 +216,29 @@ async fn a_command_that_heeds_sigterm_ends_within_the_grace() {
 #[tokio::test]
 async fn a_command_that_ignores_sigterm_is_killed_after_the_grace() {
     let bench = Bench::new();
-    let script = format!("trap '' TERM; {}; while :; do sleep {LONG}; done", bench.mark("ready"));
-    let (outcome, pid) = bench
+    // It hears of SIGTERM, and works on.
+    let script = format!(
+        "{}; trap '{}' TERM; {}; while :; do sleep 0.01; done",
+        leave_three(&bench),
+        bench.mark("heard"),
+        bench.mark("ready")
+    );
+    let grace = Duration::from_secs(2);
+    let (outcome, cancelled_at) = bench
         .run_while(&sh(&script), async |commands, bench| {
             eventually(|| bench.is_marked("ready")).await;
-            commands.send(Order::Cancel { grace: Duration::from_millis(50) }).await.unwrap();
-            bench.marked("ready")
+            let cancelled_at = tokio::time::Instant::now();
+            commands.send(Order::Cancel { grace }).await.unwrap();
+            cancelled_at
         })
         .await;
+    // A fifth of the grace is there to tell the end.
+    assert!(cancelled_at.elapsed() >= grace * 4 / 5, "{:?}", cancelled_at.elapsed());
     assert!(matches!(outcome, ProcessOutcome::Cancelled { partial: None, .. }), "{outcome:?}");
-    assert!(!is_alive(pid));
+    assert!(bench.is_marked("heard"), "it was asked before it was killed");
+    for pid in left_behind(&bench).into_iter().chain([bench.marked("ready")]) {
+        assert!(!is_alive(pid));
+    }
 }
 
 #[tokio::test]

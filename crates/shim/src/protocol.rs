@@ -14,7 +14,7 @@ pub const MAX_INPUT: u64 = 256 * 1024 * 1024;
 
 /// Command: SIGTERM to the command's process group.
 pub const TERMINATE: u8 = b'T';
-/// Command: SIGKILL to the command's process group.
+/// Command: SIGKILL to the command's process group, and to its control group where it has one.
 pub const KILL: u8 = b'K';
 
 /// Bytes of one report.

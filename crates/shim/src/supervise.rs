@@ -61,7 +61,7 @@ pub fn shim_main(args: impl Iterator<Item = OsString>) -> ExitCode {
             let group = own_group();
             let ending = supervise(&invocation, own, group.as_ref(), &mut control);
             if let Some(group) = &group {
-                // At once, so that nothing multiplies faster than it is ended.
+                // Before they are ended one by one, so that nothing multiplies faster than it is ended.
                 group.kill();
             }
             descendants::end_all();
@@ -147,16 +147,16 @@ fn supervise(
     }
     tell(control, Report::Started { pid: command.as_raw_nonzero().get() });
     let watched =
-        Supervised::new(command, stdin, input_length, control).and_then(|mut watched| watched.watch());
+        Supervised::new(command, group, stdin, input_length, control).and_then(|mut watched| watched.watch());
     // While the command is not reaped, its process id, which is its group's too, cannot belong to anything else.
     let status = match watched {
         Ok(Some(status)) => status,
         Ok(None) => {
-            kill_group(command);
+            kill(command, group);
             await_end(command).map_err(|errno| refused(&errno.into()))?
         }
         Err(error) => {
-            kill_group(command);
+            kill(command, group);
             return Err(refused(&error));
         }
     };
@@ -202,6 +202,8 @@ fn close_pipes() {
 
 struct Supervised<'a> {
     command: Pid,
+    /// The command's control group, where it has one.
+    group: Option<&'a ControlGroup>,
     command_end: OwnedFd,
     control: &'a mut UnixStream,
     /// The command's stdin, until all input is written or nobody reads it any more.
@@ -215,6 +217,7 @@ struct Supervised<'a> {
 impl<'a> Supervised<'a> {
     fn new(
         command: Pid,
+        group: Option<&'a ControlGroup>,
         stdin: Option<ChildStdin>,
         input_left: u64,
         control: &'a mut UnixStream,
@@ -224,7 +227,7 @@ impl<'a> Supervised<'a> {
             rustix::io::ioctl_fionbio(stdin, true)?;
         }
         let command_end = pidfd_open(command, PidfdFlags::empty())?;
-        Ok(Self { command, command_end, control, stdin, pending: VecDeque::new(), input_left })
+        Ok(Self { command, group, command_end, control, stdin, pending: VecDeque::new(), input_left })
     }
 
     /// Returns when the command has ended or the parent is gone: with the command's status where it is reaped already.
@@ -298,7 +301,7 @@ impl<'a> Supervised<'a> {
             match *command {
                 // The group stays valid: nothing reaps the command while this loop goes on.
                 TERMINATE => drop(kill_process_group(self.command, Signal::TERM)),
-                KILL => kill_group(self.command),
+                KILL => kill(self.command, self.group),
                 _ => {}
             }
         }
@@ -306,10 +309,14 @@ impl<'a> Supervised<'a> {
     }
 }
 
-/// SIGKILL to the command and to its group, which the command may have left.
-fn kill_group(command: Pid) {
+/// SIGKILL to the command, to its process group, which the command may have left, and to all that it started where it has a
+/// control group: a command that takes its time to die does not keep the others alive.
+fn kill(command: Pid, group: Option<&ControlGroup>) {
     let _ = kill_process_group(command, Signal::KILL);
     let _ = kill_process(command, Signal::KILL);
+    if let Some(group) = group {
+        group.kill();
+    }
 }
 
 fn await_end(command: Pid) -> Result<WaitStatus, Errno> {
@@ -349,4 +356,39 @@ fn errno_of(error: &io::Error) -> i32 {
 
 fn is_temporary(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn what_left_the_process_group_is_killed_although_nobody_has_awaited_the_command() {
+        let mark = format!("trial/{}", uuid::Uuid::now_v7());
+        let Ok(group) = ControlGroup::make(OsStr::new(&mark)) else {
+            eprintln!("SKIPPED  capataz-shim::supervise: no control group can be made");
+            return;
+        };
+        let script = "echo 0 > $0/cgroup.procs && echo entered && exec sleep 600";
+        let mut left = Command::new("sh")
+            .args(["-c", script])
+            .arg(group.folder())
+            .process_group(0)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut entered = String::new();
+        BufReader::new(left.stdout.take().unwrap()).read_line(&mut entered).unwrap();
+        assert_eq!(entered, "entered\n");
+        let mut command = Command::new("sleep").arg("600").process_group(0).spawn().unwrap();
+        kill(Pid::from_child(&command), Some(&group));
+        assert_eq!(left.wait().unwrap().signal(), Some(9));
+        assert_eq!(command.wait().unwrap().signal(), Some(9));
+        assert!(group.end(None));
+    }
 }

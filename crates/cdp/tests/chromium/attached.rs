@@ -70,6 +70,11 @@ async fn tabs(attached: &Attached) -> Vec<String> {
     pages.map(|target| target["url"].as_str().unwrap().to_owned()).collect()
 }
 
+/// Waits until there are these tabs and no others.
+async fn await_tabs(attached: &Attached, expected: &[String]) {
+    timeout(DEADLINE, async { while tabs(attached).await != expected {} }).await.unwrap();
+}
+
 async fn open(attached: &Attached, url: &str) -> Session {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -104,7 +109,7 @@ async fn what_is_ours_in_a_persons_browser_goes_and_the_browser_stays() {
     let ours = persons.attach().await;
     open(&ours, "about:blank").await;
     drop(ours);
-    while tabs(&watcher).await != theirs {}
+    await_tabs(&watcher, &theirs).await;
     assert!(persons.is_alive());
 }
 
@@ -120,7 +125,7 @@ async fn what_is_ours_in_a_persons_browser_goes_when_we_are_killed() {
     assert_eq!(timeout(DEADLINE, lines.next_line()).await.unwrap().unwrap().as_deref(), Some("ready"));
     assert!(tabs(&watcher).await.contains(&"data:text/html,ours".to_owned()));
     host.kill().await.unwrap();
-    while tabs(&watcher).await != theirs {}
+    await_tabs(&watcher, &theirs).await;
     assert!(persons.is_alive());
 }
 

@@ -112,6 +112,9 @@ async fn a_shim_that_is_killed_alone_leaves_no_second_copy() {
     let mut start = one_task("nest");
     let retry = v1::RetryPolicy {
         max_attempts: Some(2),
+        // At once: only what waits for the first copy keeps the second one from beginning beside it.
+        base_delay_ms: Some(0),
+        max_delay_ms: Some(0),
         retryable: vec!["AGENT_COMMAND_FAILED".to_owned()],
         ..Default::default()
     };

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use capataz_hosts::commands::{Call, ProcessAgent, ProcessContext, ShimCommand, run, shim_main};
+use capataz_hosts::commands::{Call, Places, ProcessAgent, ProcessContext, ShimCommand, run, shim_main};
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
@@ -27,6 +27,7 @@ fn host(mut args: impl Iterator<Item = OsString>) -> ExitCode {
         shim: ShimCommand::default(),
         shims_folder,
         secrets: Arc::new(|_: &str| None::<String>),
+        places: Places::default(),
     };
     let Ok(runtime) = tokio::runtime::Runtime::new() else { return ExitCode::FAILURE };
     let (_control, commands) = tokio::sync::mpsc::channel(1);

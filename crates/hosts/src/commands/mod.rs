@@ -3,7 +3,7 @@
 //! The command reads the task's JSON on stdin and writes its result on stdout; its exit code and the end of its stderr
 //! are kept as the task's log. Between the daemon and the command stands the [shim](capataz_shim), so that nothing that a
 //! task started outlives the daemon for longer than it takes to kill it; [`await_orphans`] lets the next daemon wait
-//! until even that is over.
+//! until even that is over, and [`Places`] the next command of the same task.
 //!
 //! This module decides nothing about retries, timeouts or concurrency: it runs one command, once, and says how it went.
 //! Begin reading with [`run`]; [`ProcessAgents`] serves assignments by it.
@@ -14,6 +14,7 @@ mod agent;
 mod environment;
 mod json;
 mod outcome;
+mod places;
 mod run;
 mod serve;
 mod stderr;
@@ -26,6 +27,7 @@ pub use capataz_shim::{
 pub use agent::{DEFAULT_MAX_OUTPUT, DEFAULT_PASS_ENV, Kind, MAX_MAX_OUTPUT, OutputFormat, ProcessAgent};
 pub use environment::{filled, secrets_of, wrong_reference};
 pub use outcome::{Output, ProcessOutcome};
+pub use places::Places;
 pub use run::{Call, ProcessContext, ProgressUpdate, run};
 pub use serve::{PROCESS_HOST, ProcessAgents};
 pub use stderr::LOG_LIMIT;

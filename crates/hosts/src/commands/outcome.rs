@@ -24,6 +24,7 @@ const MESSAGE_LIMIT: usize = 4096;
 const CODE_LIMIT: usize = 100;
 
 const JSON: &str = "application/json";
+const TEXT: &str = "text/plain";
 
 /// How one run of a command went. `log` is the end of its stderr, at most [`LOG_LIMIT`](super::LOG_LIMIT).
 #[derive(Clone, Debug, PartialEq)]
@@ -108,9 +109,8 @@ impl ProcessOutcome {
         if cancelled {
             let is_some = !stdout_too_large && !stdout.trim_ascii().is_empty();
             let partial = is_some.then(|| match read(agent, stdout) {
-                Ok(output) if output.media_type == JSON => output,
-                Ok(text) => cut_off(text.bytes.into(), secrets),
-                Err(cut) => cut_off(cut, secrets),
+                Ok(output) => cut_off(&output.bytes, &output.media_type, secrets),
+                Err(cut) => cut_off(&cut, TEXT, secrets),
             });
             return Self::Cancelled { partial, log };
         }
@@ -183,14 +183,17 @@ fn read(agent: &ProcessAgent, stdout: Vec<u8>) -> Result<Output, Vec<u8>> {
         Ok(text) => text.into(),
         Err(broken) => String::from_utf8_lossy(broken.as_bytes()).into_owned().into(),
     };
-    Ok(Output { media_type: "text/plain".to_owned(), bytes })
+    Ok(Output { media_type: TEXT.to_owned(), bytes })
 }
 
-/// What was cut off: a text, which becomes a part of an error.
-fn cut_off(mut stdout: Vec<u8>, secrets: &Redactor) -> Output {
-    secrets.mask(&mut stdout);
-    let bytes = String::from_utf8_lossy(&stdout).into_owned().into();
-    Output { media_type: "text/plain".to_owned(), bytes }
+/// What was cut off, without secrets, since it becomes a part of an error. What is no JSON any more without them is a text.
+fn cut_off(stdout: &[u8], media_type: &str, secrets: &Redactor) -> Output {
+    let masked = secrets.masked_json(stdout);
+    if media_type == JSON && json::one_value(&masked).is_ok() {
+        return Output { media_type: JSON.to_owned(), bytes: masked.into() };
+    }
+    let bytes = String::from_utf8_lossy(&masked).into_owned().into();
+    Output { media_type: TEXT.to_owned(), bytes }
 }
 
 fn error(code: Code, message: String) -> v1::Error {

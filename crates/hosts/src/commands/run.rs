@@ -11,17 +11,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use capataz_contracts::v1::LogTail;
-use capataz_shim::{Invocation, KILL, MAX_INPUT, Report, Reports, Shim, ShimCommand, TERMINATE};
+use capataz_contracts::v1::{LeaseRef, LogTail};
+use capataz_shim::{Invocation, KILL, LeaseMark, MAX_INPUT, Report, Reports, Shim, ShimCommand, TERMINATE};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::OwnedWriteHalf;
+use tokio::process::Child;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::agent::ProcessAgent;
 use super::environment::Environment;
 use super::outcome::{Ending, Observation, ProcessOutcome};
+use super::places::{Place, Places};
 use super::stderr::StderrReader;
 use super::tail::tail;
 use crate::port::SecretResolver;
@@ -32,8 +34,8 @@ use crate::serve::Order;
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
 /// How long a command that was killed, or the rest of one that ended, may take to disappear before its task goes on
-/// without it. Its shim goes on killing and keeps its lock.
-const DISAPPEAR_LIMIT: Duration = Duration::from_secs(10);
+/// without it, and how long what was let go is waited for. Its shim goes on killing and keeps its lock.
+pub(super) const DISAPPEAR_LIMIT: Duration = Duration::from_secs(10);
 
 /// Bytes that are read at once from each of the command's pipes.
 const READ_SIZE: usize = 16 * 1024;
@@ -45,11 +47,13 @@ pub struct ProcessContext {
     /// The folder for the lock files, `<data>/shims`. Made when needed.
     pub shims_folder: PathBuf,
     pub secrets: Arc<dyn SecretResolver>,
+    /// Where commands are alive, also those of agents as they were declared before.
+    pub places: Places,
 }
 
 impl fmt::Debug for ProcessContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { shim, shims_folder, secrets: _ } = self;
+        let Self { shim, shims_folder, secrets: _, places: _ } = self;
         f.debug_struct("ProcessContext")
             .field("shim", shim)
             .field("shims_folder", shims_folder)
@@ -75,15 +79,18 @@ pub struct Call {
     pub input: Bytes,
     /// The span that its work belongs to, as a `traceparent` of W3C Trace Context; empty where there is none.
     pub traceparent: String,
+    /// By which it is done. Nothing: it takes no place, and waits for no other command.
+    pub lease: Option<LeaseRef>,
 }
 
-/// Runs the agent's command once, with its input on its stdin, to its end.
+/// Runs the agent's command once, with its input on its stdin, to its end. It begins when nothing is alive any more of an
+/// earlier lease of its task, and when what was let go of the agent leaves it a place.
 ///
 /// A cancel is SIGTERM to the command's group now, and SIGKILL after its grace. The sender of `orders` may be dropped:
 /// the command then runs to its own end. `progress` is called at most five times a second,
-/// with the latest line and the end of the output. Dropping the future kills the command with everything that it started; it may still be alive
-/// for a moment then. Memory is bounded by the input (the shim holds what the command has not read yet), the agent's
-/// `max_output` and a few hundred KiB.
+/// with the latest line and the end of the output. Dropping the future kills the command with everything that it
+/// started; it may still be alive for a moment then, in which it keeps its place. Memory is bounded by the input (the shim
+/// holds what the command has not read yet), the agent's `max_output` and a few hundred KiB.
 pub async fn run(
     agent: &ProcessAgent,
     context: &ProcessContext,
@@ -91,7 +98,16 @@ pub async fn run(
     mut orders: mpsc::Receiver<Order>,
     progress: impl Fn(ProgressUpdate) + Send,
 ) -> ProcessOutcome {
-    let Call { input, traceparent } = call;
+    let Call { input, traceparent, lease } = call;
+    let place = match lease {
+        Some(lease) => tokio::select! {
+            place = context.places.take(lease.into(), agent) => Some(place),
+            () = cancelled(&mut orders) => {
+                return ProcessOutcome::Cancelled { partial: None, log: Bytes::new() };
+            }
+        },
+        None => None,
+    };
     let inherited = |name: &str| std::env::var_os(name);
     let environment = match Environment::of_agent(agent, &traceparent, inherited, &*context.secrets) {
         Ok(environment) => environment,
@@ -126,7 +142,7 @@ pub async fn run(
         line: None,
         has_news: false,
     };
-    watch.follow(shim, &mut orders).await;
+    watch.follow(shim, place, &mut orders).await;
     let observation = Observation { log: watch.stderr.into_log(), ..watch.seen };
     ProcessOutcome::of(agent, &secrets, observation)
 }
@@ -170,10 +186,10 @@ struct Watch<'a, P> {
 }
 
 impl<P: Fn(ProgressUpdate) + Send> Watch<'_, P> {
-    async fn follow(&mut self, shim: Shim, orders: &mut mpsc::Receiver<Order>) {
+    async fn follow(&mut self, shim: Shim, place: Option<Place>, orders: &mut mpsc::Receiver<Order>) {
         let Shim { mut process, reports, orders: mut writer, mark } = shim;
-        let mut strays = None;
         let (mut stdout, mut stderr) = (process.stdout.take(), process.stderr.take());
+        let seen_off = tokio::spawn(see_off(self.agent.name.clone(), process, mark, place));
         let mut reports = Some(reports);
         let mut stdout_chunk = vec![0; READ_SIZE];
         let mut stderr_chunk = vec![0; READ_SIZE];
@@ -184,10 +200,7 @@ impl<P: Fn(ProgressUpdate) + Send> Watch<'_, P> {
                     Some(report) => self.on_report(report),
                     None => {
                         reports = None;
-                        if self.on_shim_gone() {
-                            let mark = mark.clone();
-                            strays = Some(tokio::task::spawn_blocking(move || mark.end_strays(DISAPPEAR_LIMIT)));
-                        }
+                        self.on_shim_gone();
                     }
                 },
                 written = write_next(&mut writer, &mut self.outgoing) => {
@@ -224,13 +237,7 @@ impl<P: Fn(ProgressUpdate) + Send> Watch<'_, P> {
         }
         // The shim has closed everything; it is a matter of its last instructions.
         let limit = self.give_up_at.unwrap_or_else(|| Instant::now() + DISAPPEAR_LIMIT);
-        let _ = timeout_at(limit, process.wait()).await;
-        if let Some(strays) = strays
-            && let Ok(Err(error)) = strays.await
-        {
-            let error = &error as &dyn std::error::Error;
-            tracing::warn!(agent = self.agent.name, error, "what the command started cannot be ended");
-        }
+        let _ = timeout_at(limit, seen_off).await;
     }
 
     fn on_report(&mut self, report: Report) {
@@ -260,8 +267,7 @@ impl<P: Fn(ProgressUpdate) + Send> Watch<'_, P> {
         self.await_disappearance();
     }
 
-    /// Whether the shim was killed, and something that it supervised may be alive.
-    fn on_shim_gone(&mut self) -> bool {
+    fn on_shim_gone(&mut self) {
         self.outgoing.clear();
         self.kill_at = None;
         if let Some(command) = self.command.take() {
@@ -269,7 +275,6 @@ impl<P: Fn(ProgressUpdate) + Send> Watch<'_, P> {
             let _ = kill_process_group(command, Signal::KILL);
         }
         self.await_disappearance();
-        self.seen.ending.is_none()
     }
 
     /// False: enough was read.
@@ -341,6 +346,32 @@ impl<P: Fn(ProgressUpdate) + Send> Watch<'_, P> {
 
     fn await_disappearance(&mut self) {
         self.give_up_at.get_or_insert_with(|| Instant::now() + DISAPPEAR_LIMIT);
+    }
+}
+
+/// Waits until the shim has ended, and with it all that it supervises, also where nobody follows the command any more; only
+/// then its place is free.
+async fn see_off(agent: String, mut process: Child, mark: LeaseMark, place: Option<Place>) {
+    let status = process.wait().await;
+    // A shim that comes to its own end has ended everything before; one that was killed could not.
+    if !status.is_ok_and(|status| status.code().is_some()) {
+        let ending = tokio::task::spawn_blocking(move || mark.end_strays(DISAPPEAR_LIMIT)).await;
+        if let Ok(Err(error)) = ending {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(agent, error, "what the command started cannot be ended");
+        }
+    }
+    drop(place);
+}
+
+/// Waits until the work is told to end. Waits for ever where nobody can tell it.
+async fn cancelled(orders: &mut mpsc::Receiver<Order>) {
+    loop {
+        match orders.recv().await {
+            Some(Order::Cancel { .. }) => return,
+            Some(Order::Withdraw) => {}
+            None => pending().await,
+        }
     }
 }
 

@@ -68,7 +68,7 @@ impl ProcessAgents {
         let report = move |ProgressUpdate { line: message, tail: partial_tail, log }| {
             reporter.report(Report { message, partial_tail, log });
         };
-        let call = Call { input, traceparent: assignment.traceparent };
+        let call = Call { input, traceparent: assignment.traceparent, lease: assignment.lease };
         match run(agent, &self.context, call, orders, report).await {
             ProcessOutcome::Completed { output, log } => match self.payload(output).await {
                 Ok(output) => Answer::Completed { output, log: text(&log), usage: None },

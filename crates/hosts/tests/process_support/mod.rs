@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use capataz_hosts::Order;
-use capataz_hosts::commands::{Call, ProcessAgent, ProcessContext, ProcessOutcome, ShimCommand, run};
+use capataz_hosts::commands::{Call, Places, ProcessAgent, ProcessContext, ProcessOutcome, ShimCommand, run};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -37,6 +37,7 @@ impl Bench {
             shim: ShimCommand { program: HOST.into(), args: vec!["__shim".into()] },
             shims_folder: folder.path().join("shims"),
             secrets: Arc::new(|name: &str| (name == "KEY").then(|| "hunter2-hunter2".to_owned())),
+            places: Places::default(),
         };
         Self { folder, context }
     }

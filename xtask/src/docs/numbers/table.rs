@@ -727,6 +727,12 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/limits.md", "a subscriber lags behind | {256}", "crates/runtime/src", "progress_backlog"),
     number("docs/limits.md", "draining at shutdown | {30 s}", "crates/daemon/src/config.rs", "DRAIN"),
     number("docs/errors/DRAINING.md", "to end ({30 s}", "crates/daemon/src/config.rs", "DRAIN"),
+    number(
+        "docs/limits.md",
+        "whose lease is over | {10 s}",
+        "crates/hosts/src/commands/run.rs",
+        "DISAPPEAR_LIMIT",
+    ),
     number("docs/limits.md", "commands of an earlier daemon | {15 s}", "crates/daemon/src", "ORPHANS"),
     number("docs/plans.md", "at most {50,000} tasks", "crates", "max_tasks"),
     number("docs/plans.md", "a plan file at most {4 MiB}", "crates/contracts/src/document.rs", "MAX_BYTES"),

@@ -148,6 +148,32 @@ fn what_is_cut_off_has_no_secret_however_it_is_read() {
 }
 
 #[test]
+fn what_is_cut_off_and_is_json_has_no_secret_however_it_is_written() {
+    let secrets = Redactor::new(&["tok3n-\"value".to_owned(), "20261999".to_owned()]);
+    let partial = |output, stdout: &str| {
+        let agent = ProcessAgent { output, ..ProcessAgent::new("a", ["prog"]) };
+        let seen = Observation { cancelled: true, ..seen(Ending::Signalled { signal: 15 }, stdout, "") };
+        match ProcessOutcome::of(&agent, &secrets, seen) {
+            ProcessOutcome::Cancelled { partial: Some(Output { media_type, bytes }), .. } => {
+                (media_type, String::from_utf8(bytes.to_vec()).unwrap())
+            }
+            other => unreachable!("{other:?}"),
+        }
+    };
+    let expect = |media_type: &str, text: &str| (media_type.to_owned(), text.to_owned());
+    for output in [OutputFormat::Auto, OutputFormat::Json] {
+        for written in [r#""tok3n-\"value""#, r#""\u0074ok3n-\u0022value""#] {
+            let stdout = format!("{{\"with\": {written}, \"n\": 1.0}}\n");
+            let expected = expect("application/json", r#"{"with": "************", "n": 1.0}"#);
+            assert_eq!(partial(output, &stdout), expected, "{output:?}");
+        }
+        // Asterisks are no number.
+        assert_eq!(partial(output, "{\"pin\": 20261999}"), expect("text/plain", "{\"pin\": ********}"));
+        assert_eq!(partial(output, "{\"pin\": 2026}"), expect("application/json", "{\"pin\": 2026}"));
+    }
+}
+
+#[test]
 fn a_lack_that_passes_is_tried_again() {
     for errno in [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM].map(Errno::raw_os_error) {
         for ending in [Ending::Refused { errno }, Ending::NotStarted { errno }] {
