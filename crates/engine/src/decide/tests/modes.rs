@@ -1235,6 +1235,23 @@ fn a_request_for_a_checkpoint_is_carried_out_once() {
 }
 
 #[test]
+fn a_request_to_go_back_is_carried_out_once_and_means_one_checkpoint() {
+    let back = |checkpoint: &str| Input::RollbackExecution {
+        checkpoint: checkpoint.to_owned(),
+        request_id: "r1".to_owned(),
+    };
+    let bench = begin(Simple).keeps("x").keeps("y").does(back("c1")).does(back("c1")).expect_kinds(&[]);
+    let refusal = bench.input(back("c2")).expect_refusal();
+    assert_eq!(refusal, Refusal::RequestReused { request_id: "r1".to_owned() });
+}
+
+#[test]
+fn an_execution_may_change_the_memory_of_a_session_and_a_plan_does_not() {
+    assert!(begin(Simple).state.remembers());
+    assert!(!Bench::plan("a").state.remembers());
+}
+
+#[test]
 fn a_paused_execution_asks_nothing_and_calls_nothing_until_it_is_resumed() {
     let bench = begin(Simple).asks().pause().says(&act("read", true));
     assert_eq!(bench.count("tool_called"), 0);

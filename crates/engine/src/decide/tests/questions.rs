@@ -377,9 +377,10 @@ fn who_says_that_a_task_is_done_may_say_what_it_gave_back() {
     assert_eq!(bench.run().questions[0].answer_value, Some(json("{\"sum\":2}")));
     let Input::Resolve { question_id, .. } = answer.clone() else { panic!() };
     let bench = bench.does(answer).expect_kinds(&[]);
+    // A value that differs in one bit is another one.
     let other = Answer {
         option: "succeeded".to_owned(),
-        value: Some(json("3")),
+        value: Some(json("{\"sum\":3}")),
         revision: None,
         ..Answer::default()
     };

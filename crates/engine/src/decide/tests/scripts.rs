@@ -869,6 +869,19 @@ fn a_repeated_proposal_is_performed_once_and_another_one_under_its_id_is_refused
 }
 
 #[test]
+fn an_action_that_was_proposed_under_another_id_is_another_request() {
+    let scripted = interactive()
+        .does(propose("click send", "1"))
+        .acts(Ends("/a"))
+        .does(propose("click go", "2"))
+        .acts(Ends("/b"));
+    let state = &scripted.bench.state;
+    assert!(matches!(state.repeated(&propose("click go", "2")), Ok(Some(_))));
+    let reused = Refusal::RequestReused { request_id: "1".to_owned() };
+    assert_eq!(state.repeated(&propose("click go", "1")), Err(reused));
+}
+
+#[test]
 fn requests_of_a_session_are_known_again_when_it_has_ended() {
     let scripted = interactive()
         .does(propose("click send", "1"))

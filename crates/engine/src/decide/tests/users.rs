@@ -53,14 +53,16 @@ fn a_request_that_is_repeated_is_carried_out_once() {
 
 #[test]
 fn a_request_id_means_one_request() {
-    let reused = || Err(Refusal::RequestReused { request_id: "r1".to_owned() });
+    let reused = |request_id: &str| Err(Refusal::RequestReused { request_id: request_id.to_owned() });
     let bench =
         Bench::plan("a b").lease_all().does(extend("a", MINUTE, "r1")).input(extend("a", SECOND, "r1"));
-    assert_eq!(bench.last, reused());
+    assert_eq!(bench.last, reused("r1"));
     let bench = bench.input(extend("b", MINUTE, "r1"));
-    assert_eq!(bench.last, reused());
+    assert_eq!(bench.last, reused("r1"));
     let bench = bench.input(Input::Pause { request_id: "r1".to_owned() });
-    assert_eq!(bench.last, reused());
+    assert_eq!(bench.last, reused("r1"));
+    let bench = bench.fails("a", "BAD").does(retry("a", "r2")).input(retry("b", "r2"));
+    assert_eq!(bench.last, reused("r2"));
 }
 
 #[test]
