@@ -139,6 +139,27 @@ fn a_task_that_was_given_up_stays_so_when_its_wave_begins_again() {
 }
 
 #[test]
+fn a_task_that_was_given_up_is_offered_to_nobody_when_its_wave_begins_again() {
+    let edit = |plan: &mut v1::Plan| {
+        plan.on_high = Some(v1::OnHigh::Pause as i32);
+        plan.timeouts = Some(v1::TimeoutPolicy { schedule_to_start_ms: Some(MINUTE), ..Default::default() });
+    };
+    let bench = Bench::with("quorum: a | b c", edit).lease("a", "w1").completes("a");
+    let bench = bench.lease("c", "w1").fails("c", "TESTS_FAILED").answer("skip");
+    let bench = bench.roll_back("a").lease("a", "w1").completes("a");
+    assert_eq!(bench.state.queued().collect::<Vec<_>>(), [bench.at("b")]);
+}
+
+#[test]
+fn a_wave_that_was_decided_is_open_again_for_a_task_that_is_taken_back() {
+    // One success of two is the quorum: `b`, which nobody has begun, is cancelled.
+    let bench = Bench::plan("quorum early: a b | c").lease("a", "w1").completes("a");
+    assert_eq!(bench.task("b").state(), v1::TaskState::Deleted);
+    let bench = bench.roll_back("a").lease("a", "w1").fails("a", "NETWORK_ERROR");
+    bench.expect_kinds(&["task_attempt_failed"]).after(SECOND).lease("a", "w1");
+}
+
+#[test]
 fn a_task_that_only_the_end_of_its_wave_has_cancelled_waits_again_with_it() {
     // The wave of `b` is decided by its success: `c`, which nobody has begun, is DELETED.
     let bench = Bench::plan("quorum early: a | b c | d").lease("a", "w1").completes("a");
