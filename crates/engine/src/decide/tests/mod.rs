@@ -6,6 +6,7 @@ mod asks;
 mod bench;
 mod bytes;
 mod children;
+mod damaged;
 mod deadlines;
 mod forks;
 mod inputs;
