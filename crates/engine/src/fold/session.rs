@@ -300,4 +300,49 @@ mod tests {
         assert_eq!(state.apply(turn(2)), Ok(()));
         assert_eq!(state.message_count, u64::MAX);
     }
+
+    #[test]
+    fn a_session_begins_with_the_first_event_of_its_log() {
+        let opened = |seq| {
+            let body = Body::SessionOpened(v1::SessionOpened { session: "s".to_owned() });
+            v1::Event { seq, at_ms: 5, format: EVENT_FORMAT, body: Some(body), ..Default::default() }
+        };
+        assert_eq!(SessionState::fold([opened(1)]), Ok(SessionState::open("s".to_owned(), Wall(5))));
+        let detail = "the first event opens no session";
+        assert_eq!(SessionState::fold([opened(2)]), Err(CorruptLog { seq: 2, detail }));
+    }
+
+    #[test]
+    fn a_session_is_as_new_as_its_newest_event_and_never_older_than_it_was() {
+        let mut state = SessionState::open("s".to_owned(), Wall(5));
+        assert_eq!(state.updated_at_ms(), 5);
+        for (seq, at_ms, updated_at_ms) in [(2, 7, 7), (3, 6, 7)] {
+            assert_eq!(state.apply(v1::Event { at_ms, ..turn(seq) }), Ok(()));
+            assert_eq!(state.updated_at_ms(), updated_at_ms);
+        }
+    }
+
+    #[test]
+    fn the_last_20_accepted_suggestions_are_known_again() {
+        let mut state = SessionState::open("s".to_owned(), Wall(1));
+        for number in 1..=21 {
+            let accepted = v1::SessionTransitionAccepted {
+                request_id: format!("r{number}"),
+                from: "wave".to_owned(),
+                to: "kiro".to_owned(),
+            };
+            let body = Some(Body::SessionTransitionAccepted(accepted));
+            assert_eq!(state.apply(v1::Event { body, ..turn(number + 1) }), Ok(()));
+        }
+        assert!(state.accept("r1", Wall(2)).is_err());
+        assert!(matches!(state.accept("r2", Wall(2)), Ok((_, None))));
+    }
+
+    #[test]
+    fn a_session_weighs_what_was_accepted_in_it() {
+        let mut state = SessionState::open("s".to_owned(), Wall(1));
+        assert_eq!(state.bytes(), 16 + (1 + 16));
+        state.accepted.push_back(("r1".to_owned(), "wave".to_owned(), "kiro".to_owned(), 2));
+        assert_eq!(state.bytes(), 16 + (1 + 16) + (2 + 16) + (4 + 16) + (4 + 16));
+    }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::session::{Imported, SessionState, import, record};
+use crate::session::{Imported, SessionState, choose_mode, forget, import, record};
 
 const RUN: &str = "018bcfe5-6800-7000-8000-000000000001";
 
@@ -48,6 +48,10 @@ impl Shop {
         let state = self.state.as_deref().unwrap();
         assert_eq!(&SessionState::fold(self.events.clone()).unwrap(), state);
         assert_eq!(&SessionState::from_snapshot(&state.snapshot().unwrap()).unwrap(), state);
+    }
+
+    fn at_work(&self) -> Option<&str> {
+        self.state.as_ref()?.plan_at_work()
     }
 
     fn work(&self) -> Value {
@@ -106,7 +110,7 @@ fn the_session_follows_the_plan_from_phase_to_phase() {
     let mut shop = Shop::default();
     let bench = begun("a b | c");
     assert_eq!(shop.hears(&bench), ["initializing", "executing_wave_1"]);
-    assert_eq!(shop.work()["pending_tasks"], json!(["a", "b", "c"]));
+    assert_eq!((shop.at_work(), &shop.work()["pending_tasks"]), (Some(RUN), &json!(["a", "b", "c"])));
     let bench = bench.lease_all().completes("a");
     assert_eq!(shop.hears(&bench), [""; 0], "the phase is what it was");
     let bench = bench.completes("b");
@@ -115,6 +119,7 @@ fn the_session_follows_the_plan_from_phase_to_phase() {
     assert_eq!(shop.backup().unwrap()["pending_tasks"], json!(["a", "b", "c"]));
     let bench = bench.lease_all().completes("c").expect_outcome(v1::RunOutcome::Succeeded);
     assert_eq!(shop.hears(&bench), ["verifying", "done"]);
+    assert_eq!(shop.at_work(), None);
     let work = shop.work();
     assert_eq!((&work["current_flow"], &work["pending_tasks"]), (&Value::Null, &json!([])));
     let causes = shop.events.iter().filter_map(|event| match event.body.as_ref()? {
@@ -269,4 +274,17 @@ fn that_a_state_was_repaired_is_recorded_even_where_the_session_has_it_already()
     };
     assert_eq!(written.repairs, repairs);
     assert_eq!((shop.work(), shop.backup()), (state, Some(before)), "and nothing else has changed");
+}
+
+#[test]
+fn what_is_decided_of_a_session_one_after_the_other_is_one_piece_of_its_log() {
+    let mut session = None;
+    let chosen = choose_mode(&mut session, "shop", v1::ExecutionMode::Planner, Wall(START)).unwrap();
+    let mut decision = chosen.decision.unwrap();
+    let forgotten = forget(&mut session, "shop", vec!["m1".to_owned()], Wall(START)).unwrap();
+    decision.then(forgotten.decision);
+    // The session is opened before it is changed.
+    assert_eq!((decision.first_seq, decision.count, decision.forgets), (1, 3, true));
+    let seqs: Vec<u64> = ledger::decoded(&decision.events).iter().map(|event| event.seq).collect();
+    assert_eq!(seqs, [1, 2, 3]);
 }
