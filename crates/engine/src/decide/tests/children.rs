@@ -108,6 +108,15 @@ fn what_the_child_is_started_with_says_whose_it_is() {
 }
 
 #[test]
+fn a_child_knows_its_parent_and_what_nobody_has_started_has_none() {
+    let bench = one();
+    assert_eq!(bench.state.parent(), None);
+    let request = bench.state.child_start("parent", bench.at("a"), SPAN.to_owned()).unwrap();
+    let (child, _) = start(SEED, request, Wall(START)).unwrap();
+    assert_eq!(child.parent().map(|parent| (&*parent.run_id, &*parent.task)), Some(("parent", "a")));
+}
+
+#[test]
 fn an_ask_without_a_text_has_its_input_as_its_text() {
     let ask = |input: &str| {
         let input = json(input);

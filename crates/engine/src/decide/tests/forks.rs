@@ -36,11 +36,13 @@ fn what_has_happened_is_not_done_again_and_what_was_at_work_is() {
 fn a_fork_says_where_it_comes_from_and_has_labels_and_a_beginning_of_its_own() {
     let base = Bench::plan("a").lease_all();
     let (seq, first) = (base.state.seq(), base.run());
-    let run = base.forks_later(7 * SECOND).run();
+    let fork = base.forks_later(7 * SECOND);
+    let run = fork.run();
     assert_eq!(run.forked_from, Some(v1::ForkRef { run_id: "run".to_owned(), seq }));
     assert_eq!(run.created_at_ms, START + 7 * SECOND);
     assert_eq!((first.created_at_ms, first.forked_from), (START, None));
-    assert_eq!(run.labels, BTreeMap::from([("of".to_owned(), "a fork".to_owned())]));
+    let labels = BTreeMap::from([("of".to_owned(), "a fork".to_owned())]);
+    assert_eq!((&run.labels, fork.state.labels()), (&labels, &labels));
 }
 
 #[test]
