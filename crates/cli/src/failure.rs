@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::path::Path;
+use std::time::Duration;
 
 use capataz_client::{ClientError, FieldViolation};
 use capataz_contracts::{Violation, v1};
@@ -140,6 +141,19 @@ impl Failure {
                 Exit::Invalid
             }
             Self::Answer { error, .. } => exit_of(error),
+        }
+    }
+
+    /// Whether the same may go well in a while, as the daemon sees it.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Answer { error, .. } if error.is_retryable())
+    }
+
+    /// How long the daemon wants to be left alone, where it says so.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Answer { error, .. } => error.retry_after(),
+            _ => None,
         }
     }
 

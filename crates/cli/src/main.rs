@@ -37,7 +37,9 @@ use std::process::ExitCode;
 use args::{
     BrowserCommand, Cli, Color, Command, ModeCommand, PipelineCommand, RouterCommand, SessionsCommand,
 };
+use capataz_display::paint::Paint;
 use capataz_display::words::{Language, fill, words};
+use clap::builder::StyledStr;
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches};
 use exit::Exit;
@@ -97,12 +99,13 @@ fn unparsed(error: &clap::Error) -> ExitCode {
         return ended(failure.exit(), &mut out);
     }
     language::of_unparsed(arguments()).choose();
-    match (print(error), error.use_stderr()) {
-        // A failure to write to stderr can be reported to nobody.
-        (_, true) => return Exit::Invalid.into(),
-        (Err(error), false) => out.close(error),
-        (Ok(()), false) => {}
+    let told = in_words(error);
+    let written = |paint: Paint| if paint.is_on() { told.ansi().to_string() } else { told.to_string() };
+    if error.use_stderr() {
+        out.note(written(out.error_paint()).trim_end_matches('\n'));
+        return Exit::Invalid.into();
     }
+    out.raw(written(out.paint).as_bytes());
     ended(Exit::Ok, &mut out)
 }
 
@@ -187,14 +190,14 @@ fn conflict(command: &Command, is_named: bool) -> Option<&'static str> {
     }
 }
 
-/// Prints the help that was asked for, or what is wrong, in the language in use.
-fn print(error: &clap::Error) -> io::Result<()> {
+/// The help that was asked for, or what is wrong, in the language in use.
+fn in_words(error: &clap::Error) -> StyledStr {
     let told = match Language::current() {
         Language::English => None,
         // The same once more, with all texts in the other language.
         Language::Spanish => parsed(help::in_words(Cli::command())).err(),
     };
-    told.map_or_else(|| error.print(), |told| told.apply::<help::InWords>().print())
+    told.map_or_else(|| error.render(), |told| told.apply::<help::InWords>().render())
 }
 
 fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {

@@ -75,7 +75,7 @@ impl Output {
     }
 
     /// Writes nothing more to stdout, because of this error.
-    pub fn close(&mut self, error: io::Error) {
+    fn close(&mut self, error: io::Error) {
         self.closed = true;
         if error.kind() != ErrorKind::BrokenPipe {
             self.error = Some(error);

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
+use std::future::pending;
+use std::time::Duration;
 
 use capataz_client::Delivery;
 use capataz_contracts::log::{lines, shortened};
@@ -13,6 +15,7 @@ use capataz_display::model::Run;
 use capataz_display::paint::Tone;
 use capataz_display::words::{fill, words};
 use serde_json::json;
+use tokio::time::{Instant, sleep_until};
 
 use super::report::for_each_event;
 use super::{Daemon, Outcome, fetch};
@@ -25,6 +28,9 @@ use crate::output::Output;
 const REMEMBERED: usize = 8;
 /// Columns of a task's name in front of its lines.
 const NAME_COLUMNS: usize = 24;
+
+/// How long a daemon that cannot tell for now is left alone, where it does not say for how long.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// The place of a task: its wave, and its place in it.
 type Place = (u32, u32);
@@ -90,7 +96,11 @@ impl Logs {
         if self.args.tasks.is_empty() {
             return Ok(());
         }
-        let run = fetch::run(daemon, &self.run_id, false).await?;
+        let run = match fetch::run(daemon, &self.run_id, false).await {
+            // Who follows is told of what there is as it comes.
+            Err(failure) if self.args.follow && failure.may_pass() => return Ok(()),
+            run => run?,
+        };
         let names: Vec<&str> =
             run.waves.iter().flat_map(|wave| &wave.tasks).map(|task| task.name.as_str()).collect();
         let may_come = self.args.follow && run.status() != v1::RunStatus::Finished;
@@ -133,8 +143,18 @@ impl Logs {
             until_finished: true,
             ..v1::SubscribeRequest::default()
         });
-        let (mut is_away, mut has_to_look) = (false, false);
-        while let Some(delivery) = stream.next().await {
+        let (mut is_away, mut look_at) = (false, None);
+        loop {
+            let delivery = tokio::select! {
+                biased;
+                () = until(look_at) => {
+                    look_at = self.look_again(daemon, out).await?;
+                    out.flush();
+                    continue;
+                }
+                delivery = stream.next() => delivery,
+            };
+            let Some(delivery) = delivery else { break };
             match delivery.map_err(|error| daemon.failure(error))? {
                 Delivery::Event { event, .. } => self.take(&event, out),
                 Delivery::Progress(frame) if frame.run_id == self.run_id => {
@@ -147,16 +167,11 @@ impl Logs {
                         out.note(&fill(words().logs.away, &[&error.to_string()]));
                     }
                     // A look comes with the next connection.
-                    (is_away, has_to_look) = (true, false);
+                    (is_away, look_at) = (true, None);
                 }
                 // A task that says nothing for now has said something before.
-                Delivery::CaughtUp => (is_away, has_to_look) = (false, true),
+                Delivery::CaughtUp => (is_away, look_at) = (false, Some(Instant::now())),
                 Delivery::Progress(_) | Delivery::Damaged(_) => {}
-            }
-            if has_to_look {
-                has_to_look = !self.has_looked(daemon, out).await?;
-                // What comes from now on is shown as it comes.
-                self.args.tail = None;
             }
             if out.is_closed() {
                 break;
@@ -166,18 +181,20 @@ impl Logs {
         Ok(Exit::Ok)
     }
 
-    /// Shows what the tasks at work have logged so far. False where the daemon cannot tell for now: what it sends next is the
-    /// time to ask again.
-    async fn has_looked(&mut self, daemon: &Daemon, out: &mut Output) -> Result<bool, Failure> {
-        if self.run.is_finished() {
-            return Ok(true);
+    /// Shows what the tasks at work have logged so far; what comes from then on is shown as it comes. Where the daemon cannot tell
+    /// for now, when to ask again.
+    async fn look_again(&mut self, daemon: &Daemon, out: &mut Output) -> Result<Option<Instant>, Failure> {
+        if !self.run.is_finished() {
+            match self.now(daemon).await {
+                Ok(now) => self.look(&now, out),
+                Err(failure) if failure.may_pass() => {
+                    return Ok(Some(Instant::now() + failure.retry_after().unwrap_or(PAUSE)));
+                }
+                Err(failure) => return Err(failure),
+            }
         }
-        match self.now(daemon).await {
-            Ok(now) => self.look(&now, out),
-            Err(Failure::Answer { error, .. }) if error.is_retryable() => return Ok(false),
-            Err(failure) => return Err(failure),
-        }
-        Ok(true)
+        self.args.tail = None;
+        Ok(None)
     }
 
     fn take(&mut self, event: &v1::Event, out: &mut Output) {
@@ -324,6 +341,14 @@ fn after(log: &[&str], last: &VecDeque<String>) -> Option<usize> {
         pairs.peek().is_some() && pairs.all(|(line, seen)| shortened(line) == seen)
     };
     (0..=log.len()).rev().find(ends_here)
+}
+
+/// Waits for this moment; for ever where there is none.
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => pending().await,
+    }
 }
 
 #[cfg(test)]

@@ -222,12 +222,16 @@ impl RunService for Runs {
     ) -> Result<Response<v1::ResolveResponse>, Status> {
         let v1::ResolveRequest { run_id, question_id, answer, request_id, if_seq, value, revision } =
             request.into_inner();
-        if let Some(value) = &value {
-            self.judge(value).await?;
-            self.check_agent(&run_id, value).await?;
-        }
+        let judged = match &value {
+            Some(value) => self.check_value(&run_id, value).await,
+            None => Ok(()),
+        };
         let answer = Answer { option: answer, value, revision, ..Answer::default() };
         let input = Input::Resolve { question_id, answer, request_id: request_id.clone() };
+        if let Err(refused) = judged {
+            let seq = self.carried_out(&run_id, &input).await.ok_or(refused)?;
+            return Ok(Response::new(v1::ResolveResponse { seq }));
+        }
         let (seq, ..) = self.command(&run_id, &request_id, if_seq, input).await?;
         Ok(Response::new(v1::ResolveResponse { seq }))
     }

@@ -30,6 +30,9 @@ const PASSED_OVER: usize = 256;
 /// Where so much could not be read, no row is tried any more.
 const TOO_MUCH: usize = 1_024;
 
+/// Runs that stay although they are due, each after a transaction that has failed for it: where there are so many, every run stays.
+const MOST_DUE: usize = 16;
+
 /// The removed runs of which rows are left, each with the position of the last one.
 pub(super) fn read(connection: &Connection) -> rusqlite::Result<BTreeMap<RunId, u64>> {
     cached(connection, "SELECT run, last FROM removing")?
@@ -70,7 +73,7 @@ impl Unreadable {
 
     /// Whether a run stays although it is due. Where there are too many of these, every run does.
     pub(super) fn keeps(&self, run: RunId) -> bool {
-        self.due.len() >= TOO_MUCH || self.due.contains(&run)
+        self.due.len() >= MOST_DUE || self.due.contains(&run)
     }
 
     /// A sweep has come to its end. Now and then, what could not be read is tried by the next one.
@@ -307,7 +310,7 @@ mod tests {
         unreadable.note_due::<()>(run(1), Err(rusqlite::Error::InvalidQuery)).unwrap_err();
         assert_eq!(unreadable.note_due(run(1), Ok(7)).unwrap(), 7);
         assert_eq!((unreadable.count(), unreadable.keeps(run(1))), (0, false));
-        for number in 1..=1_024 {
+        for number in 1..=16 {
             assert!(!unreadable.keeps(run(number)));
             unreadable.note_due::<()>(run(number), Err(rusqlite::Error::QueryReturnedNoRows)).unwrap_err();
             assert!(unreadable.keeps(run(number)));

@@ -71,7 +71,7 @@ impl SqliteWriter {
     }
 
     /// Runs an action in a transaction of its own, which changes nothing that the writer knows: it goes on where that fails.
-    fn apart<T>(
+    pub(super) fn apart<T>(
         &mut self,
         operation: &'static str,
         action: impl FnOnce(&Connection) -> rusqlite::Result<T>,

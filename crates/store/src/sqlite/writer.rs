@@ -61,7 +61,7 @@ impl SqliteWriter {
 
     /// No checksum covers how much was ever appended, and retention goes by it. Where the log cannot be as large as it says, the
     /// bytes are counted anew, and what is right is put down. Where they cannot be counted, the log counts as empty rather than
-    /// as too large: then no run goes for its size.
+    /// as too large, so that no run goes for its size.
     fn doubt_appended(&mut self) -> Result<(), StoreError> {
         let counted = match self.shared.readers.counted_anew(self.log_bytes()) {
             Ok(None) => return Ok(()),
@@ -74,17 +74,32 @@ impl SqliteWriter {
             Err(error) => return Err(error),
         };
         self.appended = self.removed_bytes.saturating_add(counted.unwrap_or(0));
-        self.owned(port::CLAIM, Durability::Now, |writer, connection| {
-            let appended = integer(writer.appended);
+        if counted.is_none() {
+            return Ok(());
+        }
+        let appended = integer(self.appended);
+        let corrected = self.apart(port::CLAIM, |connection| {
+            cached(connection, "UPDATE shards SET appended = ? WHERE shard = ?")?
+                .execute(params![appended, SqliteStore::SHARD.0])?;
             cached(
                 connection,
                 "UPDATE log SET appended = ? WHERE position = (SELECT max(position) FROM log)",
             )?
-            .execute([appended])?;
-            cached(connection, "UPDATE shards SET appended = ? WHERE shard = ?")?
-                .execute(params![appended, SqliteStore::SHARD.0])
-                .map(drop)
-        })
+            .execute([appended])
+            .map(drop)
+        });
+        match corrected {
+            // More of the row than its number is damaged: its run is read, and put in quarantine, as any other.
+            Err(error @ StoreError::Corrupt { .. }) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(
+                    error,
+                    "the size of the log is known, and the damaged one cannot be corrected"
+                );
+                Ok(())
+            }
+            corrected => corrected,
+        }
     }
 
     /// Runs `action` in a transaction of its own if this writer still owns the shard.

@@ -65,8 +65,21 @@ impl Runs {
         Ok((seq, deadline_ms, activation))
     }
 
+    /// Number of the event that records this very request, where it was carried out before: whether it would still be taken is not
+    /// the question.
+    pub(super) async fn carried_out(&self, run_id: &str, asked: &Input) -> Option<u64> {
+        let state = self.state_at(run_id, None).await.ok()?;
+        state.repeated(asked).ok().flatten()
+    }
+
+    /// Holds the value of an answer against what there is now.
+    pub(super) async fn check_value(&self, run_id: &str, value: &v1::Payload) -> Result<(), Status> {
+        self.judge(value).await?;
+        self.check_agent(run_id, value).await
+    }
+
     /// The agent with which a blocked phase is to go on has to be known, as every agent at a start.
-    pub(super) async fn check_agent(&self, run_id: &str, value: &v1::Payload) -> Result<(), Status> {
+    async fn check_agent(&self, run_id: &str, value: &v1::Payload) -> Result<(), Status> {
         let Some(agent) = pipelines::named_agent(value) else { return Ok(()) };
         if self.row(parse_run(run_id)?).await?.kind != v1::RunKind::Pipeline as i32 {
             return Ok(());
@@ -80,7 +93,7 @@ impl Runs {
     }
 
     /// Judges the value of an answer by itself. What type is asked for, the run knows.
-    pub(super) async fn judge(&self, value: &v1::Payload) -> Result<(), Status> {
+    async fn judge(&self, value: &v1::Payload) -> Result<(), Status> {
         let mut violations = validate::payload(value, validate::INLINE_MAX);
         if value.data.is_none() {
             violations.push(Violation::new("", "required", "a value has content"));

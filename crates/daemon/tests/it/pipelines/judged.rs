@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use capataz_contracts::v1::{self, CheckpointStatus, event::Body, payload::Data};
-use capataz_daemon::ProcessAgent;
+use capataz_daemon::{DeclaredAgent, ProcessAgent};
 use capataz_hosts::commands::ShimCommand;
 use serde_json::{Value, json as of};
 
@@ -162,6 +162,30 @@ async fn half_blocked(harness: &Harness, worker: &mut Worker) -> (String, v1::Qu
     }
     let question = blocked(harness, &run).await;
     (run, question)
+}
+
+#[tokio::test]
+async fn an_answer_that_was_taken_is_known_again_when_the_agent_that_it_names_is_not() {
+    let harness = Harness::start_with(|config| {
+        config.declared_agents = vec![DeclaredAgent::new("careful")];
+    })
+    .await;
+    let mut worker = harness.worker("w1", &["reader", "teller"]).await;
+    let run = start(&harness, given(REVIEW, of!({ "path": "src" }))).await;
+    for _ in 1..=4 {
+        let read = worker.assignment().await;
+        worker.complete(&read.lease, json(of!({ "title": 7 }))).await;
+    }
+    let question = blocked(&harness, &run).await;
+    let taken = answer(&run, &question, "retry", Some(of!({ "agent": "careful" })));
+    let first = harness.runs.clone().resolve(taken.clone()).await.unwrap().into_inner();
+    drop(worker);
+    // The next daemon does not know the agent.
+    let harness = harness.restart().await;
+    let mut runs = harness.runs.clone();
+    let other = v1::ResolveRequest { request_id: "other".to_owned(), ..taken.clone() };
+    assert_eq!(code_of(&runs.resolve(other).await.unwrap_err()), "AGENT_NOT_FOUND");
+    assert_eq!(runs.resolve(taken).await.unwrap().into_inner(), first);
 }
 
 // S003-CP-01 S003-CP-02 S003-CP-03 S003-RE-02 S003-RE-03

@@ -258,7 +258,7 @@ impl Bench {
     #[track_caller]
     pub(super) fn forks_with(self, milliseconds: i64, input: Option<v1::Payload>) -> Self {
         let last = self.state.last();
-        let wall = Wall(last.wall.0 + milliseconds);
+        let wall = Wall(last.wall.0.saturating_add(milliseconds));
         let (state, decision) = start(SEED, self.forked(input), wall).expect("it may be forked");
         let mut ledger = self.ledger.of_a_fork();
         ledger.observe(&state, &decision);
@@ -266,7 +266,7 @@ impl Bench {
             ledger.compare_fold(&state);
         }
         // Its own clock goes on where it stood.
-        let ahead = wall.0 - last.clock.0;
+        let ahead = wall.0.saturating_sub(last.clock.0);
         Self { state, ledger, now: last.clock, ahead, last: Ok(decision), small: self.small }
     }
 
