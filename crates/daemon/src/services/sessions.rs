@@ -188,7 +188,7 @@ mod tests {
     #[tokio::test]
     async fn a_page_of_sessions_looks_at_so_many_runs_and_the_next_one_goes_on_there() {
         let store = MemoryStore::new();
-        let runs = (2..).take(listing::LOOKED_AT as usize).map(|number| ended(number, v1::RunKind::Plan));
+        let runs = (2..).take(listing::LOOKED_AT as usize).map(|number| ended(number, Default::default()));
         let all: Vec<Append> = runs.chain([ended(1, v1::RunKind::Session)]).collect();
         store.claim(SHARD, Mark(1)).unwrap().commit(&all).unwrap();
         let store: Arc<dyn Store> = Arc::new(store);
