@@ -245,8 +245,8 @@ fn a_size_of_the_log_that_can_neither_be_nor_be_counted_removes_no_run() {
     Wound::of(folder.path());
     let store = open(folder.path()).unwrap();
     let mut writer = claim(&store);
-    assert_eq!(store.bounds(SHARD).unwrap().bytes, 0);
     accept(&mut *writer, &[creation(1_000).events(vec![7; 1_000])]);
+    assert_eq!(store.bounds(SHARD).unwrap().bytes, 1_000);
     let smaller = Retention { max_log_bytes: Some(1_000), ..keep() };
     assert_eq!(writer.sweep(&smaller).unwrap().runs, 0);
 }
