@@ -30,7 +30,6 @@ mod whole_file;
 mod wrong_forms;
 
 use std::ffi::OsString;
-use std::io;
 use std::pin::Pin;
 use std::process::ExitCode;
 
