@@ -135,5 +135,8 @@ fn a_write_that_fails_or_is_cut_short_is_told_and_the_store_goes_on() -> Result<
     {
         nothing_is_violated(&failing(call, every, 12)?);
     }
+    for (call, every) in [("open", 29), ("remove", 3)] {
+        nothing_is_violated(&failing(call, every, 6)?);
+    }
     Ok(())
 }

@@ -16,9 +16,9 @@ use capataz_store::conformance::{
 };
 use capataz_store::sqlite::DATABASE_FILE;
 use capataz_store::{
-    Append, AppendOutcome, BlobHash, LogRow, Mark, MemoryChange, Mended, Millis, Place, Position, Removal,
-    Retention, RunId, RunQuery, ShardWriter, Snapshot, SqliteOptions, SqliteStore, Store, StoreError, Swept,
-    entry_id,
+    Append, AppendOutcome, BlobHash, LogRow, Mark, MemoryChange, Mended, Millis, Place, Position, Quarantine,
+    QuarantineReason, Removal, Retention, RunId, RunQuery, ShardWriter, Snapshot, SqliteOptions, SqliteStore,
+    Store, StoreError, Swept, entry_id,
 };
 use format_2::BACK_TO_FORMAT_2;
 use tempfile::{TempDir, tempdir};
@@ -249,6 +249,65 @@ fn a_size_of_the_log_that_can_neither_be_nor_be_counted_removes_no_run() {
     assert_eq!(store.bounds(SHARD).unwrap().bytes, 1_000);
     let smaller = Retention { max_log_bytes: Some(1_000), ..keep() };
     assert_eq!(writer.sweep(&smaller).unwrap().runs, 0);
+}
+
+/// Where the events of the log's only large row go on, there is nothing.
+fn cut_the_large_row(folder: &Path) {
+    let file = folder.join(DATABASE_FILE);
+    let sql = "SELECT pageno FROM dbstat WHERE name = 'log' AND path LIKE '%+000000'";
+    let database = rusqlite::Connection::open(&file).unwrap();
+    let goes_on: u32 = database.query_row(sql, [], |row| row.get(0)).unwrap();
+    drop(database);
+    // The number of the page stands behind the events that have room beside it.
+    let pointer = [&[7; 4][..], &goes_on.to_be_bytes()[..]].concat();
+    let mut content = fs::read(&file).unwrap();
+    let is_there = |at: &usize| content[*at..].starts_with(&pointer);
+    let places: Vec<usize> = (0..content.len()).filter(is_there).collect();
+    assert!(!places.is_empty());
+    for at in places {
+        content[at + 4..at + 8].fill(0xA5);
+    }
+    fs::write(&file, content).unwrap();
+}
+
+/// Its size can be counted and not be corrected, because the row cannot be written again.
+#[test]
+fn a_newest_row_that_is_garbage_lets_the_store_be_claimed_and_costs_only_its_run() {
+    for wrong in ["appended + (1 << 50)", "-1", "'text'"] {
+        let folder = with_ended(40, 0..20);
+        let store = open(folder.path()).unwrap();
+        let mut writer = claim(&store);
+        assert_eq!(accept(&mut *writer, &[creation(40).events(vec![7; 10_000])]), [Position(61)]);
+        let (rows, bytes) = (whole_log(&store), store.bounds(SHARD).unwrap().bytes);
+        drop((store, writer));
+        execute(folder.path(), &format!("UPDATE log SET appended = {wrong} WHERE position = 61"));
+        cut_the_large_row(folder.path());
+        for number in 1_000..1_003 {
+            let store = open(folder.path()).unwrap();
+            let mut writer = claim(&store);
+            let bytes = bytes + (number - 999) * 1_000;
+            let appended = accept(&mut *writer, &[creation(number).events(vec![7; 1_000])]);
+            assert_eq!(appended, [Position(number - 938)], "{wrong}");
+            assert_eq!(store.bounds(SHARD).unwrap().bytes, bytes, "{wrong}");
+            let smaller = Retention { max_log_bytes: Some(bytes), ..keep() };
+            assert_eq!(writer.sweep(&smaller).unwrap().runs, 0, "{wrong}");
+            let read = store.read_run(run_id(40), 0, ALL, ALL);
+            assert!(matches!(read, Err(StoreError::Corrupt { .. })), "{wrong}: {read:?}");
+            assert_eq!(store.read_log(SHARD, Position(0), 60, ALL).unwrap(), rows[..60], "{wrong}");
+            assert_eq!(store.read_log(SHARD, Position(61), 1, ALL).unwrap()[0].run, run_id(1_000), "{wrong}");
+        }
+        let damaged = Quarantine {
+            reason: QuarantineReason::Damaged,
+            seq: 0,
+            position: None,
+            detail: String::new(),
+            at: Millis(50),
+        };
+        let store = open(folder.path()).unwrap();
+        let mut writer = claim(&store);
+        writer.quarantine(run_id(40), &damaged).unwrap();
+        assert_eq!(store.get_run(run_id(40)).unwrap().unwrap().quarantine, Some(damaged), "{wrong}");
+    }
 }
 
 #[test]

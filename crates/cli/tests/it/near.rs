@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use capataz_contracts::v1::{ListSessionsRequest, RunKind};
+use capataz_store::{Append, Create, Mark, Millis, RunId, SqliteOptions, SqliteStore, Store, Summary};
 use serde_json::{Value, json};
 
 use crate::served::Served;
@@ -142,4 +144,47 @@ fn tasks_sessions_and_specs_are_found_by_a_word_of_their_names() {
     let answer = capataz(&served, &["sessions", "show", "release", "--json"]);
     let answer: Value = serde_json::from_slice(&answer.stdout).unwrap();
     assert_eq!(answer["error"]["near"], json!([{ "name": "release", "names": ["nightly-release"] }]));
+}
+
+/// Something of this kind that has ended. Nobody can read its event.
+fn ended(number: u128, kind: RunKind, name: &str) -> Append {
+    let create = Create {
+        kind: kind.into(),
+        name: name.to_owned(),
+        labels: Default::default(),
+        created_at: Millis(1),
+        key: None,
+        past: None,
+    };
+    Append {
+        run: RunId(uuid::Uuid::from_u128(number)),
+        first_seq: 1,
+        count: 1,
+        events: "event".into(),
+        create: Some(create),
+        summary: Some(Summary { finished_at: Some(Millis(1)), ..Summary::default() }),
+        derived: Vec::new(),
+        memory: Vec::new(),
+        blobs: Vec::new(),
+        rest: None,
+        joined: false,
+        key: None,
+    }
+}
+
+/// One answer of the daemon looks at 5,000 sessions and runs, the newest first.
+#[tokio::test]
+async fn a_session_is_found_behind_more_runs_than_one_answer_looks_at() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(&folder.path().join("data"), SqliteOptions::default()).unwrap();
+    let runs = (2..).take(5_000).map(|number| ended(number, RunKind::Plan, "p"));
+    let all: Vec<Append> = runs.chain([ended(1, RunKind::Session, "nightly-release")]).collect();
+    store.claim(SqliteStore::SHARD, Mark(1)).unwrap().commit(&all).unwrap();
+    drop(store);
+    let served = Served::start(folder.path(), "[retention]\nfinished_runs = \"never\"\n");
+    let first = served.client().await.list_sessions(ListSessionsRequest::default()).await.unwrap();
+    assert!(first.sessions.is_empty() && !first.next_page_token.is_empty(), "{first:?}");
+    check(&served, &["sessions", "show", "release"], "\nrelease: did you mean nightly-release?\n");
+    // What these logs say is not compared with what is stored of them.
+    served.killed();
 }

@@ -96,6 +96,17 @@ async fn questions(client: &Client, run: &str, count: usize) -> Vec<v1::Question
     tokio::time::timeout(PATIENCE, asked).await.unwrap()
 }
 
+/// Starts the pipeline. The daemon does not know its agents until their worker has said hello.
+async fn start(client: &Client, pipeline: &v1::Pipeline) -> String {
+    loop {
+        match client.start_run(v1::StartRunRequest::of_pipeline(pipeline.clone())).await {
+            Ok(started) => return started.run_id,
+            Err(error) => assert!(error.code().is_some_and(|code| code.starts_with("AGENT")), "{error:?}"),
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
 #[test]
 fn a_pipeline_is_checked_with_its_schemas_and_without_a_daemon() {
     let folder = folder();
@@ -424,6 +435,56 @@ async fn a_blocked_pipeline_says_what_can_be_done_and_goes_on_with_another_agent
     check(with(&["checkpoints", "--product", "mill"]), 0, "No checkpoints.", "");
 }
 
+/// Runs of a product whose checkpoints are shown.
+const SHOWN: usize = 20;
+/// Phases of each of these runs: with a summary of 30,000 bytes each, they have more than the daemon puts into one answer.
+const PHASES: usize = 8;
+
+#[tokio::test]
+async fn the_checkpoints_of_a_products_newest_runs_are_shown_whatever_answers_they_come_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let daemon = Served::start(folder.path(), "");
+    let with =
+        |arguments: &[&str]| pipeline(folder.path(), &[&["--addr", &daemon.url()], arguments].concat());
+    let large = |_: Task| async { TaskOutput::json(json!({ "text": "x".repeat(30_000) })) };
+    let worker = Worker::new(daemon.url()).id("w1").slots(4).agent("reader", large);
+    let worker = tokio::spawn(worker.run_until(std::future::pending::<()>()));
+    let phase = |number: usize| v1::Phase {
+        name: format!("p{number}"),
+        agent: "reader".to_owned(),
+        input: Some("{}".to_owned()),
+        summary: vec!["text".to_owned()],
+        ..v1::Phase::default()
+    };
+    let asked = v1::Pipeline {
+        name: "large".to_owned(),
+        product_id: Some("shop".to_owned()),
+        phases: (0..PHASES).map(phase).collect(),
+        ..v1::Pipeline::default()
+    };
+    let client = daemon.client().await;
+    let mut runs = Vec::new();
+    // One more than is shown.
+    for _ in 0..=SHOWN {
+        runs.push(start(&client, &asked).await);
+    }
+    for run in &runs {
+        let result = client.wait_run(run, Some(PATIENCE)).await.unwrap().unwrap();
+        assert_eq!(result.outcome(), v1::RunOutcome::Succeeded);
+    }
+    let request =
+        v1::ListCheckpointsRequest { product_id: "shop".to_owned(), page_size: 20, ..Default::default() };
+    let answer = client.list_checkpoints(request).await.unwrap();
+    assert!(answer.checkpoints.len() < SHOWN * PHASES, "one answer has no room for them");
+
+    let shown = document(&check(with(&["checkpoints", "--product", "shop", "--json"]), 0, "", ""));
+    let shown = shown["checkpoints"].as_array().unwrap();
+    let shown: Vec<&str> = shown.iter().map(|at| at["runId"].as_str().unwrap()).collect();
+    let newest = runs.iter().rev().take(SHOWN).flat_map(|run| [run.as_str(); PHASES]);
+    assert_eq!(shown, newest.collect::<Vec<_>>());
+    worker.abort();
+}
+
 #[tokio::test]
 async fn a_blocked_pipeline_goes_on_with_another_input() {
     let folder = folder();
@@ -588,14 +649,7 @@ async fn a_pipeline_goes_on_after_a_kill_and_no_output_is_asked_for_again() {
     let asked =
         capataz_contracts::pipeline_file::parse_bytes(REVIEW.as_bytes(), format, &mut { read }).unwrap();
     let client = daemon.client().await;
-    let run = loop {
-        // The daemon does not know the agents until the worker has said hello.
-        match client.start_run(v1::StartRunRequest::of_pipeline(asked.clone())).await {
-            Ok(started) => break started.run_id,
-            Err(error) => assert!(error.code().is_some_and(|code| code.starts_with("AGENT")), "{error:?}"),
-        }
-        tokio::task::yield_now().await;
-    };
+    let run = start(&client, &asked).await;
     let input = begun.recv().await.unwrap();
     assert_eq!(input["phases"], json!({ "read": { "title": "the sea" } }));
     let daemon = daemon.kill_and_start();

@@ -7,6 +7,8 @@ use capataz_contracts::v1::event_service_client::EventServiceClient;
 use capataz_contracts::v1::run_service_client::RunServiceClient;
 use capataz_daemon::{Daemon, DaemonError, DeclaredAgent, OutputFormat, ProcessAgent};
 
+use tonic::transport::Channel;
+use tonic::{Request, Status};
 use tonic_types::StatusExt;
 
 use crate::support::{Harness, code_of, data_dir, json, one_wave, paths_of, shim};
@@ -478,17 +480,14 @@ async fn a_hello_that_breaks_the_rules_is_refused_with_its_violations() {
     }
 }
 
-#[tokio::test]
-async fn a_call_that_a_web_page_could_make_reaches_no_service() {
-    fn of_a_page(mut request: tonic::Request<()>) -> Result<tonic::Request<()>, tonic::Status> {
-        request.metadata_mut().insert("origin", "http://evil.example".parse().unwrap());
-        Ok(request)
-    }
-    let harness = Harness::start().await;
-    let channel = || harness.channel.clone();
-    let mut runs = RunServiceClient::with_interceptor(channel(), of_a_page);
-    let mut events = EventServiceClient::with_interceptor(channel(), of_a_page);
-    let mut agents = AgentServiceClient::with_interceptor(channel(), of_a_page);
+/// What is done to a call before it leaves.
+type Edit = fn(Request<()>) -> Result<Request<()>, Status>;
+
+/// Calls over this connection are refused, and have no effect.
+async fn check_that_no_service_is_reached(harness: &Harness, channel: Channel, edit: Edit) {
+    let mut runs = RunServiceClient::with_interceptor(channel.clone(), edit);
+    let mut events = EventServiceClient::with_interceptor(channel.clone(), edit);
+    let mut agents = AgentServiceClient::with_interceptor(channel, edit);
     let refusals = [
         runs.start_run(v1::StartRunRequest::of_plan(one_wave(&["a"]))).await.map(drop),
         events.subscribe(v1::SubscribeRequest::default()).await.map(drop),
@@ -499,4 +498,27 @@ async fn a_call_that_a_web_page_could_make_reaches_no_service() {
         assert_eq!(said, (tonic::Code::PermissionDenied, "PERMISSION_DENIED".to_owned()));
     }
     assert_eq!(harness.run_count().await, 0);
+}
+
+#[tokio::test]
+async fn a_call_that_a_web_page_could_make_reaches_no_service() {
+    fn of_a_page(mut request: Request<()>) -> Result<Request<()>, Status> {
+        request.metadata_mut().insert("origin", "http://evil.example".parse().unwrap());
+        Ok(request)
+    }
+    let harness = Harness::start().await;
+    check_that_no_service_is_reached(&harness, harness.channel.clone(), of_a_page).await;
+}
+
+/// As a page does whose name has come to mean this machine.
+#[tokio::test]
+async fn a_call_by_the_name_of_another_host_reaches_no_service() {
+    let harness = Harness::start().await;
+    let address = harness.daemon.address();
+    for host in ["evil.example", "127.0.0.1.evil.example"] {
+        let named = format!("http://{host}:{}", address.port()).parse().unwrap();
+        let endpoint = Channel::from_shared(format!("http://{address}")).unwrap().origin(named);
+        let channel = endpoint.connect().await.unwrap();
+        check_that_no_service_is_reached(&harness, channel, Ok).await;
+    }
 }

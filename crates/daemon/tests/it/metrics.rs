@@ -16,8 +16,13 @@ use super::support::{Harness, PATIENCE, code_of, json, one_wave};
 
 /// One answer over a connection of its own: its head, and its body.
 async fn fetch(address: SocketAddr, path: &str, more: &str) -> (String, String) {
+    fetch_of(address, &address.to_string(), path, more).await
+}
+
+/// The same, of a host of this name.
+async fn fetch_of(address: SocketAddr, host: &str, path: &str, more: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{more}Connection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{more}Connection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
@@ -209,6 +214,20 @@ async fn a_page_of_somebody_elses_gets_no_metrics() {
     assert!(!body.contains("capataz_"), "{head} {body}");
     let (_, body) = fetch(harness.daemon.address(), "/metrics", "Sec-Fetch-Site: none\r\n").await;
     assert!(body.contains("capataz_"), "somebody looks at it in a browser");
+}
+
+#[tokio::test]
+async fn a_host_of_another_name_has_no_metrics() {
+    let harness = Harness::start().await;
+    let address = harness.daemon.address();
+    for host in ["evil.example", "127.0.0.1.evil.example"] {
+        let host = format!("{host}:{}", address.port());
+        let (head, body) = fetch_of(address, &host, "/metrics", "").await;
+        assert!(!body.contains("capataz_"), "{host}: {head} {body}");
+    }
+    let host = format!("localhost:{}", address.port());
+    let (_, body) = fetch_of(address, &host, "/metrics", "").await;
+    assert!(body.contains("capataz_"), "that is a name of this machine");
 }
 
 /// The shards' thread stands still at its next look at the clock, while the gate is closed.

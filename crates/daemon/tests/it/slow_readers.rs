@@ -13,18 +13,13 @@ use tokio_stream::iter;
 use tonic::Streaming;
 use tonic::transport::Channel;
 
-use crate::support::{Harness, PATIENCE, json, one_wave};
+use crate::support::{Harness, PATIENCE, channel, json, one_wave};
 
 const BLOB: usize = 128 * 1024;
 /// With a chunk of 32 KiB each that waits, more than a third of what may wait for all clients, and less than half.
 const STREAMS: usize = 900;
 
 type Chunks = Streaming<v1::GetBlobResponse>;
-
-async fn channel(address: SocketAddr) -> Channel {
-    let endpoint = Channel::from_shared(format!("http://{address}")).unwrap();
-    endpoint.connect().await.unwrap()
-}
 
 async fn client(address: SocketAddr) -> BlobServiceClient<Channel> {
     BlobServiceClient::new(channel(address).await)

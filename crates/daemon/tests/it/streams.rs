@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use capataz_contracts::v1;
+use capataz_contracts::v1::event_service_client::EventServiceClient;
 use tonic::Streaming;
 
-use crate::support::{Harness, Worker, code_of, json, one_wave};
+use crate::support::{Harness, PATIENCE, Worker, channel, code_of, json, one_wave};
 
 struct Heard {
     run_id: String,
@@ -150,12 +151,32 @@ async fn runs_that_end_while_their_histories_are_read_tell_their_ends() {
     }
 }
 
+/// Reads until so many events of each run were seen. Each comes once and in order.
+async fn see_all(
+    stream: &mut Streaming<v1::SubscribeResponse>,
+    seen: &mut BTreeMap<String, u64>,
+    expected: &BTreeMap<String, u64>,
+) {
+    while *seen != *expected {
+        let response = tokio::time::timeout(PATIENCE, stream.message()).await.expect("they come in time");
+        for event in heard(response.unwrap().unwrap()) {
+            let last = seen.entry(event.run_id).or_default();
+            assert_eq!(event.seq, *last + 1);
+            *last = event.seq;
+        }
+    }
+}
+
 #[tokio::test]
-async fn a_subscriber_that_reads_nothing_for_100_000_events_gets_all_of_them_afterwards() {
+async fn a_subscriber_that_reads_nothing_for_100_000_events_holds_up_no_other_and_gets_all_afterwards() {
     let harness = Harness::start().await;
     let agent = ["a"];
     let mut worker = harness.worker("w1", &agent).await;
     let mut idle = subscribe(&harness, v1::SubscribeRequest::default()).await;
+    // Streams of one connection share its window.
+    let mut others = EventServiceClient::new(channel(harness.daemon.address()).await);
+    let mut other = others.subscribe(v1::SubscribeRequest::default()).await.unwrap().into_inner();
+    let mut seen_by_other: BTreeMap<String, u64> = BTreeMap::new();
     let tasks: Vec<v1::Task> = (0..5_000)
         .map(|index| v1::Task { name: format!("t{index}"), agent: "a".to_owned(), ..Default::default() })
         .collect();
@@ -176,16 +197,9 @@ async fn a_subscriber_that_reads_nothing_for_100_000_events_gets_all_of_them_aft
         let last = harness.get(&run).await.seq;
         events += last;
         expected.insert(run, last);
+        see_all(&mut other, &mut seen_by_other, &expected).await;
     }
-    let mut seen: BTreeMap<String, u64> = BTreeMap::new();
-    while seen != expected {
-        let response = idle.message().await.unwrap().unwrap();
-        for event in heard(response) {
-            let last = seen.entry(event.run_id).or_default();
-            assert_eq!(event.seq, *last + 1);
-            *last = event.seq;
-        }
-    }
+    see_all(&mut idle, &mut BTreeMap::new(), &expected).await;
 }
 
 #[tokio::test]

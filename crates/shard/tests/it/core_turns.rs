@@ -13,8 +13,8 @@ use capataz_shard::feed;
 use capataz_shard::journal::{self, MAX_SNAPSHOT_BYTES, load_session};
 use capataz_shard::shard::Config;
 use capataz_shard::{
-    Ages, Answer, Chosen, Declined, Driver, ImportSession, Input, Output, Recovered, ReplyId, Request, Route,
-    SESSION_LABEL, StartRequest, find, session_stream,
+    Ages, Answer, Chosen, Declined, Driver, FoundRun, ImportSession, Input, Output, Recovered, ReplyId,
+    Request, Route, SESSION_LABEL, StartRequest, find, session_stream,
 };
 use capataz_store::{
     Append, AppendOutcome, IdempotencyKey, Mark, MemoryStore, Millis, Retention, RunId, ShardId, ShardWriter,
@@ -100,14 +100,14 @@ impl World {
         outputs
     }
 
-    /// The process ends, and another one takes the shard.
-    fn restarts(&mut self) {
+    /// The process ends, and another one takes the shard: what it wants done at first.
+    fn restarts(&mut self) -> Vec<Output> {
         let mut chance = journal::Chance { draw: Box::new(|| Mark(2)), wall: Box::new(|| Millis(0)) };
         let (writer, recovered, _) = journal::claim(&self.store, SHARD, &mut chance).unwrap();
         self.writer = writer;
         self.waiting.clear();
         self.core = Driver::new(&Config::default(), vec![SHARD]);
-        self.hears(Input::Recovered { shard: SHARD, recovered });
+        self.hears(Input::Recovered { shard: SHARD, recovered })
     }
 
     /// Retention is due for everything.
@@ -585,6 +585,49 @@ fn no_ask_begins_its_turn_while_the_daemon_drains() {
     world.commits_all();
     assert!(world.events(first).iter().any(|body| matches!(body, Body::RunFinished(_))));
     assert!(!begun(&world, 2), "its turn comes with the next daemon");
+}
+
+/// A plan whose task is a run of its own.
+fn with_a_child() -> Work {
+    let Work::Plan(inner) = one_task() else { panic!("a plan") };
+    let run = v1::ChildRun { work: Some(v1::child_run::Work::Plan(inner)), ..v1::ChildRun::default() };
+    plan_of(v1::Task { name: "t".to_owned(), run: Some(Box::new(run)), ..v1::Task::default() })
+}
+
+/// The child that is looked for, and the number of the question.
+#[track_caller]
+fn sought(outputs: &[Output]) -> (RunId, u64) {
+    let sought = outputs.iter().find_map(|output| match output {
+        Output::FindChild { child, number } => Some((*child, *number)),
+        _ => None,
+    });
+    sought.unwrap()
+}
+
+#[test]
+fn no_child_is_created_while_the_daemon_drains_and_its_parent_gets_it_of_the_next_one() {
+    let mut world = World::new();
+    world.starts(1, with_a_child(), None);
+    let (child, number) = sought(&world.commits());
+    let nowhere = |number| Input::ChildFound { child, number, found: FoundRun::Nowhere };
+    world.hears(Input::Drain);
+    world.hears(nowhere(number));
+    world.commits_all();
+    let is_begun = |world: &World| {
+        let events = world.events(child);
+        events.iter().any(|body| matches!(body, Body::RunAccepted(_)))
+    };
+    assert!(!is_begun(&world));
+    let ends = |body: &Body| matches!(body, Body::ChildEnded(_) | Body::RunFinished(_));
+    assert!(!world.events(RunId(Uuid::from_u128(1))).iter().any(ends), "its parent waits for it");
+
+    // The parent asks for it first, and says what it is to do once it is nowhere.
+    let (again, number) = sought(&world.restarts());
+    assert_eq!(again, child);
+    let (_, number) = sought(&world.hears(nowhere(number)));
+    world.hears(nowhere(number));
+    world.commits_all();
+    assert!(is_begun(&world));
 }
 
 /// A daemon that died between the two appends would take the run for finished, and never go on with it.

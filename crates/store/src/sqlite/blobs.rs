@@ -279,3 +279,33 @@ fn found<T>(result: std::io::Result<T>) -> Result<Option<T>, StoreError> {
         Err(error) => Err(io_failed(READ)(error)),
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::conformance::{claim, keep};
+    use crate::port::{Retention, Store};
+    use crate::sqlite::{SqliteOptions, SqliteStore};
+
+    #[test]
+    fn a_sweep_that_comes_while_a_blob_is_being_named_waits_and_finds_it_young() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap();
+        let mut writer = claim(&store);
+        let blob = store.put_blob(b"named", Millis(10)).unwrap();
+        let (missing, swept) = std::thread::scope(|scope| {
+            // Whoever names the blob cannot write down yet that it is young.
+            let writers = store.shared.gate.hold();
+            let naming = scope.spawn(|| store.renew_blobs(&[blob], Millis(50)).unwrap());
+            while store.shared.blobs.changes.try_lock().is_ok() {
+                std::thread::yield_now();
+            }
+            drop(writers);
+            let swept = writer.sweep(&Retention { blobs_before: Millis(50), ..keep() }).unwrap();
+            (naming.join().unwrap(), swept)
+        });
+        assert_eq!((missing.len(), swept.blobs), (0, 0));
+        assert_eq!(store.blob_size(blob).unwrap(), Some(5));
+    }
+}

@@ -6,6 +6,7 @@ pub mod kept_log;
 pub mod time;
 pub mod worker;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -52,8 +53,7 @@ impl Harness {
         let mut config = Config::embedded(data_dir(&folder));
         edit(&mut config);
         let daemon = Daemon::start(config).await.unwrap();
-        let endpoint = format!("http://{}", daemon.address());
-        let channel = Channel::from_shared(endpoint).unwrap().connect().await.unwrap();
+        let channel = channel(daemon.address()).await;
         Self {
             _rows: Rows { data_dir: data_dir(&folder) },
             daemon,
@@ -179,6 +179,11 @@ fn rows_follow_from_their_logs(data_dir: &Path) {
     };
     capataz_daemon::rebuild(data_dir, true, &mut tell).unwrap();
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// A connection of its own.
+pub async fn channel(address: SocketAddr) -> Channel {
+    Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap()
 }
 
 pub fn data_dir(folder: &tempfile::TempDir) -> PathBuf {

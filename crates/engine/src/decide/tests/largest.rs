@@ -66,6 +66,11 @@ impl Turns {
 
     /// Leases the task and completes it with this output; the time of the completion counts.
     fn complete(&mut self, what: &str, bench: &mut Bench, task: TaskRef, output: v1::Payload) -> Decision {
+        self.report(what, bench, task, Report::Completed(output))
+    }
+
+    /// The same with any report.
+    fn report(&mut self, what: &str, bench: &mut Bench, task: TaskRef, report: Report) -> Decision {
         let lease = Input::Lease {
             output_schema: None,
             cancel_is_final: false,
@@ -76,7 +81,7 @@ impl Turns {
         let now = bench.moment();
         decide(&mut bench.state, lease, now).unwrap();
         let (lease, _) = bench.state.lease_of(task).unwrap();
-        self.input(what, bench, reported(task, lease, "w", Report::Completed(output)))
+        self.input(what, bench, reported(task, lease, "w", report))
     }
 
     /// Says what took how long, and checks the longest of it.
@@ -122,27 +127,78 @@ fn output(item: &str) -> v1::Payload {
     })
 }
 
-#[test]
-fn a_plan_of_as_many_tasks_as_there_may_be_is_begun_and_cancelled_in_one_turn_each() {
-    let mut turns = Turns::new();
-    let names: Vec<String> = (0..40_000).map(|index| format!("{index:x}")).collect();
-    let mut widest = plan(&names.join(" "));
-    for task in &mut widest.waves[0].tasks {
+/// A plan of one wave under this policy: tasks of these names with agents of the same ones, and then as many others as a plan has
+/// room for.
+fn widest(policy: &str, named: &[String]) -> v1::Plan {
+    let others = (0..40_000).map(|index| format!("{index:x}"));
+    let names: Vec<String> = named.iter().cloned().chain(others).collect();
+    let mut widest = plan(&format!("{policy}{}", names.join(" ")));
+    for task in &mut widest.waves[0].tasks[named.len()..] {
         task.agent = "a".to_owned();
     }
-    // As many of them as a plan has room for.
     while Plan::materialise(&mut widest.clone()).is_err() {
         let tasks = widest.waves[0].tasks.len();
         widest.waves[0].tasks.truncate(tasks * 9 / 10);
     }
     Plan::materialise(&mut widest).unwrap();
     println!("{} tasks", widest.waves[0].tasks.len());
-    let mut bench = turns.start("the widest plan begins", Work::Plan(widest));
+    widest
+}
+
+#[test]
+fn a_plan_of_as_many_tasks_as_there_may_be_is_begun_and_cancelled_in_one_turn_each() {
+    let mut turns = Turns::new();
+    let mut bench = turns.start("the widest plan begins", Work::Plan(widest("", &[])));
     let task = TaskRef { wave: 0, task: 7 };
     turns.complete("one of very many tasks ends", &mut bench, task, json("1"));
     let cancel = Input::Cancel { reason: String::new(), force: false, request_id: "c".to_owned() };
     turns.input("the widest plan is cancelled", &mut bench, cancel);
     assert!(bench.state.is_finished());
+    turns.check();
+}
+
+/// What the policy says with each result of the decision.
+fn evaluations(decision: &Decision) -> Vec<v1::Evaluation> {
+    let of_result = |event: v1::Event| match event.body {
+        Some(Body::TaskSettled(settled)) => settled.evaluation,
+        _ => None,
+    };
+    events_of(decision).into_iter().filter_map(of_result).collect()
+}
+
+/// As many failures as an evaluation names at most.
+const NAMED: u32 = 20;
+/// Bytes of the event of a cancelled task that never began, at most. 22 bytes for the event: 2 of its length, 4 of its number, 7
+/// of its time, 2 of its format, 3 of the run's own time, and 4 before the result. 68 bytes for the result: 4 of the task, 2 each
+/// of its activation, its state, its status and its severity, and 56 of the error with 16 of TASK_CANCELLED, 34 of "cancelled: the
+/// run was cancelled", 2 each of its severity and that the run can go on, and 2 before it. 46 bytes for the evaluation: 2 each for
+/// that the run goes on and for the policy, 4 of the count, 36 of "continue_all goes on: 0/40000 (0%)", and 2 before it.
+const CANCELLED: usize = 22 + 68 + 46;
+/// Bytes of the request and of the end of the run.
+const AROUND: usize = 200;
+
+#[test]
+fn a_plan_of_as_many_tasks_as_there_may_be_whose_first_ones_have_failed_is_cancelled_in_few_bytes() {
+    let mut turns = Turns::new();
+    let names: Vec<String> = (0..NAMED).map(|index| format!("{index:0>128}")).collect();
+    let plan = widest("continue_all: ", &names);
+    let left = plan.waves[0].tasks.len() - names.len();
+    let mut bench = turns.start("the widest plan with long names begins", Work::Plan(plan));
+    let mut named = Vec::new();
+    for task in 0..NAMED {
+        let (task, report) = (TaskRef { wave: 0, task }, Report::Failed(failure("TESTS_FAILED")));
+        named = evaluations(&turns.report("one of the first tasks fails", &mut bench, task, report));
+    }
+    let [last] = named.as_slice() else { panic!("{named:?}") };
+    assert_eq!((&last.failed_agents, &last.optional_failures), (&names, &names));
+    let cancel = Input::Cancel { reason: String::new(), force: false, request_id: "c".to_owned() };
+    let cancelled = turns.input("the widest plan is cancelled after failures", &mut bench, cancel);
+    assert!(bench.state.is_finished());
+    let told = evaluations(&cancelled);
+    assert_eq!(told.len(), left);
+    assert!(told.iter().all(|one| one.failed_agents.is_empty() && one.optional_failures.is_empty()));
+    let bytes = cancelled.events.len();
+    assert!(bytes <= left * CANCELLED + AROUND, "{bytes} bytes for {left} tasks");
     turns.check();
 }
 

@@ -205,7 +205,21 @@ fn what_must_run_at_most_once_is_not_given_to_another_worker_by_itself() {
 
 #[test]
 fn what_was_given_back_unbegun_may_be_given_to_another_worker() {
-    Bench::plan("a@once").lease("a", "w1").loses_because("a", Returned).expect_kinds(&["task_lease_lost"]);
+    let bench = Bench::plan("a@once").lease("a", "w1");
+    let (task, lease) = (bench.at("a"), bench.token("a"));
+    let bench = bench.loses_because("a", Returned).expect_kinds(&["task_lease_lost"]);
+    assert_eq!(bench.effects(), [Effect::Revoke { task, lease }, Effect::Enqueue { task }]);
+    let Some(Body::TaskLeaseLost(lost)) = bench.ledger.events.last().and_then(|event| event.body.as_ref())
+    else {
+        panic!("no lease was lost")
+    };
+    assert_eq!((lost.reason(), lost.losses), (Returned, 0), "it is no loss");
+    let bench = bench.expect_status(v1::RunStatus::Running).lease("a", "w2");
+    let view = bench.task("a");
+    assert_eq!((view.attempt, view.worker.as_deref()), (1, Some("w2")), "it is no attempt");
+    let bench = bench.completes("a").expect_outcome(v1::RunOutcome::Succeeded);
+    assert_eq!(bench.task("a").attempts.len(), 1);
+    assert_eq!(bench.notices("RETRY_SUCCESS").len(), 0);
 }
 
 #[test]
