@@ -9,6 +9,9 @@ use super::agent::ProcessAgent;
 use super::run::DISAPPEAR_LIMIT;
 use crate::protocol::Lease;
 
+/// A wait is so many short ones: one in which this process stood still, and heard nothing, is one of them and no more.
+const STEPS: u32 = 10;
+
 /// The commands of all agents that take a place, by their leases, each with the name of its agent. All that share a folder of
 /// lock files share these.
 #[derive(Clone, Debug, Default)]
@@ -21,18 +24,18 @@ impl Places {
     pub(super) async fn take(&self, lease: Lease, agent: &ProcessAgent) -> Place {
         // From here on every place that is given back is noticed.
         let mut changes = self.0.subscribe();
-        let taken = async {
-            while !self.take_if_free(&lease, agent) {
-                let _ = changes.changed().await;
+        for _ in 0..STEPS {
+            let taken = async {
+                while !self.take_if_free(&lease, agent) {
+                    let _ = changes.changed().await;
+                }
+            };
+            if timeout(DISAPPEAR_LIMIT / STEPS, taken).await.is_ok() {
+                return Place { places: self.clone(), lease };
             }
-        };
-        if timeout(DISAPPEAR_LIMIT, taken).await.is_err() {
-            tracing::warn!(
-                agent = agent.name,
-                "what was let go has not ended; going on without waiting for it"
-            );
-            self.0.send_modify(|taken| drop(taken.insert(lease.clone(), agent.name.clone())));
         }
+        tracing::warn!(agent = agent.name, "what was let go has not ended; going on without waiting for it");
+        self.0.send_modify(|taken| drop(taken.insert(lease.clone(), agent.name.clone())));
         Place { places: self.clone(), lease }
     }
 
@@ -109,5 +112,19 @@ mod tests {
         assert!(timeout(MOMENT, places.take(lease(1, 3), &one)).await.is_err());
         drop(stays);
         timeout(MOMENT, places.take(lease(1, 4), &one)).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_in_which_this_process_stood_still_is_not_over() {
+        let (places, one) = (Places::default(), agent("one", 1));
+        let first = places.take(lease(0, 1), &one).await;
+        let others = places.clone();
+        let waits = tokio::spawn(async move { others.take(lease(0, 2), &one).await });
+        tokio::task::yield_now().await;
+        tokio::time::advance(2 * DISAPPEAR_LIMIT).await;
+        tokio::task::yield_now().await;
+        assert!(!waits.is_finished());
+        drop(first);
+        timeout(MOMENT, waits).await.unwrap().unwrap();
     }
 }
