@@ -1495,6 +1495,22 @@ fn a_lost_worker_is_no_attempt_of_a_spec() {
     assert_eq!(asked.result().calls[0].attempts, 1);
 }
 
+/// What a spec may answer is the contract's to say.
+#[test]
+fn what_a_worker_declares_of_its_outputs_is_not_recorded_for_a_spec() {
+    let asked = Asked::new();
+    let task = asked.call();
+    let output_schema = Some("false".into());
+    let worker = "w".to_owned();
+    let bench =
+        asked.bench.does(Input::Lease { output_schema, cancel_is_final: false, mark: 0, task, worker });
+    let recorded = bench.ledger.events.iter().find_map(|event| match &event.body {
+        Some(Body::TaskLeased(leased)) => Some(leased.output_schema.clone()),
+        _ => None,
+    });
+    assert_eq!(recorded, Some(None));
+}
+
 /// One thing that may happen to an ask.
 #[derive(Clone, Debug)]
 enum Happening {

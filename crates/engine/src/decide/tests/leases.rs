@@ -149,6 +149,17 @@ fn who_would_complete_a_task_in_init_is_refused_with_the_transition_and_that_is_
 }
 
 #[test]
+fn a_run_says_whether_it_has_refused_to_complete_a_task_in_init() {
+    let bench = Bench::plan("a");
+    assert!(!bench.state.has_refused_completions());
+    let task = bench.at("a");
+    let bench = bench.does(reported(task, 2, "w1", Report::Failed(v1::Error::default())));
+    assert!(!bench.state.has_refused_completions(), "a failure completes nothing");
+    let bench = bench.does(completed(task, 2, "w1")).expect_kinds(&["result_refused"]);
+    assert!(bench.state.has_refused_completions());
+}
+
+#[test]
 fn nothing_is_recorded_after_the_end_of_the_run() {
     let bench = Bench::plan("a").lease("a", "w1");
     let (task, old) = (bench.at("a"), bench.token("a"));

@@ -95,6 +95,18 @@ fn only_a_task_that_has_failed_is_given_up() {
 }
 
 #[test]
+fn a_run_goes_on_unless_its_question_is_open_or_it_ends() {
+    let bench = asking("a b").lease_all();
+    assert!(bench.state.goes_on());
+    let bench = bench.fails("a", "TESTS_FAILED").expect_status(v1::RunStatus::Waiting);
+    assert!(!bench.state.goes_on(), "the question is open");
+    let bench = bench.answer("skip");
+    assert!(bench.state.goes_on());
+    let bench = bench.cancel().expect_status(v1::RunStatus::Cancelling);
+    assert!(!bench.state.goes_on(), "it ends");
+}
+
+#[test]
 fn the_wave_does_not_end_before_the_answer() {
     asking("a")
         .lease("a", "w1")

@@ -235,6 +235,12 @@ fn a_plan_that_is_cancelled_before_its_turn_leaves_nothing_in_its_session() {
 }
 
 #[test]
+fn a_plan_that_is_cancelled_before_its_turn_waits_for_it_no_more() {
+    let bench = waiting("a").cancel().expect_outcome(v1::RunOutcome::Cancelled);
+    assert_eq!((bench.state.session(), bench.state.awaited_session()), (Some("shop"), None));
+}
+
+#[test]
 fn an_imported_state_is_the_sessions_with_what_it_knows_besides_and_changes_once() {
     let mut shop = Shop::default();
     let state = json!({

@@ -43,3 +43,6 @@ pub(super) fn preferences(format: u32, kept: &mut Vec<u8>) {
         format_2::preferences(kept);
     }
 }
+
+#[cfg(test)]
+mod tests;
