@@ -228,6 +228,12 @@ impl Search<'_> {
         Ok(())
     }
 
+    /// Whether there is a verdict, of whatever commit.
+    fn is_known(&self, mutant: &Mutant) -> bool {
+        let results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        self.keys.get(mutant).is_some_and(|key| results.contains_key(key))
+    }
+
     fn summary(&self) {
         summary(self.keys, &self.results.lock().unwrap_or_else(PoisonError::into_inner));
     }
