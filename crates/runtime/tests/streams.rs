@@ -12,6 +12,7 @@ use capataz_engine::{Input, Plan, StartRun, Work};
 use capataz_runtime::{CursorError, Item, News, Options, Runtime, Subscription};
 use capataz_shard::feed::{Begin, Filter, Placed, Unservable};
 use capataz_shard::{Ages, CommandReply, StartReply, StartRequest};
+use capataz_store::builders::keep;
 use capataz_store::{MemoryStore, Millis, Position, Retention, RunId, ShardId, Store, Swept};
 use uuid::Uuid;
 
@@ -62,18 +63,7 @@ async fn ended(runtime: &Runtime) -> RunId {
 
 /// Lets everything go that has finished.
 fn all() -> Retention {
-    Retention {
-        keep: BTreeSet::new(),
-        held_by: None,
-        finished_before: Some(Millis(i64::MAX)),
-        max_log_bytes: None,
-        after: None,
-        looked_at: u32::MAX,
-        keys_before: Millis(i64::MIN),
-        blobs_before: Millis(i64::MIN),
-        batch: 2,
-        batch_bytes: u64::MAX,
-    }
+    Retention { finished_before: Some(Millis(i64::MAX)), batch: 2, ..keep() }
 }
 
 async fn subscribe(runtime: &Runtime, filter: Filter, begin: Begin) -> Result<Subscription, CursorError> {

@@ -11,6 +11,7 @@ use capataz_shard::shard::Config;
 use capataz_shard::{
     Answer, CommandReply, Driver, Input, Output, ReplyId, Request, StartReply, StartRequest,
 };
+use capataz_store::builders::keep;
 use capataz_store::{Append, Mark, MemoryStore, Millis, Retention, RunId, ShardId, ShardWriter, Store};
 use uuid::Uuid;
 
@@ -108,18 +109,7 @@ impl World {
 
     /// Whatever has finished is removed.
     fn sweeps(&mut self) -> u64 {
-        let retention = Retention {
-            keep: BTreeSet::new(),
-            held_by: None,
-            finished_before: Some(Millis(BEGINNING + 1)),
-            max_log_bytes: None,
-            after: None,
-            looked_at: u32::MAX,
-            keys_before: Millis(0),
-            blobs_before: Millis(0),
-            batch: 100,
-            batch_bytes: u64::MAX,
-        };
+        let retention = Retention { finished_before: Some(Millis(BEGINNING + 1)), ..keep() };
         self.writer.sweep(&retention).unwrap().runs
     }
 

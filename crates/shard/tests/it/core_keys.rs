@@ -15,6 +15,7 @@ use capataz_shard::{
     Ages, Answer, Declined, Driver, Input, KeyTalk, Output, ReplyId, Request, SESSION_LABEL, StartReply,
     StartRequest, key_stream, run_id, session_stream,
 };
+use capataz_store::builders::keep;
 use capataz_store::{
     BlobHash, IdempotencyKey, Mark, MemoryStore, Millis, Retention, RunId, RunQuery, ShardId, Store,
 };
@@ -236,16 +237,9 @@ impl World {
 
     fn sweep(&mut self, id: RunId, runs_before: i64, keys_before: i64) {
         let retention = Retention {
-            keep: BTreeSet::new(),
-            held_by: None,
             finished_before: Some(Millis(runs_before)),
-            max_log_bytes: None,
-            after: None,
-            looked_at: u32::MAX,
             keys_before: Millis(keys_before),
-            blobs_before: Millis(i64::MIN),
-            batch: 100,
-            batch_bytes: u64::MAX,
+            ..keep()
         };
         let shard = self.home(id);
         self.input(Input::Sweep { shard, retention: Box::new(retention), ages: Ages::default() });

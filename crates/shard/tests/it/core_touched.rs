@@ -14,6 +14,7 @@ use capataz_shard::shard::Config;
 use capataz_shard::{
     Ages, Answer, CommandReply, Declined, Driver, Input, Output, ReplyId, Request, StartReply, StartRequest,
 };
+use capataz_store::builders::keep;
 use capataz_store::memory::Fault;
 use capataz_store::{
     AgentRow, BlobHash, Bounds, Derived, DerivedRow, Epoch, Extent, FoundEntry, History, KeyRow, LogRow,
@@ -600,18 +601,7 @@ fn a_sweep_that_fails_has_the_shard_claimed_again_and_costs_no_commit() {
     let (before, _) = world.starts(false);
     world.asked.read.lock().unwrap().clear();
     world.store.fail_next_sweep();
-    let retention = Box::new(Retention {
-        keep: BTreeSet::new(),
-        held_by: None,
-        finished_before: None,
-        max_log_bytes: None,
-        after: None,
-        looked_at: u32::MAX,
-        keys_before: Millis(i64::MIN),
-        blobs_before: Millis(i64::MIN),
-        batch: 1,
-        batch_bytes: 1,
-    });
+    let retention = Box::new(Retention { batch: 1, batch_bytes: 1, ..keep() });
     world.hears(Input::Sweep { shard: SHARD, retention, ages: Ages::default() });
     assert!(world.scribe.has_claimed(SHARD));
     assert_eq!(world.read(), BTreeSet::new(), "nothing was under way");

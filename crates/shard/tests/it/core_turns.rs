@@ -16,6 +16,7 @@ use capataz_shard::{
     Ages, Answer, Chosen, Declined, Driver, FoundRun, ImportSession, Input, Output, Recovered, ReplyId,
     Request, Route, SESSION_LABEL, StartRequest, find, session_stream,
 };
+use capataz_store::builders::keep;
 use capataz_store::{
     Append, AppendOutcome, IdempotencyKey, Mark, MemoryStore, Millis, Retention, RunId, ShardId, ShardWriter,
     Store,
@@ -117,19 +118,8 @@ impl World {
 
     /// The same, for what is at least so old.
     fn sweeps_by(&mut self, ages: Ages) -> Vec<Output> {
-        let retention = Retention {
-            keep: BTreeSet::new(),
-            held_by: None,
-            finished_before: None,
-            max_log_bytes: None,
-            after: None,
-            looked_at: u32::MAX,
-            keys_before: Millis(i64::MIN),
-            blobs_before: Millis(i64::MIN),
-            batch: 1,
-            batch_bytes: u64::MAX,
-        };
-        self.hears(Input::Sweep { shard: SHARD, retention: Box::new(retention), ages })
+        let retention = Box::new(Retention { batch: 1, ..keep() });
+        self.hears(Input::Sweep { shard: SHARD, retention, ages })
     }
 
     /// The disk takes all that waits into one commit.

@@ -16,6 +16,7 @@ use capataz_shard::{
     Ages, Answer, Chosen, CommandReply, Damage, Declined, Driver, Input, LoadError, Output, ReplyId, Request,
     Route, SESSION_LABEL, StartReply, StartRequest, find, session_stream,
 };
+use capataz_store::builders::keep;
 use capataz_store::{
     AppendOutcome, IdempotencyKey, Mark, MemoryStore, Millis, Position, Quarantine, QuarantineReason,
     Removal, Retention, RunId, ShardId, Store,
@@ -235,18 +236,7 @@ impl World {
 
     /// Retention removes everything that it may.
     fn sweeps(&mut self) {
-        let retention = Box::new(Retention {
-            keep: BTreeSet::new(),
-            held_by: None,
-            finished_before: Some(Millis(i64::MAX)),
-            max_log_bytes: None,
-            after: None,
-            looked_at: u32::MAX,
-            keys_before: Millis(i64::MIN),
-            blobs_before: Millis(i64::MIN),
-            batch: 100,
-            batch_bytes: u64::MAX,
-        });
+        let retention = Box::new(Retention { finished_before: Some(Millis(i64::MAX)), ..keep() });
         self.hears(Input::Sweep { shard: SHARD, retention, ages: Ages::default() });
     }
 

@@ -11,9 +11,10 @@ use capataz_shard::journal::{Chance, Job, Scribe, Told, Work, load, load_at, loa
 use capataz_shard::projection::listed;
 use capataz_shard::replay::replay;
 use capataz_shard::{SESSION_SNAPSHOT_FORMAT, session_stream};
+use capataz_store::builders::{Shape, beginning, continuation};
 use capataz_store::{
-    Append, AppendOutcome, Create, Mark, Millis, RunId, ShardId, ShardWriter, Snapshot, SqliteOptions,
-    SqliteStore, Store, Summary,
+    Append, AppendOutcome, Mark, Millis, RunId, ShardId, ShardWriter, Snapshot, SqliteOptions, SqliteStore,
+    Store, Summary,
 };
 use prost::Message;
 use tempfile::TempDir;
@@ -73,28 +74,8 @@ fn listed_as(run: RunId, events: &[v1::Event], name: &str) -> (TempDir, SqliteSt
 }
 
 fn creation(run: RunId, events: &[v1::Event], name: &str) -> Append {
-    let create = Create {
-        kind: 1,
-        name: name.to_owned(),
-        labels: Default::default(),
-        created_at: Millis(1_000),
-        key: None,
-        past: None,
-    };
-    Append {
-        run,
-        first_seq: 1,
-        count: u32::try_from(events.len()).unwrap(),
-        events: encoded(events),
-        create: Some(create),
-        summary: None,
-        rest: None,
-        derived: Vec::new(),
-        memory: Vec::new(),
-        blobs: Vec::new(),
-        joined: false,
-        key: None,
-    }
+    let count = u32::try_from(events.len()).unwrap();
+    beginning(run).named(name).created_at(1_000).count(count).events(encoded(events))
 }
 
 #[test]
@@ -142,20 +123,7 @@ fn pause(writer: &mut dyn ShardWriter, run: RunId, events: &[v1::Event], summary
 }
 
 fn third(run: RunId, events: &[v1::Event], summary: Summary) -> Append {
-    Append {
-        run,
-        first_seq: 3,
-        count: 1,
-        events: encoded(&events[2..]),
-        create: None,
-        summary: Some(summary),
-        rest: None,
-        derived: Vec::new(),
-        memory: Vec::new(),
-        blobs: Vec::new(),
-        joined: false,
-        key: None,
-    }
+    continuation(run, 3).events(encoded(&events[2..])).summary(summary)
 }
 
 fn snapshot_of(state: &RunState, format: u32) -> Snapshot {
