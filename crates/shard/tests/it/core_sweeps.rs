@@ -5,19 +5,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use capataz_crew::{Mono, Now};
-use capataz_shard::journal::{Chance, Errand, Job, Queue, Scribe, Told, Work, errands};
+use capataz_shard::journal::{Errand, Job, Queue, Scribe, Told, Work, errands};
 use capataz_shard::projection::{CHILD, child_key};
 use capataz_shard::shard::Config;
 use capataz_shard::{Ages, Driver, Input, Sweeping};
 use capataz_store::builders::{Shape, beginning, everything, keep};
 use capataz_store::{
-    Append, AppendOutcome, BlobHash, Mark, Millis, Retention, RunId, ShardId, SqliteOptions, SqliteStore,
-    Store, Swept,
+    Append, AppendOutcome, BlobHash, Millis, Retention, RunId, SqliteOptions, SqliteStore, Store, Swept,
 };
 use tempfile::TempDir;
 use uuid::Uuid;
 
-const SHARD: ShardId = ShardId(0);
+use crate::support::{SHARD, chance};
+
 const HOUR: i64 = 3_600_000;
 
 fn run(number: u64) -> RunId {
@@ -64,9 +64,8 @@ impl World {
     fn new(hours: i64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap();
-        let chance = Chance { draw: Box::new(|| Mark(1)), wall: Box::new(|| Millis(0)) };
         let mut world = Self {
-            scribe: Scribe::new(Arc::new(store.clone()), chance),
+            scribe: Scribe::new(Arc::new(store.clone()), chance(1)),
             store,
             queue: Queue::default(),
             core: Driver::new(&Config::default(), vec![SHARD]),

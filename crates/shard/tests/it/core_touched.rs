@@ -2,14 +2,13 @@
 //! streams.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};
 use capataz_crew::{ConnectionId, Mono, Now};
-use capataz_engine::{self as engine, Plan, StartRun, Work};
-use capataz_shard::journal::{self, Chance, Errand, Job, Queue, Scribe, Told, Work as Writing, errands};
+use capataz_engine as engine;
+use capataz_shard::journal::{self, Errand, Job, Queue, Scribe, Told, Work as Writing, errands};
 use capataz_shard::shard::Config;
 use capataz_shard::{
     Ages, Answer, CommandReply, Declined, Driver, Input, Output, ReplyId, Request, StartReply, StartRequest,
@@ -21,9 +20,9 @@ use capataz_store::{
     Mark, MemoryOf, MemoryPage, MemorySearch, MemoryStore, Millis, Place, Position, Quarantine, Recall,
     Retention, RunId, RunQuery, RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError, Unfinished,
 };
-use uuid::Uuid;
 
-const SHARD: ShardId = ShardId(0);
+use crate::support::{SHARD, chances, hello, one_task, run, start};
+
 const WORKER: ConnectionId = ConnectionId(1);
 const AGENT: &str = "echo";
 
@@ -228,14 +227,9 @@ impl World {
     /// A daemon with nothing in it but a worker that has so many slots.
     fn new(slots: u32) -> Self {
         let (store, asked) = (MemoryStore::new(), Asked::default());
-        let marks = AtomicU32::new(1);
-        let chance = Chance {
-            draw: Box::new(move || Mark(marks.fetch_add(1, Ordering::Relaxed))),
-            wall: Box::new(|| Millis(0)),
-        };
         let watched = Watched { store: store.clone(), asked: asked.clone() };
         let mut world = Self {
-            scribe: Scribe::new(Arc::new(watched), chance),
+            scribe: Scribe::new(Arc::new(watched), chances(1)),
             store,
             asked,
             core: Driver::new(&Config::default(), vec![SHARD]),
@@ -251,13 +245,7 @@ impl World {
         };
         world.queue.push(Writing::Claim { shard: SHARD, touched: None });
         world.goes_on();
-        let agent = v1::Agent { name: AGENT.to_owned(), max_concurrency: slots, ..Default::default() };
-        world.says(Say::Hello(v1::Hello {
-            worker_id: "w".to_owned(),
-            agents: vec![agent],
-            slots,
-            ..Default::default()
-        }));
+        world.hears(hello(WORKER, AGENT, slots));
         world
     }
 
@@ -362,24 +350,8 @@ impl World {
     }
 
     fn starts(&mut self, wait: bool) -> (RunId, u64) {
-        let task = v1::Task { name: "t".to_owned(), agent: AGENT.to_owned(), ..Default::default() };
-        let wave = v1::Wave { tasks: vec![task], ..Default::default() };
-        let mut plan = v1::Plan { name: "p".to_owned(), waves: vec![wave], ..Default::default() };
-        Plan::materialise(&mut plan).unwrap();
-        let run = RunId(Uuid::from_u128(7_000 + u128::from(self.next)));
-        let start =
-            StartRun { work: Work::Plan(plan), labels: Default::default(), parent: None, lineage: None };
-        let request = StartRequest {
-            run,
-            start,
-            session: None,
-            agents: BTreeSet::from([AGENT.to_owned()]),
-            commands: Vec::new(),
-            resources: Vec::new(),
-            key: None,
-            wait,
-            blobs: Vec::new(),
-        };
+        let run = run(7_000 + u128::from(self.next));
+        let request = StartRequest { wait, ..start(run, one_task(AGENT)) };
         (run, self.asks(Request::Start(Box::new(request))))
     }
 

@@ -17,4 +17,5 @@ mod core_turns;
 mod damaged;
 mod rebuild;
 mod snapshots;
+mod support;
 mod trace;

@@ -6,21 +6,21 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use capataz_contracts::v1::{self, event::Body};
 use capataz_engine::session::SessionState;
-use capataz_engine::{EVENT_FORMAT, Plan, RunState, SNAPSHOT_FORMAT};
+use capataz_engine::{EVENT_FORMAT, RunState, SNAPSHOT_FORMAT};
 use capataz_shard::journal::{Chance, Job, Scribe, Told, Work, load, load_at, load_session};
 use capataz_shard::projection::listed;
 use capataz_shard::replay::replay;
 use capataz_shard::{SESSION_SNAPSHOT_FORMAT, session_stream};
 use capataz_store::builders::{Shape, beginning, continuation};
 use capataz_store::{
-    Append, AppendOutcome, Mark, Millis, RunId, ShardId, ShardWriter, Snapshot, SqliteOptions, SqliteStore,
-    Store, Summary,
+    Append, AppendOutcome, Mark, Millis, RunId, ShardWriter, Snapshot, SqliteOptions, SqliteStore, Store,
+    Summary,
 };
 use prost::Message;
 use tempfile::TempDir;
 use uuid::Uuid;
 
-const SHARD: ShardId = ShardId(0);
+use crate::support::{SHARD, plan, task};
 
 fn event(seq: u64, body: Body) -> v1::Event {
     v1::Event { seq, at_ms: 1_000, format: EVENT_FORMAT, elapsed_ms: 0, body: Some(body) }
@@ -34,13 +34,9 @@ fn encoded(events: &[v1::Event]) -> Bytes {
 
 /// A plan's first events, and one that follows them.
 fn of_run() -> Vec<v1::Event> {
-    let task = v1::Task { name: "t".to_owned(), agent: "a".to_owned(), ..Default::default() };
-    let wave = v1::Wave { tasks: vec![task], ..Default::default() };
-    let mut plan = v1::Plan { name: "p".to_owned(), waves: vec![wave], ..Default::default() };
-    Plan::materialise(&mut plan).unwrap();
     let accepted = v1::RunAccepted {
         kind: v1::RunKind::Plan.into(),
-        work: Some(v1::run_accepted::Work::Plan(plan)),
+        work: Some(v1::run_accepted::Work::Plan(plan([task("t", "a")]))),
         ..Default::default()
     };
     let paused = v1::RunPaused { request_id: "pause".to_owned() };
