@@ -19,3 +19,4 @@ mod rebuild;
 mod snapshots;
 mod support;
 mod trace;
+mod watched;
