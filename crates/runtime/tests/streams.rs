@@ -32,18 +32,8 @@ async fn begin(runtime: &Runtime) -> RunId {
     let wave = v1::Wave { tasks: vec![task], ..Default::default() };
     let mut plan = v1::Plan { name: "p".to_owned(), waves: vec![wave], ..Default::default() };
     Plan::materialise(&mut plan).unwrap();
-    let request = StartRequest {
-        run: RunId(Uuid::now_v7()),
-        start: StartRun { work: Work::Plan(plan), labels: Default::default(), parent: None, lineage: None },
-        session: None,
-        agents: BTreeSet::from(["a".to_owned()]),
-        commands: Vec::new(),
-        resources: Vec::new(),
-        key: None,
-        wait: false,
-        blobs: Vec::new(),
-    };
-    match runtime.start_run(request).await {
+    let start = StartRun { work: Work::Plan(plan), labels: Default::default(), parent: None, lineage: None };
+    match runtime.start_run(StartRequest::new(RunId(Uuid::now_v7()), start)).await {
         Ok(StartReply::Started { run }) => run,
         other => panic!("{other:?}"),
     }
