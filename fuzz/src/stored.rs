@@ -8,9 +8,9 @@ use capataz_contracts::{json, v1};
 use capataz_engine::session::SessionState;
 use capataz_engine::{EVENT_FORMAT, Input, Moment, Observed, RunState, Timestamp, ViewOptions, Wall, decide};
 use capataz_shard::feed::{self, Begin, Cursor, Filter, Placed, Reader, Ring, Start, Unservable};
+use capataz_store::builders::{Shape, beginning, continuation};
 use capataz_store::{
-    Append, Bounds, Create, Era, History, Mark, MemoryStore, Millis, Position, Removals, RunId, ShardId,
-    Store,
+    Append, Bounds, Era, History, Mark, MemoryStore, Position, Removals, RunId, ShardId, Store,
 };
 use prost::Message;
 
@@ -133,28 +133,9 @@ fn append(run: u128, first_seq: u64) -> Append {
     let events = (first_seq..first_seq + 2).flat_map(|seq| {
         v1::Event { seq, format: EVENT_FORMAT, ..Default::default() }.encode_length_delimited_to_vec()
     });
-    let create = Create {
-        kind: 1,
-        name: "run".to_owned(),
-        labels: Default::default(),
-        created_at: Millis(0),
-        key: None,
-        past: None,
-    };
-    Append {
-        run: RunId(uuid::Uuid::from_u128(run)),
-        first_seq,
-        count: 2,
-        events: events.collect::<Vec<u8>>().into(),
-        create: (first_seq == 1).then_some(create),
-        summary: None,
-        rest: None,
-        derived: Vec::new(),
-        memory: Vec::new(),
-        blobs: Vec::new(),
-        joined: false,
-        key: None,
-    }
+    let run = RunId(uuid::Uuid::from_u128(run));
+    let append = if first_seq == 1 { beginning(run) } else { continuation(run, first_seq) };
+    append.count(2).events(events.collect::<Vec<u8>>())
 }
 
 /// A cursor as a subscriber brings it, held against histories in which it may lie, and followed to the end of the log.

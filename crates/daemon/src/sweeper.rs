@@ -155,9 +155,8 @@ fn has_removed(swept: &Swept) -> bool {
 mod tests {
     use capataz_crew::Known;
     use capataz_runtime::Options;
-    use capataz_store::{
-        Append, AppendOutcome, Create, Mark, RunId, RunQuery, SqliteOptions, SqliteStore, Store, Summary,
-    };
+    use capataz_store::builders::{Shape, beginning, everything};
+    use capataz_store::{Append, AppendOutcome, Mark, RunId, SqliteOptions, SqliteStore, Store};
     use uuid::Uuid;
 
     use super::*;
@@ -169,29 +168,8 @@ mod tests {
 
     /// A run that has ended, with 100 bytes of events.
     fn ended(number: u32) -> Append {
-        let at = Millis(number.into());
-        let create = Create {
-            kind: 1,
-            name: "p".to_owned(),
-            labels: Default::default(),
-            created_at: at,
-            key: None,
-            past: None,
-        };
-        Append {
-            run: id(number),
-            first_seq: 1,
-            count: 1,
-            events: vec![0_u8; 100].into(),
-            create: Some(create),
-            summary: Some(Summary { updated_at: at, finished_at: Some(at), ..Summary::default() }),
-            rest: None,
-            derived: Vec::new(),
-            memory: Vec::new(),
-            blobs: Vec::new(),
-            joined: false,
-            key: None,
-        }
+        let at = number.into();
+        beginning(id(number)).created_at(at).events(vec![0_u8; 100]).ended_at(at)
     }
 
     #[tokio::test]
@@ -217,9 +195,8 @@ mod tests {
                 Runtime::start(vec![SHARD], shared, Known::default(), Options::default()).await.unwrap();
             sweep(&runtime, &config).await;
             assert_eq!(store.bounds(SHARD).unwrap().bytes, 15_000, "round {round}");
-            let all = RunQuery { limit: u32::MAX, ..RunQuery::default() };
-            let left: BTreeSet<RunId> =
-                store.list_runs(&all).unwrap().into_iter().map(|row| row.run).collect();
+            let left = store.list_runs(&everything()).unwrap();
+            let left: BTreeSet<RunId> = left.into_iter().map(|row| row.run).collect();
             let newest: BTreeSet<RunId> = (first + 450..first + 600).map(id).collect();
             assert_eq!(left, newest, "round {round}");
         }

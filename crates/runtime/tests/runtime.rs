@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,17 +30,13 @@ fn start(key: &str) -> StartRequest {
     let wave = v1::Wave { tasks: vec![task], ..Default::default() };
     let mut plan = v1::Plan { name: "p".to_owned(), waves: vec![wave], ..Default::default() };
     Plan::materialise(&mut plan).unwrap();
-    StartRequest {
-        run: RunId(Uuid::now_v7()),
-        start: StartRun { work: Work::Plan(plan), labels: Default::default(), parent: None, lineage: None },
-        session: None,
-        agents: BTreeSet::from(["a".to_owned()]),
-        commands: Vec::new(),
-        resources: Vec::new(),
-        key: Some(IdempotencyKey { key: key.to_owned().into(), request: [7; 32] }),
-        wait: false,
-        blobs: Vec::new(),
-    }
+    started_under(key, RunId(Uuid::now_v7()), Work::Plan(plan))
+}
+
+fn started_under(key: &str, run: RunId, work: Work) -> StartRequest {
+    let key = IdempotencyKey { key: key.to_owned().into(), request: [7; 32] };
+    let start = StartRun { work, labels: Default::default(), parent: None, lineage: None };
+    StartRequest { key: Some(key), ..StartRequest::new(run, start) }
 }
 
 /// Asks again while the shard is being read anew, as a client with a key does.
@@ -204,13 +199,7 @@ fn query(key: &str, mode: v1::ExecutionMode) -> StartRequest {
         ..v1::ModeRun::default()
     };
     materialise_mode(&mut execution).unwrap();
-    let work = Work::Mode(Box::new(execution));
-    StartRequest {
-        run,
-        start: StartRun { work, labels: Default::default(), parent: None, lineage: None },
-        agents: ["brain", "hand"].map(str::to_owned).into(),
-        ..start(key)
-    }
+    started_under(key, run, Work::Mode(Box::new(execution)))
 }
 
 /// What a planner answers before this action of so many.

@@ -12,6 +12,7 @@ use capataz_engine::{Input, Plan, StartRun, Work};
 use capataz_runtime::{CursorError, Item, News, Options, Runtime, Subscription};
 use capataz_shard::feed::{Begin, Filter, Placed, Unservable};
 use capataz_shard::{Ages, CommandReply, StartReply, StartRequest};
+use capataz_store::builders::keep;
 use capataz_store::{MemoryStore, Millis, Position, Retention, RunId, ShardId, Store, Swept};
 use uuid::Uuid;
 
@@ -31,18 +32,8 @@ async fn begin(runtime: &Runtime) -> RunId {
     let wave = v1::Wave { tasks: vec![task], ..Default::default() };
     let mut plan = v1::Plan { name: "p".to_owned(), waves: vec![wave], ..Default::default() };
     Plan::materialise(&mut plan).unwrap();
-    let request = StartRequest {
-        run: RunId(Uuid::now_v7()),
-        start: StartRun { work: Work::Plan(plan), labels: Default::default(), parent: None, lineage: None },
-        session: None,
-        agents: BTreeSet::from(["a".to_owned()]),
-        commands: Vec::new(),
-        resources: Vec::new(),
-        key: None,
-        wait: false,
-        blobs: Vec::new(),
-    };
-    match runtime.start_run(request).await {
+    let start = StartRun { work: Work::Plan(plan), labels: Default::default(), parent: None, lineage: None };
+    match runtime.start_run(StartRequest::new(RunId(Uuid::now_v7()), start)).await {
         Ok(StartReply::Started { run }) => run,
         other => panic!("{other:?}"),
     }
@@ -62,18 +53,7 @@ async fn ended(runtime: &Runtime) -> RunId {
 
 /// Lets everything go that has finished.
 fn all() -> Retention {
-    Retention {
-        keep: BTreeSet::new(),
-        held_by: None,
-        finished_before: Some(Millis(i64::MAX)),
-        max_log_bytes: None,
-        after: None,
-        looked_at: u32::MAX,
-        keys_before: Millis(i64::MIN),
-        blobs_before: Millis(i64::MIN),
-        batch: 2,
-        batch_bytes: u64::MAX,
-    }
+    Retention { finished_before: Some(Millis(i64::MAX)), batch: 2, ..keep() }
 }
 
 async fn subscribe(runtime: &Runtime, filter: Filter, begin: Begin) -> Result<Subscription, CursorError> {

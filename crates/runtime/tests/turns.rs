@@ -55,17 +55,8 @@ impl Route for Slow {
 
 fn ask() -> StartRequest {
     let ask = v1::Ask { text: "text".to_owned(), ..v1::Ask::default() };
-    StartRequest {
-        run: RunId(Uuid::now_v7()),
-        start: StartRun { work: Work::Ask(ask), labels: Default::default(), parent: None, lineage: None },
-        session: None,
-        agents: Default::default(),
-        commands: Vec::new(),
-        resources: Vec::new(),
-        key: None,
-        wait: true,
-        blobs: Vec::new(),
-    }
+    let start = StartRun { work: Work::Ask(ask), labels: Default::default(), parent: None, lineage: None };
+    StartRequest { wait: true, ..StartRequest::new(RunId(Uuid::now_v7()), start) }
 }
 
 #[tokio::test(flavor = "multi_thread")]

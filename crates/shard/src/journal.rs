@@ -508,6 +508,8 @@ impl Scribe {
 
 #[cfg(test)]
 mod tests {
+    use capataz_store::builders::keep;
+
     use super::*;
 
     const SHARD: ShardId = ShardId(0);
@@ -561,21 +563,9 @@ mod tests {
     #[test]
     fn a_snapshot_is_written_before_a_sweep_that_may_remove_its_stream() {
         let mut queue = Queue::default();
-        let retention = Box::new(Retention {
-            keep: Default::default(),
-            held_by: None,
-            finished_before: None,
-            max_log_bytes: None,
-            after: None,
-            looked_at: u32::MAX,
-            keys_before: Millis(0),
-            blobs_before: Millis(0),
-            batch: 1,
-            batch_bytes: 1,
-        });
         queue.push(snapshot(1, 10, 5));
         queue.push(Work::Agents(Vec::new()));
-        queue.push(Work::Sweep { shard: SHARD, retention });
+        queue.push(Work::Sweep { shard: SHARD, retention: Box::new(keep()) });
         assert_eq!(next(&mut queue), Some(None));
         assert_eq!(next(&mut queue), Some(Some((run(1), 10))));
         assert!(matches!(queue.next(1), Some(Job::Other(Work::Sweep { .. }))));

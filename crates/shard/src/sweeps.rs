@@ -134,24 +134,13 @@ impl Shard {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use capataz_store::builders::keep;
 
     use super::*;
 
     #[test]
     fn a_sweep_goes_on_where_its_part_has_ended_and_begins_anew_after_it_has_removed_runs() {
-        let mut sweeping = Sweeping::new(Retention {
-            keep: BTreeSet::new(),
-            held_by: None,
-            finished_before: None,
-            max_log_bytes: None,
-            after: None,
-            looked_at: 1,
-            keys_before: Millis(0),
-            blobs_before: Millis(0),
-            batch: 1,
-            batch_bytes: 1,
-        });
+        let mut sweeping = Sweeping::new(keep());
         let place = |at| Some((Millis(at), RunId::MIN));
         let more = |runs, at| Swept { runs, bytes: 10, more: true, next: place(at), ..Swept::default() };
         let mut parts = Vec::new();

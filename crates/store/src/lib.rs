@@ -6,6 +6,8 @@
 //! Begin reading with [`port`]; [`memory`] is its simplest implementation.
 
 mod blob;
+#[cfg(feature = "builders")]
+pub mod builders;
 mod checksum;
 #[cfg(feature = "conformance")]
 pub mod conformance;

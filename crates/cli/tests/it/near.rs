@@ -4,7 +4,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use capataz_contracts::v1::{ListSessionsRequest, RunKind};
-use capataz_store::{Append, Create, Mark, Millis, RunId, SqliteOptions, SqliteStore, Store, Summary};
+use capataz_store::builders::{Shape, beginning};
+use capataz_store::{Append, Mark, RunId, SqliteOptions, SqliteStore, Store};
 use serde_json::{Value, json};
 
 use crate::served::Served;
@@ -148,28 +149,8 @@ fn tasks_sessions_and_specs_are_found_by_a_word_of_their_names() {
 
 /// Something of this kind that has ended. Nobody can read its event.
 fn ended(number: u128, kind: RunKind, name: &str) -> Append {
-    let create = Create {
-        kind: kind.into(),
-        name: name.to_owned(),
-        labels: Default::default(),
-        created_at: Millis(1),
-        key: None,
-        past: None,
-    };
-    Append {
-        run: RunId(uuid::Uuid::from_u128(number)),
-        first_seq: 1,
-        count: 1,
-        events: "event".into(),
-        create: Some(create),
-        summary: Some(Summary { finished_at: Some(Millis(1)), ..Summary::default() }),
-        derived: Vec::new(),
-        memory: Vec::new(),
-        blobs: Vec::new(),
-        rest: None,
-        joined: false,
-        key: None,
-    }
+    let run = RunId(uuid::Uuid::from_u128(number));
+    beginning(run).kind(kind.into()).named(name).created_at(1).ended_at(1)
 }
 
 /// One answer of the daemon looks at 5,000 sessions and runs, the newest first.

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use capataz_contracts::v1;
-use capataz_engine::{Input, Moment, Plan, RunState, StartRun, Wall, Work, decide, start};
+use capataz_engine::{Decision, Input, Moment, Plan, RunState, StartRun, Wall, Work, decide, start};
 use capataz_shard::forks::MAX_PAST_BYTES;
 use capataz_shard::journal::load;
-use capataz_store::{
-    Append, AppendOutcome, Create, Mark, MemoryStore, Millis, RunId, ShardId, ShardWriter, Store,
-};
+use capataz_store::builders::{Shape, beginning, continuation};
+use capataz_store::{Append, AppendOutcome, Mark, MemoryStore, RunId, ShardId, ShardWriter, Store};
 
 use capataz_runtime::Busy;
 
@@ -40,15 +39,7 @@ impl Log {
         Plan::materialise(&mut plan).unwrap();
         let work = StartRun { work: Work::Plan(plan), labels: BTreeMap::new(), parent: None, lineage: None };
         let (state, decision) = start(run.0.as_u64_pair().1, work, Wall(1)).unwrap();
-        let create = Create {
-            kind: 1,
-            name: "p".to_owned(),
-            labels: BTreeMap::new(),
-            created_at: Millis(1),
-            key: None,
-            past: None,
-        };
-        self.append(run, decision, Some(create));
+        self.append(beginning(run).created_at(1), decision);
         (run, state)
     }
 
@@ -69,24 +60,11 @@ impl Log {
     fn pauses_by(&mut self, run: RunId, state: &mut RunState, request_id: String) {
         let input = Input::Pause { request_id };
         let decision = decide(state, input, Moment::first(Wall(2))).unwrap();
-        self.append(run, decision, None);
+        self.append(continuation(run, decision.first_seq), decision);
     }
 
-    fn append(&mut self, run: RunId, decision: capataz_engine::Decision, create: Option<Create>) {
-        let append = Append {
-            run,
-            first_seq: decision.first_seq,
-            count: decision.count,
-            events: decision.events,
-            create,
-            summary: None,
-            derived: Vec::new(),
-            memory: Vec::new(),
-            blobs: Vec::new(),
-            rest: None,
-            joined: false,
-            key: None,
-        };
+    fn append(&mut self, append: Append, decision: Decision) {
+        let append = append.count(decision.count).events(decision.events);
         let outcomes = self.writer.commit(&[append]).unwrap();
         assert!(matches!(outcomes.as_slice(), [AppendOutcome::Committed(_)]));
     }

@@ -137,7 +137,8 @@ fn drawn_before(since: Millis) -> Option<RunId> {
 
 #[cfg(test)]
 mod tests {
-    use capataz_store::{Append, Create, Derived, Mark, MemoryStore, Summary};
+    use capataz_store::builders::{Shape, beginning};
+    use capataz_store::{Mark, MemoryStore, Summary};
 
     use super::*;
     use crate::SHARD;
@@ -154,34 +155,10 @@ mod tests {
     fn store(runs: &[(i64, &str)], has_parent: bool) -> MemoryStore {
         let store = MemoryStore::new();
         let mut writer = store.claim(SHARD, Mark(1)).unwrap();
-        let creation = |(hour, name): &(i64, &str)| Append {
-            run: run(*hour),
-            first_seq: 1,
-            count: 1,
-            events: "event".into(),
-            create: Some(Create {
-                kind: 1,
-                name: (*name).to_owned(),
-                labels: BTreeMap::new(),
-                created_at: Millis(hour * HOUR + 1_000),
-                key: None,
-                past: None,
-            }),
-            summary: Some(Summary::default()),
-            derived: has_parent
-                .then(|| Derived {
-                    place: Place { seq: 1, n: 0 },
-                    kind: CHILD,
-                    key: child_key(run(1)),
-                    value: "".into(),
-                })
-                .into_iter()
-                .collect(),
-            memory: Vec::new(),
-            blobs: Vec::new(),
-            rest: None,
-            joined: false,
-            key: None,
+        let creation = |(hour, name): &(i64, &str)| {
+            let creation = beginning(run(*hour)).named(name).created_at(hour * HOUR + 1_000);
+            let creation = creation.summary(Summary::default());
+            if has_parent { creation.derives(CHILD, child_key(run(1))) } else { creation }
         };
         writer.commit(&runs.iter().map(creation).collect::<Vec<_>>()).unwrap();
         store

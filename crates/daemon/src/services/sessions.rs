@@ -154,35 +154,16 @@ impl SessionService for Sessions {
 mod tests {
     use capataz_crew::Known;
     use capataz_runtime::Options;
-    use capataz_store::{Append, Create, Mark, MemoryStore, Millis, Store, Summary};
+    use capataz_store::builders::{Shape, beginning};
+    use capataz_store::{Append, Mark, MemoryStore, Store};
 
     use super::*;
     use crate::SHARD;
 
     /// Something of this kind that has ended, with one event.
     fn ended(number: u128, kind: v1::RunKind) -> Append {
-        let create = Create {
-            kind: kind.into(),
-            name: format!("n{number}"),
-            labels: Default::default(),
-            created_at: Millis(1),
-            key: None,
-            past: None,
-        };
-        Append {
-            run: RunId(uuid::Uuid::from_u128(number)),
-            first_seq: 1,
-            count: 1,
-            events: "event".into(),
-            create: Some(create),
-            summary: Some(Summary { finished_at: Some(Millis(1)), ..Summary::default() }),
-            derived: Vec::new(),
-            memory: Vec::new(),
-            blobs: Vec::new(),
-            rest: None,
-            joined: false,
-            key: None,
-        }
+        let run = RunId(uuid::Uuid::from_u128(number));
+        beginning(run).kind(kind.into()).named(&format!("n{number}")).created_at(1).ended_at(1)
     }
 
     #[tokio::test]

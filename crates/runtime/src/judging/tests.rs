@@ -1,7 +1,6 @@
 use capataz_engine::{Observation, Prompting};
-use capataz_store::{
-    Append, Create, Mark, MemoryChange, MemoryEntry, MemoryRow, MemoryStore, Place, RunId, ShardId,
-};
+use capataz_store::builders::{Shape, beginning};
+use capataz_store::{Append, Mark, MemoryChange, MemoryEntry, MemoryRow, MemoryStore, Place, RunId, ShardId};
 
 use super::*;
 
@@ -183,28 +182,8 @@ fn blobs() -> Blobs {
             rows.push(MemoryRow { place: Place { seq, n: 0 }, change });
         }
     }
-    let create = Create {
-        kind: 6,
-        name: String::new(),
-        labels: Default::default(),
-        created_at: Millis(0),
-        key: None,
-        past: None,
-    };
-    let append = Append {
-        run: RunId::MIN,
-        first_seq: 1,
-        count: 400,
-        events: Default::default(),
-        create: Some(create),
-        summary: None,
-        derived: Vec::new(),
-        memory: rows,
-        blobs: Vec::new(),
-        rest: None,
-        joined: false,
-        key: None,
-    };
+    let append = beginning(RunId::MIN).kind(6).named("").count(400).events("");
+    let append = Append { memory: rows, ..append };
     writer.commit(&[append]).unwrap();
     Blobs { store: Arc::new(store), schemas: Arc::default() }
 }

@@ -33,17 +33,8 @@ async fn a_turn_lasts_as_long_as_everybody_waits_for_it() {
     let runtime = Runtime::start(vec![ShardId(0)], store, Known::default(), options).await.unwrap();
     runtime.set_router(Arc::new(Slow(Arc::clone(&time)))).await;
     let ask = v1::Ask { text: "text".to_owned(), ..v1::Ask::default() };
-    let start = StartRequest {
-        run: RunId(Uuid::now_v7()),
-        start: StartRun { work: Work::Ask(ask), labels: Default::default(), parent: None, lineage: None },
-        session: None,
-        agents: Default::default(),
-        commands: Vec::new(),
-        resources: Vec::new(),
-        key: None,
-        wait: true,
-        blobs: Vec::new(),
-    };
+    let start = StartRun { work: Work::Ask(ask), labels: Default::default(), parent: None, lineage: None };
+    let start = StartRequest { wait: true, ..StartRequest::new(RunId(Uuid::now_v7()), start) };
     runtime.start_run(start).await.unwrap();
     let routed = time.load(Ordering::Relaxed) - 1_000;
     assert!(routed > LONG_TURN_MS);

@@ -33,17 +33,8 @@ fn start(number: u128, name: &str, wait: bool) -> Input {
     let waves = vec![v1::Wave { tasks: vec![task], ..v1::Wave::default() }];
     let mut plan = v1::Plan { name: name.to_owned(), waves, ..v1::Plan::default() };
     Plan::materialise(&mut plan).unwrap();
-    let request = StartRequest {
-        run: run(number),
-        start: StartRun { work: Work::Plan(plan), labels: Default::default(), parent: None, lineage: None },
-        session: None,
-        agents: BTreeSet::new(),
-        commands: Vec::new(),
-        resources: Vec::new(),
-        key: None,
-        wait,
-        blobs: Vec::new(),
-    };
+    let start = StartRun { work: Work::Plan(plan), labels: Default::default(), parent: None, lineage: None };
+    let request = StartRequest { agents: BTreeSet::new(), wait, ..StartRequest::new(run(number), start) };
     let reply = ReplyId(u64::try_from(number).unwrap());
     Input::Request { reply, request: Request::Start(Box::new(request)), absent: BTreeSet::new() }
 }

@@ -7,23 +7,21 @@ use capataz_contracts::v1::{
 };
 use capataz_crew::{ConnectionId, Now};
 use capataz_engine::session::SessionState;
-use capataz_engine::{StartRun, Wall, Work};
+use capataz_engine::{Wall, Work};
 use capataz_shard::feed;
 use capataz_shard::journal::{load, load_session};
 use capataz_shard::shard::Config;
 use capataz_shard::{
     Answer, Chosen, Declined, Driver, IdleSessions, Input, Output, Recovered, ReplyId, Request, Route,
-    SESSION_LABEL, StartRequest, find, session_stream,
+    StartRequest, find, session_stream,
 };
 use capataz_shard::{StartReply, WaitReply};
-use capataz_store::{
-    Append, IdempotencyKey, Mark, MemoryStore, RunId, RunQuery, ShardId, ShardWriter, Store,
-};
+use capataz_store::{Append, IdempotencyKey, Mark, MemoryStore, RunId, RunQuery, ShardWriter, Store};
 use prost::Message;
 use serde_json::{Value, json};
-use uuid::Uuid;
 
-const SHARD: ShardId = ShardId(0);
+use crate::support::{SHARD, run, start};
+
 const SPECS: [&str; 2] = ["wave", "kiro"];
 /// The session of each ask, in the order in which they are asked.
 const ASKS: [Option<&str>; 7] = [Some("a"), Some("b"), Some("a"), None, Some("a"), Some("b"), Some("a")];
@@ -144,22 +142,13 @@ impl World {
         self.runs_made += 1;
         let ask = v1::Ask {
             text: format!("text {number}{}", "x".repeat(self.text)),
-            session: session.clone(),
+            session,
             request_id: Some(format!("req-{number}")),
             ..v1::Ask::default()
         };
-        let labels = session.map(|session| (SESSION_LABEL.to_owned(), session)).into_iter().collect();
-        let request = StartRequest {
-            run: RunId(Uuid::from_u128(self.runs_made)),
-            session: ask.session.clone(),
-            start: StartRun { work: Work::Ask(ask), labels, parent: None, lineage: None },
-            agents: BTreeSet::new(),
-            commands: Vec::new(),
-            resources: Vec::new(),
-            key: Some(IdempotencyKey { key: format!("key-{number}").into(), request: [1; 32] }),
-            wait: true,
-            blobs: Vec::new(),
-        };
+        let key = IdempotencyKey { key: format!("key-{number}").into(), request: [1; 32] };
+        let start = start(run(self.runs_made), Work::Ask(ask));
+        let request = StartRequest { key: Some(key), wait: true, ..start };
         let request = Request::Start(Box::new(request));
         self.inbox.push_back(Input::Request { reply: ReplyId(number as u64), request });
     }

@@ -1,20 +1,18 @@
 //! The browser of a run is at one worker: what a shard and the crew make of workers that come, go, and come back without it.
 
-use std::collections::BTreeSet;
-
 use capataz_contracts::v1::{
     self, connect_request::Frame as Say, connect_response::Frame as Hear, event::Body,
 };
 use capataz_crew::{ConnectionId, Now};
-use capataz_engine::{BROWSER_AGENT, BROWSER_MEDIA_TYPE, Input as Ask, StartRun, Work};
-use capataz_shard::journal::{self, load};
+use capataz_engine::{BROWSER_AGENT, BROWSER_MEDIA_TYPE, Input as Ask, Work};
+use capataz_shard::journal::load;
 use capataz_shard::shard::Config;
-use capataz_shard::{Driver, Input, Output, ReplyId, Request, StartRequest, feed};
-use capataz_store::{Mark, MemoryStore, Millis, RunId, ShardId, ShardWriter, Store};
+use capataz_shard::{Driver, Input, Output, ReplyId, Request, feed};
+use capataz_store::{MemoryStore, RunId, ShardWriter, Store};
 use prost::Message;
-use uuid::Uuid;
 
-const SHARD: ShardId = ShardId(0);
+use crate::support::{SHARD, claim, run, start};
+
 const REATTACH_MS: i64 = 15_000;
 const IDLE_MS: i64 = 5 * 60_000;
 
@@ -30,14 +28,10 @@ struct World {
     events: Vec<v1::Event>,
 }
 
-fn chance(mark: u32) -> journal::Chance {
-    journal::Chance { draw: Box::new(move || Mark(mark)), wall: Box::new(|| Millis(0)) }
-}
-
 impl World {
     fn new() -> Self {
         let store = MemoryStore::new();
-        let (writer, recovered, _) = journal::claim(&store, SHARD, &mut chance(1)).unwrap();
+        let (writer, recovered) = claim(&store, 1);
         let core = Driver::new(&Config::default(), vec![SHARD]);
         let mut world = Self {
             store,
@@ -49,7 +43,7 @@ impl World {
             told: Vec::new(),
             events: Vec::new(),
         };
-        world.hears(Input::Recovered { shard: SHARD, recovered });
+        world.hears(recovered);
         world
     }
 
@@ -76,9 +70,9 @@ impl World {
     /// The process ends, and another one takes the shard.
     fn restarts(&mut self) {
         self.core = Driver::new(&Config::default(), vec![SHARD]);
-        let (writer, recovered, _) = journal::claim(&self.store, SHARD, &mut chance(2)).unwrap();
+        let (writer, recovered) = claim(&self.store, 2);
         self.writer = writer;
-        self.hears(Input::Recovered { shard: SHARD, recovered });
+        self.hears(recovered);
     }
 
     /// The time passes, and all workers that are there say that they live.
@@ -118,20 +112,8 @@ impl World {
 
     fn starts(&mut self, script: v1::Script) -> RunId {
         self.next += 1;
-        let run = RunId(Uuid::from_u128(7_000 + u128::from(self.next)));
-        let work = Work::Script(Box::new(script));
-        let start = StartRun { work, labels: Default::default(), parent: None, lineage: Default::default() };
-        let request = Request::Start(Box::new(StartRequest {
-            run,
-            start,
-            session: None,
-            agents: BTreeSet::from([BROWSER_AGENT.to_owned()]),
-            commands: Vec::new(),
-            resources: Vec::new(),
-            key: None,
-            wait: false,
-            blobs: Vec::new(),
-        }));
+        let run = run(7_000 + u128::from(self.next));
+        let request = Request::Start(Box::new(start(run, Work::Script(Box::new(script)))));
         self.hears(Input::Request { reply: ReplyId(self.next), request });
         run
     }
@@ -291,14 +273,13 @@ fn a_loss_is_known_to_a_shard_that_is_read_again_whatever_else_its_worker_says()
     let (mut world, run, mine, _) = opened(session());
     let gone = |run: RunId| Say::BrowserGone(v1::BrowserGone { run_id: run.to_string() });
     for other in 0..10_000 {
-        let other = RunId(Uuid::from_u128(8_000_000 + other));
-        world.hears(Input::Frame { connection: mine, frame: gone(other) });
+        world.hears(Input::Frame { connection: mine, frame: gone(self::run(8_000_000 + other)) });
     }
     world.hears(Input::CommitFailed { shard: SHARD });
     world.hears(Input::Frame { connection: mine, frame: gone(run) });
-    let (writer, recovered, _) = journal::claim(&world.store, SHARD, &mut chance(2)).unwrap();
+    let (writer, recovered) = claim(&world.store, 2);
     world.writer = writer;
-    world.hears(Input::Recovered { shard: SHARD, recovered });
+    world.hears(recovered);
     assert_eq!(world.losses(), [("mine".to_owned(), v1::BrowserLossReason::Restarted)]);
 }
 

@@ -4,10 +4,10 @@ use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_respons
 use capataz_crew::{CloseReason, ConnectionId, Mono, Now};
 use capataz_shard::driver::{Carried, Wire};
 use capataz_shard::shard::Config;
-use capataz_shard::{Driver, Input, Output, Recovered, Touched};
-use capataz_store::{Epoch, ShardId};
+use capataz_shard::{Driver, Input, Output, Touched};
 
-const SHARD: ShardId = ShardId(0);
+use crate::support::{SHARD, hello, recovered};
+
 const WORKER: ConnectionId = ConnectionId(1);
 /// Within this time a half-open connection is noticed, at both ends.
 const NOTICED_MS: i64 = 20_000;
@@ -24,14 +24,8 @@ impl Bench {
     fn new() -> Self {
         let core = Driver::new(&Config::default(), vec![SHARD]);
         let mut bench = Self { core, now: 1_000, outputs: Vec::new() };
-        bench.input(Input::Recovered {
-            shard: SHARD,
-            recovered: Recovered { epoch: Epoch(1), ..Recovered::default() },
-        });
-        let agent = v1::Agent { name: "echo".to_owned(), max_concurrency: 1, ..Default::default() };
-        let hello =
-            v1::Hello { worker_id: "w".to_owned(), agents: vec![agent], slots: 1, ..Default::default() };
-        bench.say(Say::Hello(hello));
+        bench.input(recovered(1, None));
+        bench.input(hello(WORKER, "echo", 1));
         bench
     }
 
@@ -183,11 +177,6 @@ fn a_worker_whose_result_got_lost_before_its_shard_is_read_again_has_to_come_bac
     assert_eq!(bench.closed(), None, "nobody reads the shard");
     bench.input(recovered(3, Some(Touched::default())));
     assert!(matches!(bench.closed(), Some((_, CloseReason::Restarting))));
-}
-
-fn recovered(epoch: u64, touched: Option<Touched>) -> Input {
-    let recovered = Recovered { epoch: Epoch(epoch), touched, ..Recovered::default() };
-    Input::Recovered { shard: SHARD, recovered }
 }
 
 /// A wire that nothing passes.

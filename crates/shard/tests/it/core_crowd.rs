@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};
 use capataz_crew::{CloseReason, ConnectionId, Known, KnownAgent, Mono, Now, Reserved};
-use capataz_engine::{Plan, StartRun, Work};
-use capataz_shard::journal;
+use capataz_engine::Work;
 use capataz_shard::shard::Config;
 use capataz_shard::{Answer, Driver, Input, Output, ReplyId, Request, StartReply, StartRequest};
-use capataz_store::{Mark, MemoryStore, Millis, RunId, ShardId, ShardWriter};
-use uuid::Uuid;
+use capataz_store::{MemoryStore, ShardWriter};
 
-const SHARD: ShardId = ShardId(0);
+use crate::support::{SHARD, claim, plan, run, start, task};
+
 const AGENT: &str = "a";
 const SECOND: i64 = 1_000;
 
@@ -62,8 +61,7 @@ fn agent(name: &str, bytes: usize) -> v1::Agent {
 impl World {
     fn new() -> Self {
         let store = MemoryStore::new();
-        let mut chance = journal::Chance { draw: Box::new(|| Mark(1)), wall: Box::new(|| Millis(0)) };
-        let (writer, recovered, _) = journal::claim(&store, SHARD, &mut chance).unwrap();
+        let (writer, recovered) = claim(&store, 1);
         let core = Driver::new(&Config::default(), vec![SHARD]);
         let mut world = Self {
             writer,
@@ -84,7 +82,7 @@ impl World {
             agents: BTreeSet::from(["own".to_owned()]),
         };
         world.hears(Input::Configure(Known { agents: vec![known], reserved, ..Known::default() }));
-        world.hears(Input::Recovered { shard: SHARD, recovered });
+        world.hears(recovered);
         world
     }
 
@@ -197,27 +195,10 @@ impl World {
     fn starts(&mut self, tasks: usize) -> ReplyId {
         self.next += 1;
         let reply = ReplyId(self.next);
-        let task =
-            |number| v1::Task { name: format!("t{number}"), agent: AGENT.to_owned(), ..Default::default() };
-        let wave = v1::Wave { tasks: (0..tasks).map(task).collect(), ..Default::default() };
-        let mut plan = v1::Plan { name: "p".to_owned(), waves: vec![wave], ..Default::default() };
-        Plan::materialise(&mut plan).unwrap();
-        let start =
-            StartRun { work: Work::Plan(plan), labels: Default::default(), parent: None, lineage: None };
-        self.hears(Input::Request {
-            reply,
-            request: Request::Start(Box::new(StartRequest {
-                run: RunId(Uuid::from_u128(7_000 + u128::from(self.next))),
-                start,
-                session: None,
-                agents: BTreeSet::from([AGENT.to_owned()]),
-                commands: Vec::new(),
-                resources: Vec::new(),
-                key: None,
-                wait: true,
-                blobs: Vec::new(),
-            })),
-        });
+        let plan = plan((0..tasks).map(|number| task(&format!("t{number}"), AGENT)));
+        let start = start(run(7_000 + u128::from(self.next)), Work::Plan(plan));
+        let request = Request::Start(Box::new(StartRequest { wait: true, ..start }));
+        self.hears(Input::Request { reply, request });
         reply
     }
 

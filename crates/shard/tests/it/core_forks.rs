@@ -2,19 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use capataz_contracts::v1;
-use capataz_crew::{Known, KnownAgent, Now};
-use capataz_engine::{Fork, Input as Ask, Plan, RunState, StartRun, Work};
+use capataz_crew::Now;
+use capataz_engine::{Fork, Input as Ask, RunState, Work};
 use capataz_shard::forks::fork_id;
-use capataz_shard::journal::{self, Chance, load};
+use capataz_shard::journal::load;
 use capataz_shard::shard::Config;
 use capataz_shard::{
     Answer, CommandReply, Driver, Input, Output, ReplyId, Request, StartReply, StartRequest,
 };
-use capataz_store::{Append, Mark, MemoryStore, Millis, Retention, RunId, ShardId, ShardWriter, Store};
-use uuid::Uuid;
+use capataz_store::builders::keep;
+use capataz_store::{Append, MemoryStore, Millis, Retention, RunId, ShardWriter, Store};
 
-const SHARD: ShardId = ShardId(0);
+use crate::support::{SHARD, claim, knows, one_task, run, start};
+
 const AGENT: &str = "a";
 const BEGINNING: i64 = 1_000_000;
 
@@ -31,14 +31,11 @@ struct World {
 impl World {
     fn new() -> Self {
         let store = MemoryStore::new();
-        let mut chance = Chance { draw: Box::new(|| Mark(1)), wall: Box::new(|| Millis(0)) };
-        let (writer, recovered, _) = journal::claim(&store, SHARD, &mut chance).unwrap();
+        let (writer, recovered) = claim(&store, 1);
         let core = Driver::new(&Config::default(), vec![SHARD]);
         let mut world = Self { store, writer, core, waiting: Vec::new(), answers: Vec::new(), next: 0 };
-        let agent = v1::Agent { name: AGENT.to_owned(), ..v1::Agent::default() };
-        let known = KnownAgent { agent, source: v1::AgentSource::Declared, last_seen: None };
-        world.hears(Input::Configure(Known { agents: vec![known], ..Known::default() }));
-        world.hears(Input::Recovered { shard: SHARD, recovered });
+        world.hears(knows(AGENT));
+        world.hears(recovered);
         world
     }
 
@@ -62,9 +59,8 @@ impl World {
     }
 
     fn starts(&mut self, run: RunId, work: Work) -> ReplyId {
-        let start = StartRun { work, labels: Default::default(), parent: None, lineage: None };
         let agents = BTreeSet::from([AGENT.to_owned()]);
-        self.asks(Request::Start(Box::new(StartRequest { agents, ..StartRequest::new(run, start) })))
+        self.asks(Request::Start(Box::new(StartRequest { agents, ..start(run, work) })))
     }
 
     /// What waits is written.
@@ -83,12 +79,8 @@ impl World {
 
     /// A run at work, what it was then, and its end.
     fn ended(&mut self) -> (RunId, RunState) {
-        let task = v1::Task { name: "t".to_owned(), agent: AGENT.to_owned(), ..v1::Task::default() };
-        let wave = v1::Wave { tasks: vec![task], ..v1::Wave::default() };
-        let mut plan = v1::Plan { name: "p".to_owned(), waves: vec![wave], ..v1::Plan::default() };
-        Plan::materialise(&mut plan).unwrap();
-        let run = RunId(Uuid::from_u128(7));
-        let started = self.starts(run, Work::Plan(plan));
+        let run = run(7);
+        let started = self.starts(run, one_task(AGENT));
         self.commits();
         assert!(matches!(self.answer(started), Answer::Start(Ok(StartReply::Started { .. }))));
         let state = load(&self.store, run).unwrap();
@@ -100,7 +92,7 @@ impl World {
     }
 
     fn forks(&mut self, of: RunId, state: RunState) -> (RunId, ReplyId) {
-        let run = fork_id(RunId(Uuid::from_u128(9 << 64)), of);
+        let run = fork_id(run(9 << 64), of);
         let (of, run_id) = (of.to_string(), run.to_string());
         let fork = Fork { of, run_id, state: Box::new(state), input: None };
         (run, self.starts(run, Work::Fork(Box::new(fork))))
@@ -108,18 +100,7 @@ impl World {
 
     /// Whatever has finished is removed.
     fn sweeps(&mut self) -> u64 {
-        let retention = Retention {
-            keep: BTreeSet::new(),
-            held_by: None,
-            finished_before: Some(Millis(BEGINNING + 1)),
-            max_log_bytes: None,
-            after: None,
-            looked_at: u32::MAX,
-            keys_before: Millis(0),
-            blobs_before: Millis(0),
-            batch: 100,
-            batch_bytes: u64::MAX,
-        };
+        let retention = Retention { finished_before: Some(Millis(BEGINNING + 1)), ..keep() };
         self.writer.sweep(&retention).unwrap().runs
     }
 

@@ -1,21 +1,17 @@
 //! Answers of people whose values are judged: they wait for the verdict, and nothing of them counts before.
 
-use std::collections::BTreeSet;
-
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame};
 use capataz_crew::{ConnectionId, Now};
-use capataz_engine::{
-    Answer as Told, Input as Ask, Judgement, Plan, Query, QueryId, Refusal, StartRun, Verdict, Work,
-};
+use capataz_engine::{Answer as Told, Input as Ask, Judgement, Query, QueryId, Refusal, Verdict, Work};
 use capataz_shard::journal;
 use capataz_shard::shard::Config;
 use capataz_shard::{
     Answer, CommandReply, Declined, Driver, Input, Output, ReplyId, Request, StartRequest, Touched,
 };
-use capataz_store::{Mark, MemoryStore, Millis, RunId, ShardId, ShardWriter};
-use uuid::Uuid;
+use capataz_store::{MemoryStore, RunId, ShardWriter};
 
-const SHARD: ShardId = ShardId(0);
+use crate::support::{self, SHARD, chance, claim, plan, run, task};
+
 const SCHEMA: &str = r#"{"type":"integer"}"#;
 
 /// A core over a disk that takes everything at once, with one run that asks what its lost worker has given back.
@@ -52,9 +48,8 @@ impl World {
     /// The worker has the task.
     fn leased() -> Self {
         let store = MemoryStore::new();
-        let mut chance = journal::Chance { draw: Box::new(|| Mark(1)), wall: Box::new(|| Millis(0)) };
-        let (writer, recovered, _) = journal::claim(&store, SHARD, &mut chance).unwrap();
-        let run = RunId(Uuid::from_u128(1));
+        let (writer, recovered) = claim(&store, 1);
+        let run = run(1);
         let core = Driver::new(&Config::default(), vec![SHARD]);
         let mut world = Self {
             store,
@@ -71,7 +66,7 @@ impl World {
             disk_is_away: false,
             word_is_lost: false,
         };
-        world.hears(Input::Recovered { shard: SHARD, recovered });
+        world.hears(recovered);
         world.connects(1, SCHEMA);
         world.asks(Request::Start(Box::new(start(run))));
         world
@@ -152,11 +147,10 @@ impl World {
 
     /// What a failed commit may have changed is read again.
     fn claimed_again(&mut self) {
-        let mut chance = journal::Chance { draw: Box::new(|| Mark(2)), wall: Box::new(|| Millis(0)) };
         let touched = self.touched.take().unwrap();
         let mut known = Some(self.writer.epoch());
         let (writer, recovered, _) =
-            journal::claim_again(&self.store, SHARD, &mut chance, Some(&touched), &mut known).unwrap();
+            journal::claim_again(&self.store, SHARD, &mut chance(2), Some(&touched), &mut known).unwrap();
         self.writer = writer;
         self.hears(Input::Recovered { shard: SHARD, recovered });
     }
@@ -218,17 +212,11 @@ fn json(text: &str) -> v1::Payload {
 
 fn start(run: RunId) -> StartRequest {
     let task = v1::Task {
-        name: "a".to_owned(),
-        agent: "a".to_owned(),
         effect: Some(v1::Effect::AtMostOnce as i32),
         timeouts: Some(v1::TimeoutPolicy { timeout_ms: Some(10_000), ..v1::TimeoutPolicy::default() }),
-        ..v1::Task::default()
+        ..task("a", "a")
     };
-    let wave = v1::Wave { tasks: vec![task], ..v1::Wave::default() };
-    let mut plan = v1::Plan { name: "plan".to_owned(), waves: vec![wave], ..v1::Plan::default() };
-    Plan::materialise(&mut plan).unwrap();
-    let start = StartRun { work: Work::Plan(plan), labels: Default::default(), parent: None, lineage: None };
-    StartRequest { agents: BTreeSet::from(["a".to_owned()]), ..StartRequest::new(run, start) }
+    support::start(run, Work::Plan(plan([task])))
 }
 
 #[test]

@@ -1,24 +1,27 @@
 //! Keys of starts whose runs live in another shard than their keys: a key names one run, whoever dies between its
 //! registration and its run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capataz_contracts::v1;
 use capataz_crew::Now;
 use capataz_crew::protocol::home;
-use capataz_engine::{Input as Command, StartRun, Work};
+use capataz_engine::{Input as Command, Work};
 use capataz_shard::driver::{Carried, Wire};
-use capataz_shard::journal::{self, Chance, Errand, Queue, Scribe, Told, Work as Writing, errands};
+use capataz_shard::journal::{self, Errand, Queue, Scribe, Told, Work as Writing, errands};
 use capataz_shard::shard::Config;
 use capataz_shard::{
-    Ages, Answer, Declined, Driver, Input, KeyTalk, Output, ReplyId, Request, SESSION_LABEL, StartReply,
-    StartRequest, key_stream, run_id, session_stream,
+    Ages, Answer, Declined, Driver, Input, KeyTalk, Output, ReplyId, Request, StartReply, StartRequest,
+    key_stream, run_id, session_stream,
 };
+use capataz_store::builders::keep;
 use capataz_store::{
     BlobHash, IdempotencyKey, Mark, MemoryStore, Millis, Retention, RunId, RunQuery, ShardId, Store,
 };
 use uuid::Uuid;
+
+use crate::support::{chances, start};
 
 /// The time at which each world begins. Milliseconds.
 const BEGINNING: i64 = 1_000_000;
@@ -180,26 +183,11 @@ impl World {
             request_id: Some(run.to_string()),
             ..v1::Ask::default()
         };
-        let labels = wish.session.map(|session| (SESSION_LABEL.to_owned(), session.to_owned()));
-        let request = StartRequest {
-            run,
-            start: StartRun {
-                work: Work::Ask(ask),
-                labels: labels.into_iter().collect(),
-                parent: None,
-                lineage: None,
-            },
-            session: wish.session.map(str::to_owned),
-            agents: BTreeSet::new(),
-            commands: Vec::new(),
-            resources: Vec::new(),
-            key: Some(IdempotencyKey {
-                key: wish.key.to_owned().into(),
-                request: hash_of(&format!("{:?} {}", wish.session, wish.text)),
-            }),
-            wait,
-            blobs: Vec::new(),
+        let key = IdempotencyKey {
+            key: wish.key.to_owned().into(),
+            request: hash_of(&format!("{:?} {}", wish.session, wish.text)),
         };
+        let request = StartRequest { key: Some(key), wait, ..start(run, Work::Ask(ask)) };
         let reply = self.numbers;
         self.input(Input::Request { reply: ReplyId(reply), request: Request::Start(Box::new(request)) });
         (reply, run)
@@ -236,16 +224,9 @@ impl World {
 
     fn sweep(&mut self, id: RunId, runs_before: i64, keys_before: i64) {
         let retention = Retention {
-            keep: BTreeSet::new(),
-            held_by: None,
             finished_before: Some(Millis(runs_before)),
-            max_log_bytes: None,
-            after: None,
-            looked_at: u32::MAX,
             keys_before: Millis(keys_before),
-            blobs_before: Millis(i64::MIN),
-            batch: 100,
-            batch_bytes: u64::MAX,
+            ..keep()
         };
         let shard = self.home(id);
         self.input(Input::Sweep { shard, retention: Box::new(retention), ages: Ages::default() });
@@ -280,15 +261,7 @@ enum Heard {
 }
 
 fn scribe(store: &MemoryStore, first: u32) -> Scribe {
-    let mut mark = first;
-    let chance = Chance {
-        draw: Box::new(move || {
-            mark += 1;
-            Mark(mark)
-        }),
-        wall: Box::new(|| Millis(0)),
-    };
-    Scribe::new(Arc::new(store.clone()), chance)
+    Scribe::new(Arc::new(store.clone()), chances(first + 1))
 }
 
 fn hash_of(text: &str) -> [u8; 32] {

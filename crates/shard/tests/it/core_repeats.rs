@@ -1,18 +1,14 @@
 //! The core by itself, over appends that the test answers.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};
 use capataz_crew::{ConnectionId, Now};
-use capataz_engine::{Input as Command, Plan, StartRun, Work};
+use capataz_engine::Input as Command;
 use capataz_shard::shard::Config;
-use capataz_shard::{
-    Answer, AppendId, Driver, Input, Output, Recovered, ReplyId, Request, StartReply, StartRequest,
-};
-use capataz_store::{Append, AppendOutcome, Epoch, IdempotencyKey, Position, RunId, ShardId};
-use uuid::Uuid;
+use capataz_shard::{Answer, AppendId, Driver, Input, Output, ReplyId, Request, StartReply, StartRequest};
+use capataz_store::{Append, AppendOutcome, IdempotencyKey, Position, RunId};
 
-const SHARD: ShardId = ShardId(0);
+use crate::support::{SHARD, hello, one_task, recovered, run, start};
+
 const WORKER: ConnectionId = ConnectionId(1);
 
 struct Bench {
@@ -29,14 +25,8 @@ impl Bench {
             appends: Vec::new(),
             outputs: Vec::new(),
         };
-        bench.input(Input::Recovered {
-            shard: SHARD,
-            recovered: Recovered { epoch: Epoch(1), ..Recovered::default() },
-        });
-        let agent = v1::Agent { name: "echo".to_owned(), max_concurrency: 1, ..Default::default() };
-        let hello =
-            v1::Hello { worker_id: "w".to_owned(), agents: vec![agent], slots: 1, ..Default::default() };
-        bench.say(Say::Hello(hello));
+        bench.input(recovered(1, None));
+        bench.input(hello(WORKER, "echo", 1));
         bench
     }
 
@@ -56,23 +46,8 @@ impl Bench {
     }
 
     fn start(&mut self, reply: u64, run: RunId, key: &'static str) {
-        let task = v1::Task { name: "a".to_owned(), agent: "echo".to_owned(), ..Default::default() };
-        let wave = v1::Wave { tasks: vec![task], ..Default::default() };
-        let mut plan = v1::Plan { name: "plan".to_owned(), waves: vec![wave], ..Default::default() };
-        Plan::materialise(&mut plan).unwrap();
-        let start = StartRun { work: Work::Plan(plan), labels: BTreeMap::new(), parent: None, lineage: None };
         let key = IdempotencyKey { key: key.into(), request: [0; 32] };
-        let request = StartRequest {
-            run,
-            start,
-            session: None,
-            agents: BTreeSet::from(["echo".to_owned()]),
-            commands: Vec::new(),
-            resources: Vec::new(),
-            key: Some(key),
-            wait: false,
-            blobs: Vec::new(),
-        };
+        let request = StartRequest { key: Some(key), ..start(run, one_task("echo")) };
         let request = Request::Start(Box::new(request));
         self.input(Input::Request { reply: ReplyId(reply), request });
     }
@@ -95,10 +70,6 @@ impl Bench {
         });
         assignments.collect()
     }
-}
-
-fn run(number: u128) -> RunId {
-    RunId(Uuid::from_u128(number))
 }
 
 fn committed(position: u64) -> AppendOutcome {
@@ -163,8 +134,7 @@ fn a_lease_of_a_copy_that_never_was_is_revoked_from_nobody() {
     });
     assert!(touched.is_some());
     bench.appends.clear();
-    let recovered = Recovered { epoch: Epoch(2), touched, ..Recovered::default() };
-    bench.input(Input::Recovered { shard: SHARD, recovered });
+    bench.input(recovered(2, touched));
 
     let told = |output: &&Output| matches!(output, Output::Frame { frame: Hear::LeaseRevoked(_), .. });
     assert_eq!(bench.outputs.iter().find(told).map(|output| format!("{output:?}")), None);

@@ -1,20 +1,18 @@
 //! Runs that wait for a person or a time leave memory, and come back when something is wanted of them.
 
-use std::collections::BTreeSet;
-
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};
 use capataz_crew::{ConnectionId, Mono, Now};
-use capataz_engine::{Input as Ask, Plan, StartRun, Work};
-use capataz_shard::journal::{self, Damage, load};
+use capataz_engine::{Input as Ask, Work};
+use capataz_shard::journal::{Damage, load};
 use capataz_shard::shard::Config;
 use capataz_shard::{
     Answer, CommandReply, Declined, Driver, Input, Output, ReplyId, Request, StartReply, StartRequest,
     WaitReply,
 };
-use capataz_store::{Mark, MemoryStore, Millis, QuarantineReason, RunId, ShardId, ShardWriter};
-use uuid::Uuid;
+use capataz_store::{MemoryStore, Millis, QuarantineReason, RunId, ShardWriter};
 
-const SHARD: ShardId = ShardId(0);
+use crate::support::{SHARD, claim, knows, plan, run, start, task};
+
 const AGENT: &str = "a";
 
 /// A core over a disk that takes everything at once. What is read of runs waits until the test says so.
@@ -32,10 +30,6 @@ struct World {
     failed: Option<v1::Failed>,
 }
 
-fn chance(mark: Mark) -> journal::Chance {
-    journal::Chance { draw: Box::new(move || mark), wall: Box::new(|| Millis(0)) }
-}
-
 impl World {
     fn new() -> Self {
         Self::with(&Config::default())
@@ -43,7 +37,7 @@ impl World {
 
     fn with(config: &Config) -> Self {
         let store = MemoryStore::new();
-        let (writer, recovered, _) = journal::claim(&store, SHARD, &mut chance(Mark(1))).unwrap();
+        let (writer, recovered) = claim(&store, 1);
         let core = Driver::new(config, vec![SHARD]);
         let now = Now::alike(1_000_000);
         let mut world = Self {
@@ -58,11 +52,8 @@ impl World {
             told: Vec::new(),
             failed: None,
         };
-        let agent = v1::Agent { name: AGENT.to_owned(), ..v1::Agent::default() };
-        let known = capataz_crew::KnownAgent { agent, source: v1::AgentSource::Declared, last_seen: None };
-        let known = capataz_crew::Known { agents: vec![known], ..Default::default() };
-        world.hears(Input::Configure(known));
-        world.hears(Input::Recovered { shard: SHARD, recovered });
+        world.hears(knows(AGENT));
+        world.hears(recovered);
         world
     }
 
@@ -93,11 +84,10 @@ impl World {
 
     fn is_read_again(&mut self) {
         self.marks += 1;
-        let mark = Mark(self.marks);
-        let (writer, recovered, _) = journal::claim(&self.store, SHARD, &mut chance(mark)).unwrap();
+        let (writer, recovered) = claim(&self.store, self.marks);
         self.writer = writer;
         self.loads.clear();
-        self.hears(Input::Recovered { shard: SHARD, recovered });
+        self.hears(recovered);
     }
 
     fn asks(&mut self, request: Request) -> ReplyId {
@@ -122,24 +112,10 @@ impl World {
     }
 
     fn starts_with(&mut self, wait: bool, retry: Option<v1::RetryPolicy>) -> (RunId, ReplyId) {
-        let task = v1::Task { name: "t".to_owned(), agent: AGENT.to_owned(), retry, ..Default::default() };
-        let wave = v1::Wave { tasks: vec![task], ..Default::default() };
-        let mut plan = v1::Plan { name: "p".to_owned(), waves: vec![wave], ..Default::default() };
-        Plan::materialise(&mut plan).unwrap();
-        let run = RunId(Uuid::from_u128(7_000 + u128::from(self.next)));
-        let start =
-            StartRun { work: Work::Plan(plan), labels: Default::default(), parent: None, lineage: None };
-        let reply = self.asks(Request::Start(Box::new(StartRequest {
-            run,
-            start,
-            session: None,
-            agents: BTreeSet::from([AGENT.to_owned()]),
-            commands: Vec::new(),
-            resources: Vec::new(),
-            key: None,
-            wait,
-            blobs: Vec::new(),
-        })));
+        let plan = plan([v1::Task { retry, ..task("t", AGENT) }]);
+        let run = run(7_000 + u128::from(self.next));
+        let start = StartRequest { wait, ..start(run, Work::Plan(plan)) };
+        let reply = self.asks(Request::Start(Box::new(start)));
         (run, reply)
     }
 

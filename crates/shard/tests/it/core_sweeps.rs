@@ -5,18 +5,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use capataz_crew::{Mono, Now};
-use capataz_shard::journal::{Chance, Errand, Job, Queue, Scribe, Told, Work, errands};
+use capataz_shard::journal::{Errand, Job, Queue, Scribe, Told, Work, errands};
 use capataz_shard::projection::{CHILD, child_key};
 use capataz_shard::shard::Config;
 use capataz_shard::{Ages, Driver, Input, Sweeping};
+use capataz_store::builders::{Shape, beginning, everything, keep};
 use capataz_store::{
-    Append, AppendOutcome, BlobHash, Create, Derived, Mark, Millis, Place, Retention, RunId, RunQuery,
-    ShardId, SqliteOptions, SqliteStore, Store, Summary, Swept,
+    Append, AppendOutcome, BlobHash, Millis, Retention, RunId, SqliteOptions, SqliteStore, Store, Swept,
 };
 use tempfile::TempDir;
 use uuid::Uuid;
 
-const SHARD: ShardId = ShardId(0);
+use crate::support::{SHARD, chance};
+
 const HOUR: i64 = 3_600_000;
 
 fn run(number: u64) -> RunId {
@@ -25,36 +26,12 @@ fn run(number: u64) -> RunId {
 
 /// The beginning of a run: one row, with 100 bytes of events.
 fn begun(number: u64) -> Append {
-    let create = Create {
-        kind: 1,
-        name: "p".to_owned(),
-        labels: Default::default(),
-        created_at: Millis(0),
-        key: None,
-        past: None,
-    };
-    Append {
-        run: run(number),
-        first_seq: 1,
-        count: 1,
-        events: vec![0_u8; 100].into(),
-        create: Some(create),
-        summary: None,
-        rest: None,
-        derived: Vec::new(),
-        memory: Vec::new(),
-        blobs: Vec::new(),
-        joined: false,
-        key: None,
-    }
+    beginning(run(number)).events(vec![0_u8; 100])
 }
 
 /// A run of one such row that has ended at this time.
 fn ended(number: u64, hours: i64) -> Append {
-    let at = Millis(hours * HOUR);
-    let summary =
-        Summary { status: 9, outcome: 1, updated_at: at, finished_at: Some(at), ..Summary::default() };
-    Append { summary: Some(summary), ..begun(number) }
+    begun(number).ended_at(hours * HOUR)
 }
 
 /// The same as a later row of its run.
@@ -64,25 +41,12 @@ fn later(seq: u64, append: Append) -> Append {
 
 /// The same as a child of this run.
 fn child_of(parent: u64, append: Append) -> Append {
-    let place = Place { seq: 1, n: 0 };
-    let row = Derived { place, kind: CHILD, key: child_key(run(parent)), value: Default::default() };
-    Append { derived: vec![row], ..append }
+    append.derives(CHILD, child_key(run(parent)))
 }
 
 /// Retention that removes nothing, a part of which has room for everything.
 fn nothing() -> Retention {
-    Retention {
-        keep: BTreeSet::new(),
-        held_by: None,
-        finished_before: None,
-        max_log_bytes: None,
-        after: None,
-        looked_at: u32::MAX,
-        keys_before: Millis(i64::MIN),
-        blobs_before: Millis(i64::MIN),
-        batch: 1_000,
-        batch_bytes: u64::MAX,
-    }
+    Retention { batch: 1_000, ..keep() }
 }
 
 /// A shard over the writer and the store of a daemon. What the writer does, and when, the test says.
@@ -100,9 +64,8 @@ impl World {
     fn new(hours: i64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap();
-        let chance = Chance { draw: Box::new(|| Mark(1)), wall: Box::new(|| Millis(0)) };
         let mut world = Self {
-            scribe: Scribe::new(Arc::new(store.clone()), chance),
+            scribe: Scribe::new(Arc::new(store.clone()), chance(1)),
             store,
             queue: Queue::default(),
             core: Driver::new(&Config::default(), vec![SHARD]),
@@ -214,8 +177,7 @@ impl World {
 
     /// The runs that somebody finds.
     fn there(&self) -> BTreeSet<RunId> {
-        let all = RunQuery { limit: u32::MAX, ..RunQuery::default() };
-        self.store.list_runs(&all).unwrap().into_iter().map(|row| row.run).collect()
+        self.store.list_runs(&everything()).unwrap().into_iter().map(|row| row.run).collect()
     }
 
     /// The bytes of the log.

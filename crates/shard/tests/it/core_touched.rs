@@ -2,207 +2,25 @@
 //! streams.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use bytes::Bytes;
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};
 use capataz_crew::{ConnectionId, Mono, Now};
-use capataz_engine::{self as engine, Plan, StartRun, Work};
-use capataz_shard::journal::{self, Chance, Errand, Job, Queue, Scribe, Told, Work as Writing, errands};
+use capataz_engine as engine;
+use capataz_shard::journal::{self, Errand, Job, Queue, Scribe, Told, Work as Writing, errands};
 use capataz_shard::shard::Config;
 use capataz_shard::{
     Ages, Answer, CommandReply, Declined, Driver, Input, Output, ReplyId, Request, StartReply, StartRequest,
 };
+use capataz_store::builders::keep;
 use capataz_store::memory::Fault;
-use capataz_store::{
-    AgentRow, BlobHash, Bounds, Derived, DerivedRow, Epoch, Extent, FoundEntry, History, KeyRow, LogRow,
-    Mark, MemoryOf, MemoryPage, MemorySearch, MemoryStore, Millis, Place, Position, Quarantine, Recall,
-    Retention, RunId, RunQuery, RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError, Unfinished,
-};
-use uuid::Uuid;
+use capataz_store::{Epoch, Mark, MemoryStore, Millis, Retention, RunId, Store, Unfinished};
 
-const SHARD: ShardId = ShardId(0);
+use crate::support::{SHARD, chances, hello, one_task, run, start};
+use crate::watched::{Asked, Watched};
+
 const WORKER: ConnectionId = ConnectionId(1);
 const AGENT: &str = "echo";
-
-/// What a store was asked for, and what it cannot read.
-#[derive(Clone, Default)]
-struct Asked {
-    read: Arc<Mutex<Vec<RunId>>>,
-    broken: Arc<Mutex<BTreeSet<RunId>>>,
-    gone: Arc<Mutex<bool>>,
-}
-
-/// A store that remembers which runs were read from it.
-struct Watched {
-    store: MemoryStore,
-    asked: Asked,
-}
-
-fn broken() -> StoreError {
-    StoreError::Io { operation: "read", source: "the disk does not answer".into() }
-}
-
-impl Watched {
-    fn answers(&self) -> Result<(), StoreError> {
-        if *self.asked.gone.lock().unwrap() { Err(broken()) } else { Ok(()) }
-    }
-}
-
-impl Store for Watched {
-    fn claim(&self, shard: ShardId, mark: Mark) -> Result<Box<dyn ShardWriter>, StoreError> {
-        self.store.claim(shard, mark)
-    }
-
-    fn history(&self, shard: ShardId) -> Result<History, StoreError> {
-        self.store.history(shard)
-    }
-
-    fn read_log(
-        &self,
-        shard: ShardId,
-        after: Position,
-        rows: usize,
-        bytes: usize,
-    ) -> Result<Vec<LogRow>, StoreError> {
-        self.store.read_log(shard, after, rows, bytes)
-    }
-
-    fn read_run(&self, run: RunId, after: u64, rows: usize, bytes: usize) -> Result<Vec<LogRow>, StoreError> {
-        self.answers()?;
-        if after == 0 {
-            self.asked.read.lock().unwrap().push(run);
-        }
-        if self.asked.broken.lock().unwrap().contains(&run) {
-            return Err(broken());
-        }
-        self.store.read_run(run, after, rows, bytes)
-    }
-
-    fn extent(&self, run: RunId, seq: u64) -> Result<Option<Extent>, StoreError> {
-        self.answers()?;
-        self.store.extent(run, seq)
-    }
-
-    fn bounds(&self, shard: ShardId) -> Result<Bounds, StoreError> {
-        self.store.bounds(shard)
-    }
-
-    fn readings(&self, shard: ShardId) -> Result<Option<Bytes>, StoreError> {
-        self.store.readings(shard)
-    }
-
-    fn get_run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
-        self.answers()?;
-        self.store.get_run(run)
-    }
-
-    fn list_runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, StoreError> {
-        self.store.list_runs(query)
-    }
-
-    fn listing_floor(&self, query: &RunQuery, runs: u32) -> Result<Option<RunId>, StoreError> {
-        self.store.listing_floor(query, runs)
-    }
-
-    fn unfinished(
-        &self,
-        shard: ShardId,
-        after: Option<RunId>,
-        limit: usize,
-    ) -> Result<Vec<Unfinished>, StoreError> {
-        self.store.unfinished(shard, after, limit)
-    }
-
-    fn snapshot(&self, run: RunId) -> Result<Option<Snapshot>, StoreError> {
-        self.store.snapshot(run)
-    }
-
-    fn quarantined(
-        &self,
-        shard: ShardId,
-        after: Option<RunId>,
-        limit: usize,
-    ) -> Result<Vec<(RunId, Quarantine)>, StoreError> {
-        self.store.quarantined(shard, after, limit)
-    }
-
-    fn derived(
-        &self,
-        kind: u16,
-        key: &[u8],
-        after: Option<(RunId, Place)>,
-        limit: usize,
-    ) -> Result<Vec<DerivedRow>, StoreError> {
-        self.store.derived(kind, key, after, limit)
-    }
-
-    fn key(&self, shard: ShardId, key: &[u8]) -> Result<Option<KeyRow>, StoreError> {
-        self.store.key(shard, key)
-    }
-
-    fn keys(
-        &self,
-        shard: ShardId,
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<Vec<(Bytes, RunId)>, StoreError> {
-        self.store.keys(shard, after, limit)
-    }
-
-    fn keys_removed(&self, shard: ShardId) -> Result<Option<RunId>, StoreError> {
-        self.store.keys_removed(shard)
-    }
-
-    fn derived_of(&self, run: RunId, after: Option<Place>, limit: usize) -> Result<Vec<Derived>, StoreError> {
-        self.store.derived_of(run, after, limit)
-    }
-
-    fn recall(&self, wanted: &Recall<'_>) -> Result<Vec<FoundEntry>, StoreError> {
-        self.store.recall(wanted)
-    }
-
-    fn memories(&self, search: &MemorySearch) -> Result<MemoryPage, StoreError> {
-        self.store.memories(search)
-    }
-
-    fn memory_entry(&self, id: &str) -> Result<Option<FoundEntry>, StoreError> {
-        self.store.memory_entry(id)
-    }
-
-    fn is_forgotten(&self, id: &str) -> Result<bool, StoreError> {
-        self.store.is_forgotten(id)
-    }
-
-    fn memory_of(&self, run: RunId) -> Result<MemoryOf, StoreError> {
-        self.store.memory_of(run)
-    }
-
-    fn strays(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
-        self.store.strays(after, limit)
-    }
-
-    fn agents(&self) -> Result<Vec<AgentRow>, StoreError> {
-        self.store.agents()
-    }
-
-    fn put_blob(&self, content: &[u8], now: Millis) -> Result<BlobHash, StoreError> {
-        self.store.put_blob(content, now)
-    }
-
-    fn read_blob(&self, blob: BlobHash, offset: u64, length: usize) -> Result<Option<Bytes>, StoreError> {
-        self.store.read_blob(blob, offset, length)
-    }
-
-    fn renew_blobs(&self, blobs: &[BlobHash], now: Millis) -> Result<Vec<BlobHash>, StoreError> {
-        self.store.renew_blobs(blobs, now)
-    }
-
-    fn blob_size(&self, blob: BlobHash) -> Result<Option<u64>, StoreError> {
-        self.store.blob_size(blob)
-    }
-}
 
 /// A daemon whose disk does at once what it is told, unless it is held.
 struct World {
@@ -227,14 +45,9 @@ impl World {
     /// A daemon with nothing in it but a worker that has so many slots.
     fn new(slots: u32) -> Self {
         let (store, asked) = (MemoryStore::new(), Asked::default());
-        let marks = AtomicU32::new(1);
-        let chance = Chance {
-            draw: Box::new(move || Mark(marks.fetch_add(1, Ordering::Relaxed))),
-            wall: Box::new(|| Millis(0)),
-        };
         let watched = Watched { store: store.clone(), asked: asked.clone() };
         let mut world = Self {
-            scribe: Scribe::new(Arc::new(watched), chance),
+            scribe: Scribe::new(Arc::new(watched), chances(1)),
             store,
             asked,
             core: Driver::new(&Config::default(), vec![SHARD]),
@@ -250,13 +63,7 @@ impl World {
         };
         world.queue.push(Writing::Claim { shard: SHARD, touched: None });
         world.goes_on();
-        let agent = v1::Agent { name: AGENT.to_owned(), max_concurrency: slots, ..Default::default() };
-        world.says(Say::Hello(v1::Hello {
-            worker_id: "w".to_owned(),
-            agents: vec![agent],
-            slots,
-            ..Default::default()
-        }));
+        world.hears(hello(WORKER, AGENT, slots));
         world
     }
 
@@ -361,24 +168,8 @@ impl World {
     }
 
     fn starts(&mut self, wait: bool) -> (RunId, u64) {
-        let task = v1::Task { name: "t".to_owned(), agent: AGENT.to_owned(), ..Default::default() };
-        let wave = v1::Wave { tasks: vec![task], ..Default::default() };
-        let mut plan = v1::Plan { name: "p".to_owned(), waves: vec![wave], ..Default::default() };
-        Plan::materialise(&mut plan).unwrap();
-        let run = RunId(Uuid::from_u128(7_000 + u128::from(self.next)));
-        let start =
-            StartRun { work: Work::Plan(plan), labels: Default::default(), parent: None, lineage: None };
-        let request = StartRequest {
-            run,
-            start,
-            session: None,
-            agents: BTreeSet::from([AGENT.to_owned()]),
-            commands: Vec::new(),
-            resources: Vec::new(),
-            key: None,
-            wait,
-            blobs: Vec::new(),
-        };
+        let run = run(7_000 + u128::from(self.next));
+        let request = StartRequest { wait, ..start(run, one_task(AGENT)) };
         (run, self.asks(Request::Start(Box::new(request))))
     }
 
@@ -600,18 +391,7 @@ fn a_sweep_that_fails_has_the_shard_claimed_again_and_costs_no_commit() {
     let (before, _) = world.starts(false);
     world.asked.read.lock().unwrap().clear();
     world.store.fail_next_sweep();
-    let retention = Box::new(Retention {
-        keep: BTreeSet::new(),
-        held_by: None,
-        finished_before: None,
-        max_log_bytes: None,
-        after: None,
-        looked_at: u32::MAX,
-        keys_before: Millis(i64::MIN),
-        blobs_before: Millis(i64::MIN),
-        batch: 1,
-        batch_bytes: 1,
-    });
+    let retention = Box::new(Retention { batch: 1, batch_bytes: 1, ..keep() });
     world.hears(Input::Sweep { shard: SHARD, retention, ages: Ages::default() });
     assert!(world.scribe.has_claimed(SHARD));
     assert_eq!(world.read(), BTreeSet::new(), "nothing was under way");

@@ -7,36 +7,23 @@ use capataz_contracts::v1::{
     self, connect_request::Frame as Say, connect_response::Frame as Hear, event::Body,
 };
 use capataz_crew::{ConnectionId, Now};
-use capataz_engine::{Plan, StartRun, Work};
+use capataz_engine::Work;
 use capataz_shard::StartReply;
 use capataz_shard::feed;
-use capataz_shard::journal::{self, MAX_SNAPSHOT_BYTES, load_session};
+use capataz_shard::journal::{MAX_SNAPSHOT_BYTES, load_session};
 use capataz_shard::shard::Config;
 use capataz_shard::{
-    Ages, Answer, Chosen, Declined, Driver, FoundRun, ImportSession, Input, Output, Recovered, ReplyId,
-    Request, Route, SESSION_LABEL, StartRequest, find, session_stream,
+    Ages, Answer, Declined, Driver, FoundRun, ImportSession, Input, Output, Recovered, ReplyId, Request,
+    StartRequest, find, session_stream,
 };
+use capataz_store::builders::keep;
 use capataz_store::{
-    Append, AppendOutcome, IdempotencyKey, Mark, MemoryStore, Millis, Retention, RunId, ShardId, ShardWriter,
-    Store,
+    Append, AppendOutcome, IdempotencyKey, Mark, MemoryStore, Millis, Retention, RunId, ShardWriter, Store,
 };
 use prost::Message;
 use uuid::Uuid;
 
-const SHARD: ShardId = ShardId(0);
-
-/// A router that knows one spec: asks for `sage` wait for its agent, all others end in the turn in which they begin.
-struct Sage;
-
-impl Route for Sage {
-    fn route(&self, ask: &v1::Ask, _: &v1::SessionContext, _: Option<&str>) -> Chosen {
-        let routing = v1::Routing { spec: "sage".to_owned(), ..v1::Routing::default() };
-        let missing = || v1::Error { code: "SPEC_NOT_AVAILABLE".to_owned(), ..v1::Error::default() };
-        let known = ask.spec.as_deref() == Some("sage");
-        let target = if known { Ok((Box::new(routing), "sage".to_owned())) } else { Err(missing()) };
-        Chosen { target, default_spec: None }
-    }
-}
+use crate::support::{self, SHARD, Sage, claim, plan, run, start, task};
 
 /// A core, and a disk that is busy until the test says otherwise.
 struct World {
@@ -102,12 +89,11 @@ impl World {
 
     /// The process ends, and another one takes the shard: what it wants done at first.
     fn restarts(&mut self) -> Vec<Output> {
-        let mut chance = journal::Chance { draw: Box::new(|| Mark(2)), wall: Box::new(|| Millis(0)) };
-        let (writer, recovered, _) = journal::claim(&self.store, SHARD, &mut chance).unwrap();
+        let (writer, recovered) = claim(&self.store, 2);
         self.writer = writer;
         self.waiting.clear();
         self.core = Driver::new(&Config::default(), vec![SHARD]);
-        self.hears(Input::Recovered { shard: SHARD, recovered })
+        self.hears(recovered)
     }
 
     /// Retention is due for everything.
@@ -117,19 +103,8 @@ impl World {
 
     /// The same, for what is at least so old.
     fn sweeps_by(&mut self, ages: Ages) -> Vec<Output> {
-        let retention = Retention {
-            keep: BTreeSet::new(),
-            held_by: None,
-            finished_before: None,
-            max_log_bytes: None,
-            after: None,
-            looked_at: u32::MAX,
-            keys_before: Millis(i64::MIN),
-            blobs_before: Millis(i64::MIN),
-            batch: 1,
-            batch_bytes: u64::MAX,
-        };
-        self.hears(Input::Sweep { shard: SHARD, retention: Box::new(retention), ages })
+        let retention = Box::new(Retention { batch: 1, ..keep() });
+        self.hears(Input::Sweep { shard: SHARD, retention, ages })
     }
 
     /// The disk takes all that waits into one commit.
@@ -146,23 +121,8 @@ impl World {
     }
 
     fn starts(&mut self, number: u128, work: Work, key: Option<&str>) -> Vec<Output> {
-        let session = match &work {
-            Work::Ask(ask) => ask.session.clone(),
-            _ => None,
-        };
-        let labels = session.clone().map(|session| (SESSION_LABEL.to_owned(), session)).into_iter().collect();
         let key = key.map(|key| IdempotencyKey { key: key.to_owned().into(), request: [1; 32] });
-        let request = StartRequest {
-            run: RunId(Uuid::from_u128(number)),
-            start: StartRun { work, labels, parent: None, lineage: None },
-            session,
-            agents: BTreeSet::new(),
-            commands: Vec::new(),
-            resources: Vec::new(),
-            key,
-            wait: false,
-            blobs: Vec::new(),
-        };
+        let request = StartRequest { agents: BTreeSet::new(), key, ..start(run(number), work) };
         let reply = ReplyId(u64::try_from(number).unwrap());
         self.hears(Input::Request { reply, request: Request::Start(Box::new(request)) })
     }
@@ -196,27 +156,22 @@ fn ask(session: &str, spec: Option<&str>) -> Work {
 
 /// A plan of one task, for the agent `a`.
 fn one_task() -> Work {
-    plan_of(v1::Task { name: "t".to_owned(), agent: "a".to_owned(), ..v1::Task::default() })
+    support::one_task("a")
 }
 
 /// The same, for work that must not begin twice.
 fn at_most_once() -> Work {
     let effect = Some(v1::Effect::AtMostOnce as i32);
-    plan_of(v1::Task { name: "t".to_owned(), agent: "a".to_owned(), effect, ..v1::Task::default() })
+    plan_of(v1::Task { effect, ..task("t", "a") })
 }
 
 fn plan_of(task: v1::Task) -> Work {
-    let waves = vec![v1::Wave { tasks: vec![task], ..v1::Wave::default() }];
-    let mut plan = v1::Plan { name: "p".to_owned(), waves, ..v1::Plan::default() };
-    Plan::materialise(&mut plan).unwrap();
-    Work::Plan(plan)
+    Work::Plan(plan([task]))
 }
 
 /// The worker `w` comes, or comes back without what it had.
 fn hello(connection: u64, slots: u32) -> Input {
-    let agent = v1::Agent { name: "a".to_owned(), max_concurrency: slots, ..v1::Agent::default() };
-    let hello = v1::Hello { worker_id: "w".to_owned(), agents: vec![agent], slots, ..v1::Hello::default() };
-    Input::Frame { connection: ConnectionId(connection), frame: Say::Hello(hello) }
+    support::hello(ConnectionId(connection), "a", slots)
 }
 
 fn loads(outputs: &[Output], session: &str) -> bool {
@@ -682,8 +637,7 @@ fn a_run_whose_state_is_too_large_is_not_cached_and_goes_on() {
             media_type: "application/octet-stream".to_owned(),
             data: Some(v1::payload::Data::Inline(vec![0; size].into())),
         };
-        let task = v1::Task { name: "t".to_owned(), agent: "a".to_owned(), ..v1::Task::default() };
-        world.starts(1, plan_of(v1::Task { input: Some(input), ..task }), None);
+        world.starts(1, plan_of(v1::Task { input: Some(input), ..task("t", "a") }), None);
         assert_eq!(cached(&mut world).contains(&run), is_cached, "{size}");
         world.hears(hello(1, 1));
         let outputs = world.commits();

@@ -6,38 +6,26 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use capataz_contracts::v1;
 use capataz_crew::Now;
-use capataz_engine::{self as engine, Plan, StartRun, Work};
+use capataz_engine::{self as engine, Work};
 use capataz_shard::feed::{Cursor, Filter, Reader, Start};
 use capataz_shard::journal::{
     self, Chance, Errand, Job, Queue, Scribe, Told, Work as Writing, errands, go_on, take_up_session,
 };
 use capataz_shard::shard::Config;
 use capataz_shard::{
-    Ages, Answer, Chosen, CommandReply, Damage, Declined, Driver, Input, LoadError, Output, ReplyId, Request,
-    Route, SESSION_LABEL, StartReply, StartRequest, find, session_stream,
+    Ages, Answer, CommandReply, Damage, Declined, Driver, Input, LoadError, Output, ReplyId, Request,
+    StartReply, StartRequest, find, session_stream,
 };
+use capataz_store::builders::keep;
 use capataz_store::{
     AppendOutcome, IdempotencyKey, Mark, MemoryStore, Millis, Position, Quarantine, QuarantineReason,
-    Removal, Retention, RunId, ShardId, Store,
+    Removal, Retention, RunId, Store,
 };
-use uuid::Uuid;
 
-const SHARD: ShardId = ShardId(0);
+use crate::support::{SHARD, Sage, one_task, run, start};
+
 /// The time at which everything happens.
 const NOW: i64 = 1_000;
-
-/// A router that knows one spec: asks for `sage` wait for its agent, all others end in the turn in which they begin.
-struct Sage;
-
-impl Route for Sage {
-    fn route(&self, ask: &v1::Ask, _: &v1::SessionContext, _: Option<&str>) -> Chosen {
-        let routing = v1::Routing { spec: "sage".to_owned(), ..v1::Routing::default() };
-        let missing = || v1::Error { code: "SPEC_NOT_AVAILABLE".to_owned(), ..v1::Error::default() };
-        let known = ask.spec.as_deref() == Some("sage");
-        let target = if known { Ok((Box::new(routing), "sage".to_owned())) } else { Err(missing()) };
-        Chosen { target, default_spec: None }
-    }
-}
 
 /// A daemon whose disk does at once what it is told.
 struct World {
@@ -191,22 +179,8 @@ impl World {
 
     /// The answer; `None` where it is still to come.
     fn try_start(&mut self, run: RunId, work: Work, wait: bool) -> Option<Answer> {
-        let session = match &work {
-            Work::Ask(ask) => ask.session.clone(),
-            _ => None,
-        };
-        let labels = session.clone().map(|session| (SESSION_LABEL.to_owned(), session)).into_iter().collect();
-        let request = StartRequest {
-            run,
-            start: StartRun { work, labels, parent: None, lineage: None },
-            session,
-            agents: BTreeSet::new(),
-            commands: Vec::new(),
-            resources: Vec::new(),
-            key: Some(IdempotencyKey { key: format!("key of {run}").into(), request: [1; 32] }),
-            wait,
-            blobs: Vec::new(),
-        };
+        let key = IdempotencyKey { key: format!("key of {run}").into(), request: [1; 32] };
+        let request = StartRequest { agents: BTreeSet::new(), key: Some(key), wait, ..start(run, work) };
         self.asks_for(Request::Start(Box::new(request)))
     }
 
@@ -235,18 +209,7 @@ impl World {
 
     /// Retention removes everything that it may.
     fn sweeps(&mut self) {
-        let retention = Box::new(Retention {
-            keep: BTreeSet::new(),
-            held_by: None,
-            finished_before: Some(Millis(i64::MAX)),
-            max_log_bytes: None,
-            after: None,
-            looked_at: u32::MAX,
-            keys_before: Millis(i64::MIN),
-            blobs_before: Millis(i64::MIN),
-            batch: 100,
-            batch_bytes: u64::MAX,
-        });
+        let retention = Box::new(Retention { finished_before: Some(Millis(i64::MAX)), ..keep() });
         self.hears(Input::Sweep { shard: SHARD, retention, ages: Ages::default() });
     }
 
@@ -307,16 +270,8 @@ impl World {
     }
 }
 
-fn run(number: u128) -> RunId {
-    RunId(Uuid::from_u128(number))
-}
-
 fn plan() -> Work {
-    let task = v1::Task { name: "t".to_owned(), agent: "a".to_owned(), ..v1::Task::default() };
-    let waves = vec![v1::Wave { tasks: vec![task], ..v1::Wave::default() }];
-    let mut plan = v1::Plan { name: "p".to_owned(), waves, ..v1::Plan::default() };
-    Plan::materialise(&mut plan).unwrap();
-    Work::Plan(plan)
+    one_task("a")
 }
 
 /// An ask that waits for its agent, or one that ends at once.

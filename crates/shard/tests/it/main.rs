@@ -17,4 +17,6 @@ mod core_turns;
 mod damaged;
 mod rebuild;
 mod snapshots;
+mod support;
 mod trace;
+mod watched;

@@ -1,23 +1,22 @@
 //! Rows that follow from logs: what a shard writes is what follows, what somebody changes is told, and made again.
 
-use std::collections::BTreeSet;
-
 use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_crew::Now;
-use capataz_engine::{Input as Ask, Plan, StartRun, Work};
-use capataz_shard::journal::{self, Damage};
+use capataz_engine::Input as Ask;
+use capataz_shard::journal::Damage;
 use capataz_shard::projection::{CHILD, child_key};
 use capataz_shard::rebuild::{self, Told, Totals};
 use capataz_shard::shard::Config;
-use capataz_shard::{Driver, Input, Output, ReplyId, Request, StartRequest};
+use capataz_shard::{Driver, Input, Output, ReplyId, Request};
 use capataz_store::{
-    Derived, Mark, MemoryStore, Millis, Place, Position, Quarantine, QuarantineReason, RunId, ShardId,
-    ShardWriter, Store,
+    Derived, Mark, MemoryStore, Millis, Place, Position, Quarantine, QuarantineReason, RunId, ShardWriter,
+    Store,
 };
 use uuid::Uuid;
 
-const SHARD: ShardId = ShardId(0);
+use crate::support::{SHARD, claim, knows, one_task, run, start};
+
 const AGENT: &str = "a";
 const FIRST: Place = Place { seq: 1, n: 0 };
 
@@ -32,14 +31,11 @@ struct World {
 impl World {
     fn new() -> Self {
         let store = MemoryStore::new();
-        let mut chance = journal::Chance { draw: Box::new(|| Mark(1)), wall: Box::new(|| Millis(0)) };
-        let (writer, recovered, _) = journal::claim(&store, SHARD, &mut chance).unwrap();
+        let (writer, recovered) = claim(&store, 1);
         let core = Driver::new(&Config::default(), vec![SHARD]);
         let mut world = Self { store, writer, core, next: 0 };
-        let agent = v1::Agent { name: AGENT.to_owned(), ..v1::Agent::default() };
-        let known = capataz_crew::KnownAgent { agent, source: v1::AgentSource::Declared, last_seen: None };
-        world.hears(Input::Configure(capataz_crew::Known { agents: vec![known], ..Default::default() }));
-        world.hears(Input::Recovered { shard: SHARD, recovered });
+        world.hears(knows(AGENT));
+        world.hears(recovered);
         world
     }
 
@@ -64,23 +60,11 @@ impl World {
 
     /// A run whose one task waits for a worker.
     fn starts(&mut self, parent: Option<RunId>) -> RunId {
-        let task = v1::Task { name: "t".to_owned(), agent: AGENT.to_owned(), ..Default::default() };
-        let wave = v1::Wave { tasks: vec![task], ..Default::default() };
-        let mut plan = v1::Plan { name: "p".to_owned(), waves: vec![wave], ..Default::default() };
-        Plan::materialise(&mut plan).unwrap();
-        let run = RunId(Uuid::from_u128(7_000 + u128::from(self.next)));
-        let parent = parent.map(|run| v1::ParentRef { run_id: run.to_string(), ..Default::default() });
-        self.asks(Request::Start(Box::new(StartRequest {
-            run,
-            start: StartRun { work: Work::Plan(plan), labels: Default::default(), parent, lineage: None },
-            session: None,
-            agents: BTreeSet::from([AGENT.to_owned()]),
-            commands: Vec::new(),
-            resources: Vec::new(),
-            key: None,
-            wait: false,
-            blobs: Vec::new(),
-        })));
+        let run = run(7_000 + u128::from(self.next));
+        let mut start = start(run, one_task(AGENT));
+        start.start.parent =
+            parent.map(|run| v1::ParentRef { run_id: run.to_string(), ..Default::default() });
+        self.asks(Request::Start(Box::new(start)));
         run
     }
 

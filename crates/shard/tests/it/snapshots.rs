@@ -6,20 +6,21 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use capataz_contracts::v1::{self, event::Body};
 use capataz_engine::session::SessionState;
-use capataz_engine::{EVENT_FORMAT, Plan, RunState, SNAPSHOT_FORMAT};
+use capataz_engine::{EVENT_FORMAT, RunState, SNAPSHOT_FORMAT};
 use capataz_shard::journal::{Chance, Job, Scribe, Told, Work, load, load_at, load_session};
 use capataz_shard::projection::listed;
 use capataz_shard::replay::replay;
 use capataz_shard::{SESSION_SNAPSHOT_FORMAT, session_stream};
+use capataz_store::builders::{Shape, beginning, continuation};
 use capataz_store::{
-    Append, AppendOutcome, Create, Mark, Millis, RunId, ShardId, ShardWriter, Snapshot, SqliteOptions,
-    SqliteStore, Store, Summary,
+    Append, AppendOutcome, Mark, Millis, RunId, ShardWriter, Snapshot, SqliteOptions, SqliteStore, Store,
+    Summary,
 };
 use prost::Message;
 use tempfile::TempDir;
 use uuid::Uuid;
 
-const SHARD: ShardId = ShardId(0);
+use crate::support::{SHARD, plan, task};
 
 fn event(seq: u64, body: Body) -> v1::Event {
     v1::Event { seq, at_ms: 1_000, format: EVENT_FORMAT, elapsed_ms: 0, body: Some(body) }
@@ -33,13 +34,9 @@ fn encoded(events: &[v1::Event]) -> Bytes {
 
 /// A plan's first events, and one that follows them.
 fn of_run() -> Vec<v1::Event> {
-    let task = v1::Task { name: "t".to_owned(), agent: "a".to_owned(), ..Default::default() };
-    let wave = v1::Wave { tasks: vec![task], ..Default::default() };
-    let mut plan = v1::Plan { name: "p".to_owned(), waves: vec![wave], ..Default::default() };
-    Plan::materialise(&mut plan).unwrap();
     let accepted = v1::RunAccepted {
         kind: v1::RunKind::Plan.into(),
-        work: Some(v1::run_accepted::Work::Plan(plan)),
+        work: Some(v1::run_accepted::Work::Plan(plan([task("t", "a")]))),
         ..Default::default()
     };
     let paused = v1::RunPaused { request_id: "pause".to_owned() };
@@ -73,28 +70,8 @@ fn listed_as(run: RunId, events: &[v1::Event], name: &str) -> (TempDir, SqliteSt
 }
 
 fn creation(run: RunId, events: &[v1::Event], name: &str) -> Append {
-    let create = Create {
-        kind: 1,
-        name: name.to_owned(),
-        labels: Default::default(),
-        created_at: Millis(1_000),
-        key: None,
-        past: None,
-    };
-    Append {
-        run,
-        first_seq: 1,
-        count: u32::try_from(events.len()).unwrap(),
-        events: encoded(events),
-        create: Some(create),
-        summary: None,
-        rest: None,
-        derived: Vec::new(),
-        memory: Vec::new(),
-        blobs: Vec::new(),
-        joined: false,
-        key: None,
-    }
+    let count = u32::try_from(events.len()).unwrap();
+    beginning(run).named(name).created_at(1_000).count(count).events(encoded(events))
 }
 
 #[test]
@@ -142,20 +119,7 @@ fn pause(writer: &mut dyn ShardWriter, run: RunId, events: &[v1::Event], summary
 }
 
 fn third(run: RunId, events: &[v1::Event], summary: Summary) -> Append {
-    Append {
-        run,
-        first_seq: 3,
-        count: 1,
-        events: encoded(&events[2..]),
-        create: None,
-        summary: Some(summary),
-        rest: None,
-        derived: Vec::new(),
-        memory: Vec::new(),
-        blobs: Vec::new(),
-        joined: false,
-        key: None,
-    }
+    continuation(run, 3).events(encoded(&events[2..])).summary(summary)
 }
 
 fn snapshot_of(state: &RunState, format: u32) -> Snapshot {

@@ -7,7 +7,7 @@ use capataz_contracts::v1::{self, connect_request::Frame as Say, event::Body};
 use capataz_crew::link::Packet;
 use capataz_crew::{ConnectionId, Known, KnownAgent, Now, ToShard};
 use capataz_engine::session::SessionState;
-use capataz_engine::{self as engine, Fork, Plan, QueryId, StartRun, TaskRef, Wall, Work};
+use capataz_engine::{self as engine, Fork, QueryId, StartRun, TaskRef, Wall, Work};
 use capataz_shard::driver::Carried;
 use capataz_shard::shard::Config;
 use capataz_shard::trace::{
@@ -19,11 +19,11 @@ use capataz_shard::{
 };
 use capataz_store::{
     Append, AppendOutcome, BlobHash, Epoch, IdempotencyKey, Mark, MemoryStore, Millis, Position,
-    QuarantineReason, Removal, Retention, RunId, ShardId, ShardWriter, Store,
+    QuarantineReason, Removal, Retention, RunId, ShardWriter, Store,
 };
-use uuid::Uuid;
 
-const SHARD: ShardId = ShardId(0);
+use crate::support::{self, SHARD, run};
+
 const NOW: i64 = 1_700_000_000_000;
 const PLENTY: u64 = 1 << 30;
 
@@ -54,16 +54,8 @@ impl Recorded {
     }
 }
 
-fn run(number: u128) -> RunId {
-    RunId(Uuid::from_u128(number))
-}
-
 fn plan() -> v1::Plan {
-    let task = v1::Task { name: "t".to_owned(), agent: "a".to_owned(), ..v1::Task::default() };
-    let waves = vec![v1::Wave { tasks: vec![task], ..v1::Wave::default() }];
-    let mut plan = v1::Plan { name: "p".to_owned(), waves, ..v1::Plan::default() };
-    Plan::materialise(&mut plan).unwrap();
-    plan
+    support::plan([support::task("t", "a")])
 }
 
 fn start(number: u128, work: Work, label: &str) -> Input {
@@ -132,9 +124,7 @@ fn recovered(runs: Vec<(RunId, engine::RunState)>) -> Input {
 }
 
 fn hello(slots: u32) -> Input {
-    let agent = v1::Agent { name: "a".to_owned(), max_concurrency: slots, ..v1::Agent::default() };
-    let hello = v1::Hello { worker_id: "w".to_owned(), agents: vec![agent], slots, ..v1::Hello::default() };
-    Input::Frame { connection: ConnectionId(1), frame: Say::Hello(hello) }
+    support::hello(ConnectionId(1), "a", slots)
 }
 
 fn found(target: Result<(Box<v1::Routing>, String), v1::Error>) -> Input {

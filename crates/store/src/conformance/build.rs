@@ -1,13 +1,10 @@
-//! Builders for appends and queries.
-
-use std::collections::{BTreeMap, BTreeSet};
-
-use bytes::Bytes;
+//! Builders for appends and queries of numbered runs.
 
 use super::{SHARD, Subject};
+use crate::builders::{Shape, beginning, continuation};
 use crate::port::{
-    Append, AppendOutcome, BlobHash, Create, IdempotencyKey, LogRow, Mark, Millis, Position, Quarantine,
-    QuarantineReason, Retention, RunId, RunQuery, ShardWriter, Store, Summary, Unfinished,
+    Append, AppendOutcome, LogRow, Mark, Millis, Position, Quarantine, QuarantineReason, RunId, RunQuery,
+    ShardWriter, Store, Summary, Unfinished,
 };
 
 /// A limit above the size of any page in the tests.
@@ -20,33 +17,17 @@ pub fn run_id(number: u64) -> RunId {
 
 /// The first append of run `number`: two events.
 pub fn creation(number: u64) -> Append {
-    let create = Create {
-        kind: 1,
-        name: format!("run {number}"),
-        labels: BTreeMap::new(),
-        created_at: Millis(1_000),
-        key: None,
-        past: None,
-    };
-    Append { create: Some(create), ..more(number, 1, 2) }
+    let append = beginning(run_id(number)).count(2).events(events_of(number, 1));
+    append.named(&format!("run {number}")).created_at(1_000)
 }
 
 /// `count` events of run `number` from `first_seq` on.
 pub fn more(number: u64, first_seq: u64, count: u32) -> Append {
-    Append {
-        run: run_id(number),
-        first_seq,
-        count,
-        events: Bytes::from(format!("events of {number} from {first_seq}")),
-        create: None,
-        summary: None,
-        derived: Vec::new(),
-        memory: Vec::new(),
-        blobs: Vec::new(),
-        rest: None,
-        joined: false,
-        key: None,
-    }
+    continuation(run_id(number), first_seq).count(count).events(events_of(number, first_seq))
+}
+
+fn events_of(number: u64, first_seq: u64) -> String {
+    format!("events of {number} from {first_seq}")
 }
 
 /// One event of run `number` at `seq`, which finishes the run.
@@ -68,100 +49,6 @@ pub fn updated(at: i64) -> Summary {
         finished_at: None,
         tasks_total: 4,
         tasks_settled: 2,
-    }
-}
-
-/// Retention that removes nothing.
-pub fn keep() -> Retention {
-    Retention {
-        keep: BTreeSet::new(),
-        held_by: None,
-        finished_before: None,
-        max_log_bytes: None,
-        after: None,
-        looked_at: u32::MAX,
-        keys_before: Millis(i64::MIN),
-        blobs_before: Millis(i64::MIN),
-        batch: 100,
-        batch_bytes: u64::MAX,
-    }
-}
-
-/// A query for all runs, newest first.
-pub fn everything() -> RunQuery {
-    RunQuery { limit: u32::MAX, ..RunQuery::default() }
-}
-
-/// Further properties of an append.
-pub trait Shape: Sized {
-    /// Makes the append a creation under an idempotency key.
-    #[must_use]
-    fn key(self, key: &str, request: u8) -> Self;
-
-    #[must_use]
-    fn label(self, key: &str, value: &str) -> Self;
-
-    #[must_use]
-    fn summary(self, summary: Summary) -> Self;
-
-    #[must_use]
-    fn events(self, events: impl Into<Bytes>) -> Self;
-
-    #[must_use]
-    fn names(self, blob: BlobHash) -> Self;
-
-    /// Joins the append with the next one.
-    #[must_use]
-    fn joined(self) -> Self;
-
-    /// The row that the append becomes.
-    fn row(&self, position: u64) -> LogRow;
-}
-
-impl Shape for Append {
-    fn key(mut self, key: &str, request: u8) -> Self {
-        if let Some(create) = &mut self.create {
-            create.key = Some(IdempotencyKey { key: Bytes::from(key.to_owned()), request: [request; 32] });
-        }
-        self
-    }
-
-    fn label(mut self, key: &str, value: &str) -> Self {
-        if let Some(create) = &mut self.create {
-            create.labels.insert(key.to_owned(), value.to_owned());
-        }
-        self
-    }
-
-    fn summary(mut self, summary: Summary) -> Self {
-        self.summary = Some(summary);
-        self
-    }
-
-    fn events(mut self, events: impl Into<Bytes>) -> Self {
-        self.events = events.into();
-        self
-    }
-
-    fn names(mut self, blob: BlobHash) -> Self {
-        self.blobs.push(blob);
-        self
-    }
-
-    fn joined(mut self) -> Self {
-        self.joined = true;
-        self
-    }
-
-    fn row(&self, position: u64) -> LogRow {
-        LogRow {
-            position: Position(position),
-            run: self.run,
-            first_seq: self.first_seq,
-            count: self.count,
-            events: Some(self.events.clone()),
-            inherited: false,
-        }
     }
 }
 
@@ -217,12 +104,12 @@ pub fn listed(store: &impl Store, query: &RunQuery) -> Vec<RunId> {
     store.list_runs(query).unwrap().into_iter().map(|row| row.run).collect()
 }
 
-/// The ids of the runs with these numbers.
 /// Unfinished runs of which something is in work.
 pub fn in_work(numbers: &[u64]) -> Vec<Unfinished> {
     numbers.iter().map(|number| Unfinished { run: run_id(*number), rest: None }).collect()
 }
 
+/// The ids of the runs with these numbers.
 pub fn ids(numbers: &[u64]) -> Vec<RunId> {
     numbers.iter().map(|number| run_id(*number)).collect()
 }

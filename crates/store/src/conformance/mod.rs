@@ -40,6 +40,7 @@ pub use retention::*;
 pub use runs::*;
 pub use whole::*;
 
+pub use crate::builders::*;
 use crate::memory::MemoryStore;
 use crate::port::{Derived, Position, RunId, ShardId, Store};
 use crate::sqlite::{DATABASE_FILE, SqliteOptions, SqliteStore};

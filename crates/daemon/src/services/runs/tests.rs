@@ -1,6 +1,6 @@
 //! Readers for whom there is no place, over a log in memory.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::pin::{Pin, pin};
 use std::sync::mpsc::channel;
@@ -80,18 +80,8 @@ async fn begins_with(
     let mut plan = v1::Plan { name: "p".to_owned(), waves: vec![wave], ..v1::Plan::default() };
     Plan::materialise(&mut plan).unwrap();
     let run = RunId(uuid::Uuid::from_u128(1));
-    let start = StartRequest {
-        run,
-        start: StartRun { work: Work::Plan(plan), labels, parent: None, lineage: None },
-        session: None,
-        agents: BTreeSet::from(["a".to_owned()]),
-        commands: Vec::new(),
-        resources: Vec::new(),
-        key: None,
-        wait: false,
-        blobs: Vec::new(),
-    };
-    runtime.start_run(start).await.unwrap();
+    let start = StartRun { work: Work::Plan(plan), labels, parent: None, lineage: None };
+    runtime.start_run(StartRequest::new(run, start)).await.unwrap();
     run
 }
 
