@@ -153,6 +153,9 @@ fn has_removed(swept: &Swept) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{self, Write};
+    use std::sync::Mutex;
+
     use capataz_crew::Known;
     use capataz_runtime::Options;
     use capataz_store::builders::{Shape, beginning, everything};
@@ -200,6 +203,56 @@ mod tests {
             let newest: BTreeSet<RunId> = (first + 450..first + 600).map(id).collect();
             assert_eq!(left, newest, "round {round}");
         }
+    }
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Log {
+        /// Its lines so far, each of which begins with its level.
+        fn lines(&self) -> Vec<String> {
+            let log = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+            log.lines().map(|line| line.trim_start().to_owned()).collect()
+        }
+    }
+
+    #[tokio::test]
+    async fn the_log_says_once_that_retention_stands_still_and_once_that_it_goes_on() {
+        let log = Log::default();
+        let to_log = log.clone();
+        let lines = tracing_subscriber::fmt().without_time().with_ansi(false);
+        let lines = lines.with_writer(move || to_log.clone()).finish();
+        let _listens = tracing::subscriber::set_default(lines);
+        let (health, _) = Health::serves().await;
+        let mut telling = Telling { health, is_going: true };
+        telling.of(FAR_BEHIND_MS - 1).await;
+        assert!(log.lines().is_empty(), "{:?}", log.lines());
+        for behind_ms in [FAR_BEHIND_MS, FAR_BEHIND_MS + 1] {
+            telling.of(behind_ms).await;
+        }
+        let told = log.lines();
+        let [line] = &told[..] else { panic!("{told:?}") };
+        assert!(line.starts_with("WARN "), "{line}");
+        assert!(line.contains("retention removes nothing"), "{line}");
+        // A day.
+        assert!(line.ends_with("behind_ms=86400000"), "{line}");
+        for behind_ms in [FAR_BEHIND_MS - 1, 0] {
+            telling.of(behind_ms).await;
+        }
+        let told = log.lines();
+        let [_, line] = &told[..] else { panic!("{told:?}") };
+        assert!(line.starts_with("INFO "), "{line}");
+        assert!(line.ends_with("retention goes by the clock on the wall again"), "{line}");
     }
 
     #[test]

@@ -82,4 +82,59 @@ mod tests {
         assert_eq!(watch.set_by(at(61_000, 61_005)), Some(-4_600_000));
         assert_eq!(watch.set_by(at(i64::MIN, i64::MAX)), Some(i64::MIN));
     }
+
+    /// Says so where `cargo xtask test` reads it.
+    #[cfg(target_os = "linux")]
+    #[expect(clippy::disallowed_methods, reason = "where to say so is told by whoever runs the tests")]
+    fn skipped(line: &str) {
+        use std::io::Write as _;
+        eprintln!("SKIPPED  {line}");
+        if let Some(list) = std::env::var_os("CAPATAZ_SKIPPED") {
+            let list = std::fs::OpenOptions::new().create(true).append(true).open(list);
+            list.unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
+        }
+    }
+
+    /// A clock that counts sleep is ahead of one that does not by the time for which the machine has slept. In a time
+    /// namespace it is ahead by as much as one likes. Where this machine allows none, the test names itself as skipped, and
+    /// `cargo xtask test` lists it at its end.
+    #[cfg(target_os = "linux")]
+    #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        clippy::disallowed_types,
+        reason = "the test starts itself again, and tells itself so, where the machine seems to have slept"
+    )]
+    fn time_in_which_the_machine_sleeps_counts() {
+        const NAME: &str = "clock::tests::time_in_which_the_machine_sleeps_counts";
+        const ASKED: &str = "CAPATAZ_TEST_SAYS_THE_TIME";
+        const SAID: &str = "the time is ";
+        const SLEPT_MS: i64 = 3_600_000;
+        if std::env::var_os(ASKED).is_some() {
+            return println!("\n{SAID}{}", now().mono.0);
+        }
+        let having_slept = || {
+            let mut command = std::process::Command::new("unshare");
+            command.args(["--user", "--map-root-user", "--time", "--fork", "--boottime", "3600"]);
+            command
+        };
+        let refused = match having_slept().arg("true").output() {
+            Ok(tried) if tried.status.success() => None,
+            Ok(tried) => Some(String::from_utf8_lossy(&tried.stderr).trim().replace('\n', "; ")),
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(why) = refused {
+            return skipped(&format!("capataz-runtime {NAME}: no time namespace can be made: {why}"));
+        }
+        let before = now().mono.0;
+        let mut again = having_slept();
+        again.arg(std::env::current_exe().unwrap()).args(["--exact", NAME, "--nocapture"]).env(ASKED, "1");
+        let told = again.output().unwrap();
+        let after = now().mono.0;
+        let text = String::from_utf8_lossy(&told.stdout);
+        let Some(there) = text.lines().find_map(|line| line.strip_prefix(SAID)) else { panic!("{told:?}") };
+        let there: i64 = there.parse().unwrap();
+        let expected = before + SLEPT_MS..=after + SLEPT_MS;
+        assert!(expected.contains(&there), "{there} in {expected:?}");
+    }
 }

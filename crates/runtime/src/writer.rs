@@ -78,6 +78,12 @@ impl Writer {
         Arc::clone(&self.room)
     }
 
+    /// What writes. Whoever locks it has the disk stand still.
+    #[cfg(test)]
+    pub(crate) fn scribe(&self) -> Arc<Mutex<Scribe>> {
+        Arc::clone(&self.scribe)
+    }
+
     /// Does it on the caller's thread, which blocks meanwhile. Only while nothing else is under way: order is lost
     /// otherwise.
     pub(crate) fn carry_out(&self, job: Job) -> Vec<Told> {

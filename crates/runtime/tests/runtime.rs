@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};
-use capataz_crew::{Known, KnownAgent};
+use capataz_crew::{CloseReason, Known, KnownAgent};
 use capataz_engine::{Plan, StartRun, Work, materialise_mode};
-use capataz_runtime::{Options, Runtime};
+use capataz_runtime::{Options, Runtime, WorkerLink};
 use capataz_shard::{Declined, StartReply, StartRequest, WaitReply};
 use capataz_store::memory::Fault;
 use capataz_store::{IdempotencyKey, MemoryStore, RunId, ShardId, Store};
@@ -115,6 +115,23 @@ async fn a_worker_keeps_its_stream_when_the_shard_is_read_again_and_ends_its_wor
         }
     }
     assert_eq!(assigned, 1, "the other run's task has come over the same stream");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_stream_of_a_worker_that_leaves_more_unread_than_has_room_ends_with_what_had_room() {
+    let store = MemoryStore::new();
+    let shard = shard(&store, Options { frames_per_worker: 1, ..Options::default() }).await;
+    // Room for this one frame alone: the connection is made for no slot.
+    let WorkerLink { mut frames, mut closed, sender } = shard.connect(0).await;
+    let agents = vec![v1::Agent { name: "a".to_owned(), max_concurrency: 1, ..Default::default() }];
+    let hello = v1::Hello { worker_id: "w1".to_owned(), agents, slots: 1, protocol: 1, ..Default::default() };
+    sender.send(Say::Hello(hello)).await;
+    // The welcome has room. The task that follows has none.
+    start_at_last(&shard, "k").await;
+    let unread = closed.wait_for(|reason| matches!(reason, Some(CloseReason::Unread)));
+    tokio::time::timeout(Duration::from_secs(60), unread).await.unwrap().unwrap();
+    assert!(matches!(frames.recv().await, Some(Hear::Welcome(_))));
+    assert_eq!(frames.recv().await, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]

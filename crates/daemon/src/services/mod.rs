@@ -89,7 +89,7 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    async fn serves() -> (Self, HealthServer<impl tonic_health::pb::health_server::Health>) {
+    pub(crate) async fn serves() -> (Self, HealthServer<impl tonic_health::pb::health_server::Health>) {
         let (reporter, service) = tonic_health::server::health_reporter();
         let health = Self { reporter, drains: Arc::default() };
         health.say(ServingStatus::Serving).await;
