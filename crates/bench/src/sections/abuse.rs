@@ -45,9 +45,9 @@ pub(crate) async fn abuse(options: &Options, kinds: &[Abuse]) -> Outcome<Section
         let load = Load::new(options, CALLERS);
         let before = execute(&daemon, &worker, load, Arc::clone(&work)).await?;
         let (resident, _) = process::memory(daemon.pid())?;
-        let (abuser, begun) = (daemon.abuser(folder.path(), kind)?, Instant::now());
+        let (mut abuser, begun) = (daemon.abuser(folder.path(), kind)?, Instant::now());
         let meanwhile = execute(&daemon, &worker, load, Arc::clone(&work)).await?;
-        let own = process::cpu_time(abuser.pid())?.as_secs_f64() / begun.elapsed().as_secs_f64().max(1e-9);
+        let own = abuser.cpu_time()?.as_secs_f64() / begun.elapsed().as_secs_f64().max(1e-9);
         let (_, highest) = process::memory(daemon.pid())?;
         drop(abuser);
         let ended = Instant::now();
@@ -77,7 +77,7 @@ pub(crate) async fn abuse(options: &Options, kinds: &[Abuse]) -> Outcome<Section
     section.table(table);
     section.note(
         "the abuser is a process of its own on the same processors, and what it takes of them (100 % is one processor) is part of the \
-         ratio; any honest call that fails ends the benchmark",
+         ratio; any honest call that fails ends the benchmark, and so does an abuser that ends by itself",
     );
     section.note(
         "runs/s differ by a tenth from one minute to the next where nobody does anything (Nothing): whether all is as before is told by \
