@@ -29,7 +29,7 @@ pub enum Abuse {
     Nothing,
     /// 2,000 streams of events, of which none comes
     IdleStreams,
-    /// 2,000 streams of all events, which nobody reads
+    /// 2,000 streams of all events, which nobody reads; those that the daemon closes are opened again
     UnreadEvents,
     /// 500 connections that send a byte a second
     SlowLoris,
@@ -72,8 +72,8 @@ pub async fn abuse(kind: Abuse, daemon: SocketAddr) -> Outcome<()> {
             std::future::pending::<()>().await;
             Ok(())
         }
-        Abuse::IdleStreams => streams(daemon, &of_nothing()).await,
-        Abuse::UnreadEvents => streams(daemon, &v1::SubscribeRequest::default()).await,
+        Abuse::IdleStreams => each(20, move |_| streams(daemon, of_nothing())).await,
+        Abuse::UnreadEvents => each(20, move |_| streams(daemon, v1::SubscribeRequest::default())).await,
         Abuse::SlowLoris => each(500, move |_| drip(daemon)).await,
         Abuse::HugeFrames => each(4, move |number| huge(daemon, number)).await,
         Abuse::Hellos => each(16, move |number| hellos(daemon, number)).await,
@@ -116,16 +116,16 @@ fn of_nothing() -> v1::SubscribeRequest {
     v1::SubscribeRequest { filter: Some(filter), from_now: true, ..v1::SubscribeRequest::default() }
 }
 
-/// Streams that are kept open, and from which nothing is taken.
-async fn streams(daemon: SocketAddr, request: &v1::SubscribeRequest) -> Outcome<()> {
+/// Streams of one connection that are kept open, and from which nothing is taken, for as long as the daemon lets them be.
+async fn streams(daemon: SocketAddr, request: v1::SubscribeRequest) -> Outcome<()> {
+    let mut client = EventServiceClient::new(channel(daemon).await?);
+    // This one is read, and has nothing to read: it ends with the connection.
+    let mut quiet = client.subscribe(of_nothing()).await?.into_inner();
     let mut kept = Vec::new();
-    for _ in 0..20 {
-        let mut client = EventServiceClient::new(channel(daemon).await?);
-        for _ in 0..100 {
-            kept.push(client.subscribe(request.clone()).await?.into_inner());
-        }
+    for _ in 0..100 {
+        kept.push(client.subscribe(request.clone()).await?.into_inner());
     }
-    std::future::pending::<()>().await;
+    while quiet.message().await?.is_some() {}
     drop(kept);
     Ok(())
 }

@@ -13,7 +13,7 @@ use tonic::transport::Endpoint;
 
 use crate::abuse::Abuse;
 use crate::stored::Database;
-use crate::{Options, Outcome};
+use crate::{Options, Outcome, process};
 
 /// How long anything may take to come up or to go down.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -100,6 +100,27 @@ impl Drop for Folder {
     }
 }
 
+/// A process that does harm until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Abuser {
+    process: Process,
+    log: PathBuf,
+}
+
+impl Abuser {
+    /// The time of the processors that it has used.
+    ///
+    /// # Errors
+    /// It has ended by itself, so that nobody knows for how long it did any harm.
+    pub(crate) fn cpu_time(&mut self) -> Outcome<Duration> {
+        if self.process.has_ended() {
+            let log = fs::read_to_string(&self.log).unwrap_or_default();
+            return Err(format!("the abuser has ended\n{log}").into());
+        }
+        process::cpu_time(self.process.pid())
+    }
+}
+
 /// The shipped daemon with its default configuration.
 #[derive(Debug)]
 pub(crate) struct Daemon {
@@ -170,11 +191,12 @@ impl Daemon {
     }
 
     /// Starts a process that does harm.
-    pub(crate) fn abuser(&self, folder: &Path, kind: Abuse) -> Outcome<Process> {
+    pub(crate) fn abuser(&self, folder: &Path, kind: Abuse) -> Outcome<Abuser> {
         let kind = kind.to_possible_value().ok_or("no such kind")?;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("abuser").args(["--daemon", &self.address.to_string(), "--kind", kind.get_name()]);
-        Process::spawn(&mut command, &folder.join("abuser.log"))
+        let log = folder.join("abuser.log");
+        Ok(Abuser { process: Process::spawn(&mut command, &log)?, log })
     }
 
     /// Starts a worker process and waits until the daemon knows it.

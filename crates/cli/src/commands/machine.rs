@@ -341,6 +341,9 @@ fn tell(finding: &Finding, texts: &Doctor, out: &mut Output) {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
+    use capataz_daemon::machine::Abilities;
     use capataz_display::words::Language;
 
     use super::*;
@@ -398,5 +401,53 @@ mod tests {
         assert_eq!(verdict(Ok(FREE.1 - 1)), Verdict::Warning);
         assert_eq!(verdict(Ok(FREE.0 - 1)), Verdict::Failure);
         assert_eq!(verdict(Err(std::io::ErrorKind::Unsupported.into())), Verdict::Warning);
+    }
+
+    /// What is found of a machine that allows everything but what this takes away.
+    fn found(takes_away: impl FnOnce(&mut Abilities)) -> [Finding; 3] {
+        let control_groups = Ok("/sys/fs/cgroup/service/trial".into());
+        let mut abilities = Abilities { process_handles: Ok(()), subreaper: Ok(()), control_groups };
+        takes_away(&mut abilities);
+        let texts = Language::English.within(|| &words().doctor);
+        machine(&Machine { descriptors: None, abilities }, texts)
+    }
+
+    fn forbidden() -> io::Error {
+        io::ErrorKind::PermissionDenied.into()
+    }
+
+    #[test]
+    fn a_machine_that_allows_everything_gives_each_command_a_control_group_below_that_of_the_daemon() {
+        let [descriptors, supervision, groups] = found(|_| ());
+        for finding in [&descriptors, &supervision, &groups] {
+            assert_eq!((finding.verdict, finding.next.as_deref()), (Verdict::Ok, None), "{finding:?}");
+        }
+        assert_eq!(groups.found, "each command gets one of its own, below /sys/fs/cgroup/service");
+    }
+
+    #[test]
+    fn a_machine_without_control_groups_is_a_warning_with_what_is_not_found_then_and_what_to_do() {
+        let [_, supervision, groups] = found(|abilities| abilities.control_groups = Err(forbidden()));
+        assert_eq!((groups.check, groups.verdict), ("control_groups", Verdict::Warning), "{groups:?}");
+        let lost = "a process that has left its command's session and environment is not found";
+        assert!(groups.found.contains("permission denied") && groups.found.ends_with(lost), "{groups:?}");
+        assert!(groups.next.as_deref().is_some_and(|next| next.contains("Delegate=yes")), "{groups:?}");
+        assert_eq!(supervision.verdict, Verdict::Ok, "commands run all the same");
+    }
+
+    #[test]
+    fn a_machine_on_which_no_command_can_be_supervised_has_failed() {
+        let losses: [fn(&mut Abilities); 2] = [
+            |abilities| abilities.process_handles = Err(forbidden()),
+            |abilities| abilities.subreaper = Err(forbidden()),
+        ];
+        for takes_away in losses {
+            let [_, supervision, groups] = found(takes_away);
+            let said = (supervision.check, supervision.verdict);
+            assert_eq!(said, ("supervision", Verdict::Failure), "{supervision:?}");
+            assert!(supervision.found.ends_with("permission denied"), "{supervision:?}");
+            assert!(supervision.next.is_some(), "{supervision:?}");
+            assert_eq!(groups.verdict, Verdict::Ok, "{groups:?}");
+        }
     }
 }

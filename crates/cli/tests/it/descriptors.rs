@@ -1,6 +1,8 @@
 //! A daemon that has no descriptor left for a while: what fails then has failed for that while, and nothing else.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -214,5 +216,42 @@ async fn calls_without_a_descriptor_are_told_to_come_back_and_change_nothing() {
     check_end(&other, &started).await;
     let listed = other.list_runs(v1::ListRunsRequest::default()).await.unwrap().runs;
     assert_eq!(listed.iter().map(|run| run.run_id.as_str()).collect::<Vec<_>>(), [started]);
+    check_whole(daemon, folder.path());
+}
+
+/// What a client says first: what every one of HTTP/2 begins with, and settings without a wish.
+const GREETING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+/// The kind of a frame with settings, and where the kind stands in the head of a frame.
+const SETTINGS: (usize, u8) = (3, 4);
+
+#[tokio::test]
+async fn connections_that_cannot_be_accepted_are_tried_now_and_then_and_come_in_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let daemon = Served::start(folder.path(), "");
+    let descriptors = Descriptors::of(&daemon);
+    let tries = || daemon.said().matches("a connection was not accepted").count();
+    let began = tokio::time::Instant::now();
+    descriptors.take();
+    // The system takes them, and the daemon cannot.
+    let mut connections: Vec<TcpStream> =
+        (0..3).map(|_| TcpStream::connect(daemon.address()).unwrap()).collect();
+    for connection in &mut connections {
+        connection.write_all(GREETING).unwrap();
+    }
+    eventually("it is tried again and again", || tries() >= 5).await;
+    let (tries, passed) = (tries(), began.elapsed());
+    // There are 100 ms between two of them, and more where there is much else to do.
+    let most = usize::try_from(passed.as_millis() / 100).unwrap() + 2;
+    assert!(tries <= most, "{tries} tries in {passed:?}");
+    descriptors.give_back();
+    for connection in &mut connections {
+        connection.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut head = [0; 9];
+        connection.read_exact(&mut head).unwrap();
+        assert_eq!(head[SETTINGS.0], SETTINGS.1, "{head:?}");
+    }
+    drop(connections);
+    let listed = daemon.client().await.list_runs(v1::ListRunsRequest::default()).await.unwrap();
+    assert!(listed.runs.is_empty(), "{listed:?}");
     check_whole(daemon, folder.path());
 }

@@ -10,7 +10,7 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-use crate::support::{Harness, PATIENCE, Worker, code_of, json, one_wave, plan};
+use crate::support::{Harness, PATIENCE, Worker, json, one_wave, plan};
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
@@ -36,19 +36,6 @@ async fn says(harness: &Harness, status: ServingStatus) {
     tokio::time::timeout(PATIENCE, watched).await.expect("it is said in time");
 }
 
-async fn gone(harness: &Harness, run: &str) {
-    let request = v1::GetRunRequest { run_id: run.to_owned(), ..Default::default() };
-    let refused = async {
-        loop {
-            if let Err(refusal) = harness.runs.clone().get_run(request.clone()).await {
-                break refusal;
-            }
-        }
-    };
-    let refusal = tokio::time::timeout(PATIENCE, refused).await.expect("it is removed in time");
-    assert_eq!(code_of(&refusal), "RUN_NOT_FOUND");
-}
-
 #[tokio::test]
 async fn retention_stands_still_and_says_so_where_the_clock_is_far_ahead_at_a_start() {
     let harness = Harness::start().await;
@@ -70,7 +57,7 @@ async fn retention_stands_still_and_says_so_where_the_clock_is_far_ahead_at_a_st
         config.retention.believe_clock = true;
     };
     let harness = Harness::start_in(folder, confirmed).await;
-    gone(&harness, &run).await;
+    harness.gone(&run).await;
     says(&harness, ServingStatus::Serving).await;
     harness.stop().await;
 }

@@ -144,6 +144,21 @@ async fn with_a_large_append(harness: &Harness) -> (String, Worker) {
     (run, worker)
 }
 
+/// The same, and the run has ended.
+pub async fn ended_with_a_large_append(harness: &Harness) -> String {
+    let (run, _worker) = with_a_large_append(harness).await;
+    with_all_inputs(harness, &run).await;
+    let cancel = v1::CancelRunRequest {
+        run_id: run.clone(),
+        request_id: "c".to_owned(),
+        force: true,
+        ..Default::default()
+    };
+    harness.runs.clone().cancel_run(cancel).await.unwrap();
+    harness.wait(&run).await;
+    run
+}
+
 #[tokio::test]
 async fn a_blob_that_goes_while_it_is_read_has_no_end() {
     let harness = Harness::start().await;
@@ -203,25 +218,13 @@ async fn a_run_that_goes_while_it_is_exported_has_no_end() {
     // The second run is too much for the log, and the first one is finished then.
     let harness = Harness::start_with(|config| config.retention.max_log_bytes = Some(9_000_000)).await;
     let _nobody = harness.worker("w2", &["nobody"]).await;
-    let (run, worker) = with_a_large_append(&harness).await;
-    while harness.export(&run).await.len() <= 200 {}
-    let cancel = v1::CancelRunRequest {
-        run_id: run.clone(),
-        request_id: "c".to_owned(),
-        force: true,
-        ..Default::default()
-    };
-    harness.runs.clone().cancel_run(cancel).await.unwrap();
-    harness.wait(&run).await;
+    let run = ended_with_a_large_append(&harness).await;
     let request = v1::ExportRunRequest { run_id: run.clone() };
     let mut export = harness.runs.clone().export_run(request).await.unwrap().into_inner();
     export.message().await.unwrap().unwrap();
 
-    drop(worker);
     let _second = with_a_large_append(&harness).await;
-    let request = v1::GetRunRequest { run_id: run.clone(), summary_only: true, ..Default::default() };
-    let gone = async { while harness.runs.clone().get_run(request.clone()).await.is_ok() {} };
-    tokio::time::timeout(PATIENCE, gone).await.expect("retention removes the run");
+    harness.gone(&run).await;
     let refusal = loop {
         match export.message().await {
             Ok(Some(_)) => {}

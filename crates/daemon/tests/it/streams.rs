@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_contracts::v1::event_service_client::EventServiceClient;
-use tonic::Streaming;
+use capataz_daemon::Config;
+use tonic::transport::Channel;
+use tonic::{Code, Status, Streaming};
 
+use crate::named::ended_with_a_large_append;
 use crate::support::{Harness, PATIENCE, Worker, channel, code_of, json, one_wave};
 
 struct Heard {
@@ -255,4 +258,81 @@ async fn a_cursor_that_is_none_or_from_the_future_is_refused() {
         let refusal = harness.events.clone().subscribe(request).await.unwrap_err();
         assert_eq!(code_of(&refusal), code);
     }
+}
+
+/// The log has no room for two runs with a large append.
+fn with_little_room(config: &mut Config) {
+    config.retention.max_log_bytes = Some(9_000_000);
+}
+
+/// The cursor that works, of a subscriber that has missed what retention has removed.
+#[track_caller]
+fn cursor_that_works(refusal: &Status) -> Bytes {
+    assert_eq!((refusal.code(), code_of(refusal).as_str()), (Code::OutOfRange, "CURSOR_TOO_OLD"));
+    let works = refusal.metadata().get_bin("capataz-oldest-cursor-bin").expect("one that works");
+    works.to_bytes().unwrap()
+}
+
+/// Goes on with the cursor of a refusal: what is there is all of the run that is kept, and nothing else.
+async fn goes_on(harness: &Harness, refusal: &Status, kept: &str) {
+    let request = v1::SubscribeRequest { cursor: cursor_that_works(refusal), ..Default::default() };
+    let mut stream = subscribe(harness, request).await;
+    let mut seqs = Vec::new();
+    loop {
+        let response = stream.message().await.unwrap().unwrap();
+        let caught_up = response.caught_up;
+        for event in heard(response) {
+            assert_eq!(event.run_id, kept);
+            seqs.push(event.seq);
+        }
+        if caught_up {
+            break;
+        }
+    }
+    let expected: Vec<u64> = harness.export(kept).await.iter().map(|event| event.seq).collect();
+    assert_eq!(seqs, expected);
+}
+
+#[tokio::test]
+async fn a_cursor_behind_which_events_were_removed_is_refused_with_one_that_works() {
+    let harness = Harness::start_with(with_little_room).await;
+    let _nobody = harness.worker("w2", &["nobody"]).await;
+    let removed = ended_with_a_large_append(&harness).await;
+    let mut stream = subscribe(&harness, v1::SubscribeRequest::default()).await;
+    let first = heard(stream.message().await.unwrap().unwrap()).next().unwrap();
+    assert_eq!((first.run_id.as_str(), first.seq), (removed.as_str(), 1));
+    drop(stream);
+    let kept = ended_with_a_large_append(&harness).await;
+    harness.gone(&removed).await;
+    let request = v1::SubscribeRequest { cursor: first.cursor, ..Default::default() };
+    let refusal = harness.events.clone().subscribe(request).await.unwrap_err();
+    goes_on(&harness, &refusal, &kept).await;
+}
+
+/// What the slow subscriber of the next test takes before it reads, in bytes. A large append has more than ninety times as many.
+const TAKEN_UNREAD: u32 = 65_535;
+
+#[tokio::test]
+async fn a_stream_whose_next_events_were_removed_ends_with_a_cursor_that_works() {
+    let harness = Harness::start_with(with_little_room).await;
+    let _nobody = harness.worker("w2", &["nobody"]).await;
+    let removed = ended_with_a_large_append(&harness).await;
+    let address = format!("http://{}", harness.daemon.address());
+    let slow = Channel::from_shared(address).unwrap().initial_stream_window_size(TAKEN_UNREAD);
+    let mut events = EventServiceClient::new(slow.connect().await.unwrap());
+    let request = v1::SubscribeRequest { max_batch: 1, ..Default::default() };
+    let mut stream = events.subscribe(request).await.unwrap().into_inner();
+    let first = heard(stream.message().await.unwrap().unwrap()).next().unwrap();
+    assert_eq!((first.run_id.as_str(), first.seq), (removed.as_str(), 1));
+    // What the daemon keeps in memory for subscribers has no room for two large runs, either.
+    let kept = ended_with_a_large_append(&harness).await;
+    harness.gone(&removed).await;
+    let refusal = loop {
+        match tokio::time::timeout(PATIENCE, stream.message()).await.expect("it goes on in time") {
+            Ok(Some(response)) => assert!(heard(response).all(|event| event.run_id == removed)),
+            Ok(None) => panic!("the stream has an end, and has not everything"),
+            Err(refusal) => break refusal,
+        }
+    };
+    goes_on(&harness, &refusal, &kept).await;
 }

@@ -113,6 +113,21 @@ impl Harness {
         self.runs.clone().get_run(request).await.unwrap().into_inner().run.unwrap()
     }
 
+    /// Waits until the run is removed.
+    pub async fn gone(&self, run_id: &str) {
+        let request =
+            v1::GetRunRequest { run_id: run_id.to_owned(), summary_only: true, ..Default::default() };
+        let refused = async {
+            loop {
+                if let Err(refusal) = self.runs.clone().get_run(request.clone()).await {
+                    break refusal;
+                }
+            }
+        };
+        let refusal = tokio::time::timeout(PATIENCE, refused).await.expect("it is removed in time");
+        assert_eq!(code_of(&refusal), "RUN_NOT_FOUND");
+    }
+
     pub async fn run_count(&self) -> usize {
         let request = v1::ListRunsRequest { page_size: 500, ..Default::default() };
         self.runs.clone().list_runs(request).await.unwrap().into_inner().runs.len()
