@@ -35,20 +35,22 @@ pub(crate) async fn run(
 ) {
     let (mut pulse, mut sizes) = (slow(EVERY), slow(SIZE_EVERY));
     let limit = retention.max_log_bytes;
-    // While what is too large cannot be made smaller, because the runs are unfinished, it is left to the slower pulse.
+    // While what is too large cannot be made smaller, because the runs are unfinished, it is left to the slower pulse. What
+    // grows meanwhile can be: one commit is enough for a log that was swept to be too large again.
     let mut is_stuck = false;
     let mut telling = Telling { health, is_going: true };
     loop {
         tokio::select! {
             _ = pulse.tick() => {
                 is_stuck = false;
-                telling.of(sweep(&runtime, &retention).await).await;
+                telling.of(sweep(&runtime, &retention).await.behind_ms).await;
                 Arc::clone(&browsers).sweep().await;
             }
             _ = sizes.tick(), if limit.is_some() && !is_stuck => {
                 if is_too_large(&runtime, limit).await {
-                    telling.of(sweep(&runtime, &retention).await).await;
-                    is_stuck = is_too_large(&runtime, limit).await;
+                    let looked = sweep(&runtime, &retention).await;
+                    telling.of(looked.behind_ms).await;
+                    is_stuck = !looked.has_removed;
                 }
             }
         }
@@ -94,14 +96,22 @@ async fn is_too_large(runtime: &Runtime, limit: Option<u64>) -> bool {
     limit.is_some_and(|limit| bounds.bytes > limit)
 }
 
-/// Sweeps until nothing is due. By how many milliseconds the clock on the wall was ahead of the time by which it went.
-async fn sweep(runtime: &Runtime, retention: &RetentionConfig) -> i64 {
-    let mut behind_ms = 0;
+/// What came of a look at all that may go.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Looked {
+    /// By how much the clock on the wall was ahead of the time by which it went. Milliseconds.
+    behind_ms: i64,
+    has_removed: bool,
+}
+
+/// Sweeps until nothing is due.
+async fn sweep(runtime: &Runtime, retention: &RetentionConfig) -> Looked {
+    let mut looked = Looked::default();
     for (rule, ages) in rules(retention) {
-        told(runtime.sweep_all(SHARD, &rule, ages).await);
-        behind_ms = runtime.behind_ms().max(behind_ms);
+        looked.has_removed |= told(runtime.sweep_all(SHARD, &rule, ages).await);
+        looked.behind_ms = runtime.behind_ms().max(looked.behind_ms);
     }
-    behind_ms
+    looked
 }
 
 /// The rules: one for runs and their keys, and one for the blobs that nobody names any more, so that a sweep is one
@@ -133,15 +143,20 @@ fn rules(retention: &RetentionConfig) -> [(Retention, Ages); 2] {
     [(runs, of_runs), (nothing, of_blobs)]
 }
 
-fn told(swept: Result<Swept, StoreError>) {
+/// Says what is gone; whether anything is.
+fn told(swept: Result<Swept, StoreError>) -> bool {
     match swept {
         Ok(swept) => {
             let Swept { runs, keys, blobs, bytes, unreadable, .. } = swept;
             if has_removed(&swept) {
                 tracing::info!(runs, keys, blobs, bytes, unreadable, "retention");
             }
+            has_removed(&swept)
         }
-        Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "retention failed"),
+        Err(error) => {
+            tracing::warn!(error = &error as &dyn std::error::Error, "retention failed");
+            false
+        }
     }
 }
 
@@ -153,11 +168,15 @@ fn has_removed(swept: &Swept) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::io::{self, Write};
     use std::sync::Mutex;
 
-    use capataz_crew::Known;
+    use capataz_contracts::v1;
+    use capataz_crew::{Known, KnownAgent};
+    use capataz_engine::{Plan, StartRun, Work};
     use capataz_runtime::Options;
+    use capataz_shard::StartRequest;
     use capataz_store::builders::{Shape, beginning, everything};
     use capataz_store::{Append, AppendOutcome, Mark, RunId, SqliteOptions, SqliteStore, Store};
     use uuid::Uuid;
@@ -203,6 +222,40 @@ mod tests {
             let newest: BTreeSet<RunId> = (first + 450..first + 600).map(id).collect();
             assert_eq!(left, newest, "round {round}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_log_that_is_too_large_again_after_a_sweep_is_swept_on_as_long_as_something_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap();
+        let config = RetentionConfig {
+            finished_runs: None,
+            max_log_bytes: Some(1_000),
+            idempotency_keys: Duration::from_secs(3_600),
+            unused_blobs: Duration::from_secs(3_600),
+            believe_clock: false,
+        };
+        let mut writer = store.claim(SHARD, Mark(1)).unwrap();
+        let outcomes = writer.commit(&[ended(1), ended(2)]).unwrap();
+        assert!(outcomes.iter().all(|outcome| matches!(outcome, AppendOutcome::Committed(_))));
+        let agent =
+            v1::Agent { name: "a".to_owned(), kind: v1::AgentKind::Task.into(), ..v1::Agent::default() };
+        let known = KnownAgent { agent, source: v1::AgentSource::Declared, last_seen: None };
+        let known = Known { agents: vec![known], ..Known::default() };
+        let shared: Arc<dyn Store> = Arc::new(store.clone());
+        let runtime = Runtime::start(vec![SHARD], shared, known, Options::default()).await.unwrap();
+        // A run that waits for a worker is larger than the limit, so that the log is too large whatever goes.
+        let data = Some(v1::payload::Data::Inline(vec![b'x'; 2_000].into()));
+        let input = Some(v1::Payload { media_type: "text/plain".to_owned(), data });
+        let task = v1::Task { name: "t".to_owned(), agent: "a".to_owned(), input, ..v1::Task::default() };
+        let wave = v1::Wave { tasks: vec![task], ..v1::Wave::default() };
+        let mut plan = v1::Plan { name: "p".to_owned(), waves: vec![wave], ..v1::Plan::default() };
+        Plan::materialise(&mut plan).unwrap();
+        let start = StartRun { work: Work::Plan(plan), labels: BTreeMap::new(), parent: None, lineage: None };
+        runtime.start_run(StartRequest::new(id(9_000), start)).await.unwrap();
+        assert!(sweep(&runtime, &config).await.has_removed, "two runs have ended");
+        assert!(is_too_large(&runtime, Some(1_000)).await);
+        assert!(!sweep(&runtime, &config).await.has_removed, "what is left has not ended");
     }
 
     #[derive(Clone, Default)]
