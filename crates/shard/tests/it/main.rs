@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod agents;
 mod core_asks;
 mod core_browsers;
 mod core_connections;
