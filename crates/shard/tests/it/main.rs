@@ -16,6 +16,7 @@ mod core_sweeps;
 mod core_touched;
 mod core_turns;
 mod damaged;
+mod largest;
 mod rebuild;
 mod snapshots;
 mod support;

@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 use crate::support::{SHARD, plan, task};
 
-fn event(seq: u64, body: Body) -> v1::Event {
+pub fn event(seq: u64, body: Body) -> v1::Event {
     v1::Event { seq, at_ms: 1_000, format: EVENT_FORMAT, elapsed_ms: 0, body: Some(body) }
 }
 
