@@ -242,6 +242,18 @@ fn a_plan_of_as_many_tasks_as_there_may_be_is_begun_goes_on_and_is_cancelled_in_
     world.check();
 }
 
+#[test]
+fn as_many_slots_as_a_worker_may_have_are_filled_and_filled_again_in_short_turns() {
+    let mut world = World::with(&Config::default());
+    world.does("a worker of 10,000 slots comes", hello(WORKER, "a", 10_000));
+    let begun = world.starts("the widest plan fills 10,000 slots", start(run(1), Work::Plan(widest())));
+    assert_eq!(assigned(&begun).len(), 10_000);
+    world.does("the worker's stream breaks", Input::Disconnected { connection: WORKER });
+    let again = world.does("it comes back without what it had", hello(ConnectionId(2), "a", 10_000));
+    assert_eq!(assigned(&again).len(), 10_000);
+    world.check();
+}
+
 /// Two waves of 300 tasks, of which each of the second one reads the output of one of the first. It goes on whatever fails: not
 /// all of this has room.
 fn referring() -> v1::Plan {
