@@ -50,7 +50,7 @@ pub enum SectionName {
     Single,
     /// Plans of 10 sequential and of 8 parallel tasks
     Plans,
-    /// Plans of 10,000 tasks in one wave
+    /// Plans of 10,000 tasks in one wave, and the largest plans
     Wide,
     /// Subscribers: live and history
     Events,

@@ -39,11 +39,12 @@ impl Work {
             tasks: (wave * tasks..(wave + 1) * tasks).map(task).collect(),
             ..v1::Wave::default()
         };
-        let plan = v1::Plan {
-            name: "benchmark".to_owned(),
-            waves: (0..waves).map(wave).collect(),
-            ..v1::Plan::default()
-        };
+        Self::of_waves((0..waves).map(wave).collect())
+    }
+
+    /// A plan of these waves.
+    pub(crate) fn of_waves(waves: Vec<v1::Wave>) -> Self {
+        let plan = v1::Plan { name: "benchmark".to_owned(), waves, ..v1::Plan::default() };
         let (_, salt) = uuid::Uuid::now_v7().as_u64_pair();
         Self { plan, next: AtomicU64::new(1), salt }
     }

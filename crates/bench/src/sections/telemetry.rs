@@ -211,7 +211,7 @@ impl Scraping {
 }
 
 /// What Prometheus would get.
-async fn scrape(daemon: SocketAddr) -> Outcome<String> {
+pub(super) async fn scrape(daemon: SocketAddr) -> Outcome<String> {
     let mut stream = TcpStream::connect(daemon).await?;
     let request = format!("GET /metrics HTTP/1.1\r\nHost: {daemon}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;

@@ -7,7 +7,7 @@ use capataz_crew::{CloseReason, ConnectionId, Known, KnownAgent, Mono, Now, Rese
 use capataz_engine::Work;
 use capataz_shard::shard::Config;
 use capataz_shard::{Answer, Driver, Input, Output, ReplyId, Request, StartReply, StartRequest};
-use capataz_store::{MemoryStore, ShardWriter};
+use capataz_store::{MemoryStore, ShardWriter, Store};
 
 use crate::support::{SHARD, claim, plan, run, start, task};
 
@@ -34,6 +34,7 @@ struct Worker {
 
 /// A core over a disk that takes everything at once, and workers that answer at once.
 struct World {
+    store: MemoryStore,
     writer: Box<dyn ShardWriter>,
     core: Driver,
     now: i64,
@@ -64,6 +65,7 @@ impl World {
         let (writer, recovered) = claim(&store, 1);
         let core = Driver::new(&Config::default(), vec![SHARD]);
         let mut world = Self {
+            store,
             writer,
             core,
             now: 1_000_000,
@@ -111,7 +113,11 @@ impl World {
                     self.results.insert(reply, *result);
                 }
                 Output::Progress(progress) => self.shown.push((self.now, progress)),
-                Output::ForgetAgents(names) => self.forgotten.extend(names),
+                Output::PutAgents(agents) => self.writer.put_agents(&agents).unwrap(),
+                Output::ForgetAgents(names) => {
+                    self.writer.forget_agents(&names).unwrap();
+                    self.forgotten.extend(names);
+                }
                 _ => {}
             }
         }
@@ -280,14 +286,21 @@ fn a_worker_that_hands_back_gets_work_again_when_it_takes_it() {
 
 /// Two workers that hand a task to and fro are a lone one to the task.
 #[test]
-fn a_task_that_goes_round_in_a_circle_waits_longer_each_time() {
+fn a_task_that_goes_round_in_a_circle_waits_longer_each_time_and_fails_in_the_end() {
     let mut world = World::new();
     let circle: Vec<ConnectionId> =
         (0..20).map(|number| world.connects(&format!("w{number}"), Does::HandsBack, 1)).collect();
-    world.starts(1);
+    let run = world.starts(1);
+    let assigned = |world: &World| -> usize { circle.iter().map(|one| world.workers[one].assigned).sum() };
     world.pass(5 * SECOND);
-    let assigned: usize = circle.iter().map(|worker| world.workers[worker].assigned).sum();
-    assert!((2..=8).contains(&assigned), "{assigned} leases in 5 s");
+    assert!((2..=8).contains(&assigned(&world)), "{} leases in 5 s", assigned(&world));
+    world.pass(3_600 * SECOND);
+    assert_eq!(world.outcome(run), Some(v1::RunOutcome::Failed));
+    let [task] = &world.results[&run].tasks[..] else { panic!("one task") };
+    assert_eq!(task.error.as_ref().unwrap().code, "WORKER_LOST");
+    // It may be handed back 16 times; each further time counts as a lost lease, and the fifth of these is the end.
+    assert_eq!(assigned(&world), 16 + 5);
+    assert!(world.events < 100, "{} events", world.events);
 }
 
 #[test]
@@ -398,6 +411,11 @@ fn only_so_many_agents_are_remembered_and_the_oldest_that_nobody_serves_go_first
     // Workers who come again are not news.
     let again = world.says_hello("w3", Does::Completes, 1, batch(3), false);
     assert_eq!((world.closed(again), world.forgotten.len()), (None, 1));
+    // Nor is more of them on the disk: those of ten workers and one more, without the one that was forgotten.
+    let rows = world.store.agents().unwrap();
+    assert_eq!(rows.len(), 10_000);
+    let is_there = |name: &str| rows.iter().any(|row| row.name == name);
+    assert!(is_there("more") && !is_there("2-0"));
 }
 
 #[test]
@@ -422,6 +440,8 @@ fn only_so_many_bytes_of_agents_are_remembered() {
     }
     assert!((31..=32).contains(&(bytes / 1024 / 1000)), "{bytes} bytes");
     assert!(pages >= 32, "{pages} pages: each has at most 1 MiB");
+    let rows = world.store.agents().unwrap().len();
+    assert!((31..=32).contains(&rows), "{rows} agents are on the disk");
 }
 
 fn configured(names: &[(&str, u32)], own: &[&str]) -> Input {

@@ -114,6 +114,13 @@ impl World {
         self.hears(Input::Committed { shard: SHARD, outcomes })
     }
 
+    /// The disk takes the append that has waited longest, and nothing else yet.
+    fn commits_first(&mut self) -> Vec<Output> {
+        let first = self.waiting.remove(0);
+        let outcomes = self.writer.commit(&[first]).unwrap();
+        self.hears(Input::Committed { shard: SHARD, outcomes })
+    }
+
     fn commits_all(&mut self) {
         while !self.waiting.is_empty() {
             self.commits();
@@ -179,17 +186,71 @@ fn loads(outputs: &[Output], session: &str) -> bool {
     outputs.iter().any(is_it)
 }
 
+/// The streams of the appends that wait, each with the number of its first event.
+fn in_flight(world: &World) -> Vec<(RunId, u64)> {
+    world.waiting.iter().map(|append| (append.run, append.first_seq)).collect()
+}
+
+/// The streams of which a state is cached.
+fn snapshots(outputs: &[Output]) -> BTreeSet<RunId> {
+    let cached = outputs.iter().filter_map(|output| match output {
+        Output::PutSnapshot { run, .. } => Some(*run),
+        _ => None,
+    });
+    cached.collect()
+}
+
+// That no snapshot is ahead of the log, the world holds against each of them.
 #[test]
-fn a_snapshot_never_runs_ahead_of_the_log() {
+fn a_session_is_not_cached_while_what_its_next_plan_adds_to_it_is_not_on_its_way() {
     let mut world = World::new();
-    // The first ask has ended, and its end is on its way to the disk when the second one is accepted.
-    world.asks(1, "a");
-    world.commits();
-    world.asks(2, "a");
-    // The end of the first is durable: the second one begins and ends in the same turn.
-    world.commits();
+    for number in [1, 2] {
+        let Work::Plan(plan) = one_task() else { panic!("a plan") };
+        let plan = v1::Plan { session: Some("a".to_owned()), ..plan };
+        world.starts(number, Work::Plan(plan), None);
+    }
     world.commits_all();
-    assert_eq!(world.turns("a"), 2);
+    let has_begun = |world: &World, number: u128| {
+        world.events(run(number)).iter().any(|body| matches!(body, Body::PlanBegun(_)))
+    };
+    assert_eq!([1, 2].map(|number| has_begun(&world, number)), [true, false]);
+    let cancel =
+        capataz_engine::Input::Cancel { reason: String::new(), force: true, request_id: "c".to_owned() };
+    let request = Request::Command { run: run(1), if_seq: None, input: Box::new(cancel) };
+    world.hears(Input::Request { reply: ReplyId(9), request });
+    // Accepted, begun, a wave; and of the session: opened, begun, a wave.
+    let session = session_stream("a");
+    assert_eq!(in_flight(&world), [(run(1), 4), (session, 4)]);
+    // The outcome of the plan's end comes before that of the session: by then the next plan has begun, and has added to it.
+    assert_eq!(snapshots(&world.commits()), BTreeSet::new());
+    assert_eq!(in_flight(&world), [(run(2), 2), (session, 5)]);
+    assert_eq!(cached(&mut world), BTreeSet::from([run(2), session]));
+    assert!(has_begun(&world, 2));
+}
+
+#[test]
+fn neither_a_run_nor_a_session_is_cached_while_something_newer_of_it_is_on_its_way() {
+    let mut world = World::new();
+    world.starts(1, one_task(), None);
+    world.hears(hello(1, 1));
+    // Accepted and a wave; leased.
+    assert_eq!(in_flight(&world), [(run(1), 1), (run(1), 3)]);
+    assert_eq!(snapshots(&world.commits_first()), BTreeSet::new());
+    assert_eq!(snapshots(&world.commits()), BTreeSet::from([run(1)]));
+
+    let import = ImportSession { session: "a".to_owned(), state: "{}".to_owned(), repairs: Vec::new() };
+    let request = Request::ImportSession(Box::new(import));
+    world.hears(Input::Request { reply: ReplyId(2), request });
+    world.commits_all();
+    for (number, mode) in [(3, v1::ExecutionMode::Supervised), (4, v1::ExecutionMode::Planner)] {
+        let request = Request::ChooseMode { session: "a".to_owned(), mode: mode.into() };
+        world.hears(Input::Request { reply: ReplyId(number), request });
+    }
+    let session = session_stream("a");
+    // Opened and imported; a mode; another one.
+    assert_eq!(in_flight(&world), [(session, 3), (session, 4)]);
+    assert_eq!(snapshots(&world.commits_first()), BTreeSet::new());
+    assert_eq!(snapshots(&world.commits()), BTreeSet::from([session]));
 }
 
 #[test]
@@ -616,11 +677,7 @@ fn the_run_list_is_never_ahead_of_its_log() {
 fn cached(world: &mut World) -> BTreeSet<RunId> {
     let mut cached = BTreeSet::new();
     while !world.waiting.is_empty() {
-        let outputs = world.commits();
-        cached.extend(outputs.iter().filter_map(|output| match output {
-            Output::PutSnapshot { run, .. } => Some(*run),
-            _ => None,
-        }));
+        cached.extend(snapshots(&world.commits()));
     }
     cached
 }

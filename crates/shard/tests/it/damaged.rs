@@ -1,6 +1,8 @@
 //! Runs and sessions that cannot be read or worked on: they are in quarantine, and nothing else stops.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -16,13 +18,15 @@ use capataz_shard::{
     Ages, Answer, CommandReply, Damage, Declined, Driver, Input, LoadError, Output, ReplyId, Request,
     StartReply, StartRequest, find, session_stream,
 };
-use capataz_store::builders::keep;
+use capataz_store::builders::{Shape, beginning, keep};
+use capataz_store::sqlite::DATABASE_FILE;
 use capataz_store::{
     AppendOutcome, IdempotencyKey, Mark, MemoryStore, Millis, Position, Quarantine, QuarantineReason,
-    Removal, Retention, RunId, Store,
+    Removal, Retention, RunId, SqliteOptions, SqliteStore, Store, StoreError,
 };
 
-use crate::support::{SHARD, Sage, one_task, run, start};
+use crate::snapshots::{creation, of_run};
+use crate::support::{SHARD, Sage, chance, one_task, run, start};
 
 /// The time at which everything happens.
 const NOW: i64 = 1_000;
@@ -613,4 +617,54 @@ fn a_stream_of_a_damaged_run_has_what_is_whole_and_then_an_error() {
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// What the events of a large row are made of. Nothing else in a database fills a page with it.
+const FILLING: u8 = 0x5A;
+
+/// Where the events of the log's only large row go on a second time, there is nothing.
+fn cut_the_large_row(folder: &Path) {
+    let file = folder.join(DATABASE_FILE);
+    let mut content = fs::read(&file).unwrap();
+    // The number of the page on which they go on, 0 on the last one; and as many of them as fit.
+    let goes_on = |page: &&mut [u8]| page[..4] != [0; 4] && page[4..].iter().all(|byte| *byte == FILLING);
+    let mut cut = 0;
+    for page in content.chunks_mut(4096).filter(goes_on) {
+        page[..4].fill(0xA5);
+        cut += 1;
+    }
+    assert_eq!(cut, 1);
+    fs::write(&file, content).unwrap();
+}
+
+#[test]
+fn a_newest_row_that_cannot_be_read_lets_the_shard_be_claimed_and_costs_only_its_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap();
+    let (whole, large) = (run(7), run(8));
+    {
+        let store = open();
+        let mut writer = store.claim(SHARD, Mark(1)).unwrap();
+        // Of 10,000 bytes, one page has the first ones beside the row, and two more pages have the others.
+        let appends = [creation(whole, &of_run(), "p"), beginning(large).events(vec![FILLING; 10_000])];
+        let outcomes = writer.commit(&appends).unwrap();
+        assert_eq!(outcomes, [1, 2].map(|at| AppendOutcome::Committed(Position(at))));
+    }
+    cut_the_large_row(folder.path());
+    let store = open();
+    let newest = store.read_log(SHARD, Position(1), 1, 0);
+    assert!(matches!(newest, Err(StoreError::Corrupt { .. })), "{newest:?}");
+    // Nothing was read of clocks before, so that the claim asks the newest row for its time.
+    assert_eq!(store.readings(SHARD).unwrap(), None);
+    let (_writer, recovered, newest) = journal::claim(&store, SHARD, &mut chance(2)).unwrap();
+    assert_eq!(newest, Position(2));
+    let at_work: Vec<RunId> = recovered.runs.iter().map(|(run, _)| *run).collect();
+    assert_eq!(at_work, [whole]);
+    let quarantined = store.quarantined(SHARD, None, 10).unwrap();
+    let [(of, Quarantine { reason: QuarantineReason::Damaged, seq: 0, position: None, .. })] =
+        &quarantined[..]
+    else {
+        panic!("{quarantined:?}")
+    };
+    assert_eq!(*of, large);
 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod agents;
 mod core_asks;
 mod core_browsers;
 mod core_connections;
@@ -15,6 +16,7 @@ mod core_sweeps;
 mod core_touched;
 mod core_turns;
 mod damaged;
+mod largest;
 mod rebuild;
 mod snapshots;
 mod support;

@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 use crate::support::{SHARD, plan, task};
 
-fn event(seq: u64, body: Body) -> v1::Event {
+pub fn event(seq: u64, body: Body) -> v1::Event {
     v1::Event { seq, at_ms: 1_000, format: EVENT_FORMAT, elapsed_ms: 0, body: Some(body) }
 }
 
@@ -33,7 +33,7 @@ fn encoded(events: &[v1::Event]) -> Bytes {
 }
 
 /// A plan's first events, and one that follows them.
-fn of_run() -> Vec<v1::Event> {
+pub fn of_run() -> Vec<v1::Event> {
     let accepted = v1::RunAccepted {
         kind: v1::RunKind::Plan.into(),
         work: Some(v1::run_accepted::Work::Plan(plan([task("t", "a")]))),
@@ -69,7 +69,8 @@ fn listed_as(run: RunId, events: &[v1::Event], name: &str) -> (TempDir, SqliteSt
     (folder, store, writer)
 }
 
-fn creation(run: RunId, events: &[v1::Event], name: &str) -> Append {
+/// The creation of a run of this name, with all these events.
+pub fn creation(run: RunId, events: &[v1::Event], name: &str) -> Append {
     let count = u32::try_from(events.len()).unwrap();
     beginning(run).named(name).created_at(1_000).count(count).events(encoded(events))
 }
