@@ -185,6 +185,47 @@ fn names_are_listed_up_to_twenty_and_agents_once() {
     assert_eq!((evaluation.total, tally.summary().total), (50, 50));
 }
 
+#[test]
+fn an_evaluation_names_who_failed_where_its_result_is_a_success_or_adds_a_name_and_else_nobody() {
+    #[track_caller]
+    fn check(before: &Tally, outcome: TaskOutcome<'_>, named: [&[&str]; 3]) {
+        let nameless = |evaluation: &v1::Evaluation| v1::Evaluation {
+            failed_agents: Vec::new(),
+            critical_failures: Vec::new(),
+            optional_failures: Vec::new(),
+            ..evaluation.clone()
+        };
+        let policy = AggregationPolicy::default();
+        let evaluation = before.evaluation_with(&outcome, &policy);
+        let mut after = before.clone();
+        after.add(&outcome);
+        assert_eq!(nameless(&evaluation), nameless(&after.evaluation(&policy)), "{outcome:?}");
+        let lists = [evaluation.failed_agents, evaluation.critical_failures, evaluation.optional_failures];
+        assert_eq!(lists, named, "{outcome:?}");
+    }
+    const NOBODY: [&[&str]; 3] = [&[], &[], &[]];
+    let of = |task, agent, status, critical| TaskOutcome { task, agent, status, critical, severity: None };
+    let numbered: Vec<String> = (0..20).map(|number| format!("n{number}")).collect();
+    let twenty: Vec<&str> = numbered.iter().map(String::as_str).collect();
+    // Twenty tasks that are not critical have failed: as many as are named.
+    let of_one_agent: Tally = twenty.iter().map(|&task| of(task, "builder", Error, false)).collect();
+    let of_twenty_agents: Tally = twenty.iter().map(|&task| of(task, task, Error, false)).collect();
+
+    check(&Tally::default(), of("x", "builder", Error, false), [&["builder"], &[], &["x"]]);
+    // The task has no room. Its agent is known, or has room.
+    check(&of_one_agent, of("x", "builder", Error, false), NOBODY);
+    check(&of_one_agent, of("x", "tester", Timeout, false), [&["builder", "tester"], &[], &twenty]);
+    // Critical tasks have a list of their own.
+    check(&of_one_agent, of("x", "builder", Timeout, true), [&["builder"], &["x"], &twenty]);
+    check(&of_twenty_agents, of("x", "n0", Error, true), [&twenty, &["x"], &twenty]);
+    check(&of_twenty_agents, of("x", "tester", Error, true), [&twenty, &["x"], &twenty]);
+    // Neither the task nor its agent has room.
+    check(&of_twenty_agents, of("x", "tester", Error, false), NOBODY);
+    // What was cancelled has not failed.
+    check(&of_one_agent, of("x", "tester", Cancelled, true), NOBODY);
+    check(&of_one_agent, of("x", "tester", Success, false), [&["builder"], &[], &twenty]);
+}
+
 // S000-C5-17
 #[test]
 fn failures_are_summed_up_by_severity() {

@@ -1627,6 +1627,13 @@ proptest::proptest! {
 }
 
 #[test]
+fn a_rate_limit_that_an_ask_meets_holds_no_other_task_of_the_agent_and_that_of_other_runs_does() {
+    assert!(!Asked::new().bench.state.limits_hold());
+    assert!(Bench::plan("a").state.limits_hold());
+    assert!(super::modes::begin(v1::ExecutionMode::Simple).state.limits_hold());
+}
+
+#[test]
 fn only_tasks_of_plans_are_taken_back() {
     let asked = Asked::new();
     let name = asked.bench.run().waves[0].tasks[0].name.clone();

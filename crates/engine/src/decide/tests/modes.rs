@@ -538,6 +538,18 @@ fn a_failed_step_invalidates_those_that_need_it_and_three_errors_are_a_reason_by
 }
 
 #[test]
+fn a_failure_of_a_tool_that_would_abort_a_plan_is_told_to_the_planner_like_any_other() {
+    let mut critical = failure("STATE_CORRUPTED");
+    critical.severity = v1::Severity::Critical.into();
+    let bench = begin(Simple).asks().says(&act("read", true));
+    let task = bench.newest();
+    let bench = bench.lease(&task, "w").report(&task, Report::Failed(critical)).seen(false);
+    assert_eq!(bench.prompt()["lastResult"]["error"]["code"], "STATE_CORRUPTED");
+    let bench = bench.asks().says(&act("read", false)).tool_gives("1", true);
+    bench.expect_outcome(v1::RunOutcome::Succeeded);
+}
+
+#[test]
 fn a_step_that_was_to_fail_and_has_is_done_and_counts_as_no_error() {
     let mut to_fail = step("a", "read", &[]);
     to_fail["expected"] = value!({ "success": false });
@@ -591,6 +603,22 @@ fn the_planner_itself_may_demand_another_plan_and_what_is_done_stays_done_where_
     assert_eq!(answered.reasons().collect::<Vec<_>>(), [v1::ReplanReason::Planner]);
     assert_eq!(bench.execution().progress, 0.5, "the step a has succeeded");
     bench.tool_gives("1", true).expect_outcome(v1::RunOutcome::Succeeded);
+}
+
+#[test]
+fn another_plan_for_which_there_is_no_reason_is_the_planners_own_even_where_it_does_not_demand_it() {
+    let steps = [step("a", "read", &[]), step("b", "send", &[])];
+    let reasons = |bench: &Bench| -> Vec<v1::ReplanReason> {
+        let Body::PlannerAnswered(answered) = bench.newest_event("planner_answered") else { panic!() };
+        answered.reasons().collect()
+    };
+    let bench = begin(Planner).asks().says(&plans(&steps, 0, "read"));
+    assert!(reasons(&bench).is_empty(), "the first plan takes the place of none");
+    let another = plans(&[step("c", "read", &[])], 0, "read");
+    assert_eq!(another["replanRequired"], value!(false));
+    let bench = bench.tool_gives("1", true).asks().says(&another);
+    assert_eq!(reasons(&bench), [v1::ReplanReason::Planner]);
+    assert_eq!(bench.execution().replans, 1);
 }
 
 #[test]
@@ -1000,6 +1028,14 @@ fn a_rollback_brings_the_state_back_field_by_field_and_late_results_are_refused(
     // What was dropped is still in the log.
     assert_eq!(bench.count("tool_observed"), 2);
     bench.asks().says(&act("read", false)).tool_gives("1", true).expect_outcome(v1::RunOutcome::Succeeded);
+}
+
+#[test]
+fn a_call_that_ends_because_its_run_goes_back_says_so() {
+    let bench = begin(Simple).keeps("mine").asks().says(&act("read", true));
+    let task = bench.newest();
+    let bench = bench.lease(&task, "w").goes_back_to("c1");
+    assert_eq!(bench.error(&task).message, "cancelled: its run went back to a checkpoint");
 }
 
 /// What a rollback brings back, as readers see it: without what was recalled for a prompt and what is only counted.

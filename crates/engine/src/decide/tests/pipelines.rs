@@ -179,6 +179,14 @@ fn phases_follow_each_other_and_each_is_completed_by_outputs_that_count() {
 }
 
 #[test]
+fn only_a_pipeline_has_checkpoints_of_phases() {
+    assert_eq!(begin("a b").checkpoints().len(), 2);
+    assert!(Bench::plan("a").checkpoints().is_empty());
+    let execution = super::modes::begin(v1::ExecutionMode::Simple).keeps("mine");
+    assert!(execution.checkpoints().is_empty(), "those of an execution are of another kind");
+}
+
+#[test]
 fn a_rejected_output_goes_back_with_what_was_wrong_after_500_1500_and_3000_milliseconds() {
     let mut bench = begin("a").given(&["1"]);
     for (attempt, delay) in [(1, 500), (2, 1_500), (3, 3_000)] {
@@ -370,6 +378,15 @@ fn a_request_id_is_good_for_one_way_back() {
     let bench = begin("a b c").passes("a").passes("b").goes_back("c", "r1");
     let other = bench.clone_run().goes_back("b", "r1");
     assert_eq!(other.expect_refusal(), Refusal::RequestReused { request_id: "r1".to_owned() });
+}
+
+#[test]
+fn a_way_back_that_is_asked_for_again_is_the_one_that_was_gone() {
+    let bench = begin("a b c").passes("a").passes("b").goes_back("b", "r1");
+    let bench = bench.expect_kinds(&["pipeline_rolled_back"]);
+    let first = bench.ledger.events.last().expect("an event").seq;
+    let again = bench.goes_back("b", "r1").last.expect("it is known again");
+    assert_eq!((again.count, again.request_seq), (0, Some(first)));
 }
 
 #[test]

@@ -273,6 +273,28 @@ fn a_page_is_not_loaded_again_where_nobody_knows_what_became_of_an_action() {
 }
 
 #[test]
+fn a_navigation_that_has_failed_says_nothing_of_the_page_that_is_shown() {
+    let opens_after = |before: v1::Action| {
+        let go = v1::Action { on_failure: Some(v1::OnFailure::Continue as i32), ..repeatable("navigate go") };
+        let actions = vec![before, go, action("extract next")];
+        let script = v1::Script { actions, ..script(&[], v1::ScriptPolicy::default()) };
+        let opens = Scripted::start(script)
+            .opens_to_keep()
+            .acts(Ends("/before"))
+            .acts(Fails("NAVIGATION_FAILED"))
+            .expect_asked(Action, "next")
+            .paused()
+            .after(IDLE)
+            .expect_put_away()
+            .resumed()
+            .asked();
+        (opens.restore, opens.show_page)
+    };
+    assert_eq!(opens_after(action("click pay")), (true, false), "the page may still be that of the click");
+    assert_eq!(opens_after(repeatable("navigate home")), (true, true));
+}
+
+#[test]
 fn a_page_is_not_loaded_again_after_a_second_wait_either() {
     let actions = vec![repeatable("navigate go"), action("click pay"), action("click more")];
     let kept = || {
@@ -350,6 +372,25 @@ fn a_session_whose_browser_was_put_away_is_closed_when_nobody_has_used_it_and_ke
         .expect_opened_again()
         .expect_asked(Close, "");
     assert!(closing.asked().keep_storage);
+}
+
+#[test]
+fn a_session_whose_browser_was_put_away_goes_on_and_opens_it_again_for_the_next_proposal() {
+    let mut session = script(&[], v1::ScriptPolicy::default());
+    session.interactive = true;
+    let kept = Scripted::start(session)
+        .opens_to_keep()
+        .does(propose("click send", "1"))
+        .loses_its_host()
+        .after(IDLE)
+        .expect_put_away();
+    // Nothing is opened or closed for a session that only waits.
+    let waits = kept.answered_with("succeeded").expect_kinds(&["question_answered", "task_settled"]);
+    waits
+        .does(propose("click more", "2"))
+        .expect_kinds(&["action_proposed", "browser_activity_started"])
+        .expect_opened_again()
+        .expect_asked(Action, "more");
 }
 
 #[test]
