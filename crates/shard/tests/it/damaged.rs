@@ -328,6 +328,29 @@ fn a_damaged_run_is_skipped_and_released_when_it_is_whole_again() {
     }
 }
 
+#[test]
+fn a_quarantine_stays_as_it_was_put_down_until_its_run_is_damaged_elsewhere() {
+    let mut world = World::new();
+    let bad = world.starts(1, plan());
+    // Its events 1 and 2 are one row, and the other two are one each.
+    world.check_works(bad);
+    let rows = world.positions(bad);
+    let [first, _, last] = rows[..] else { panic!("{rows:?}") };
+    let claimed = |mark, at| {
+        let wall = Box::new(move || Millis(at));
+        let mut chance = Chance { draw: Box::new(move || Mark(mark)), wall };
+        drop(journal::claim(&world.store, SHARD, &mut chance).unwrap());
+        world.quarantine(bad).unwrap()
+    };
+    world.damage(last);
+    let late = claimed(101, 5_000);
+    assert_eq!((late.seq, late.position, late.at), (3, Some(last), Millis(5_000)));
+    assert_eq!(claimed(102, 6_000), late, "it was known before");
+    world.damage(first);
+    let early = claimed(103, 7_000);
+    assert_eq!((early.seq, early.position, early.at), (0, Some(first), Millis(7_000)));
+}
+
 /// A run that waits for a person is not read by a claim: who wants something of it finds that it is damaged.
 #[test]
 fn a_resting_run_that_is_damaged_is_quarantined_when_something_is_wanted_of_it() {

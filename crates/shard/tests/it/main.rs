@@ -5,6 +5,7 @@
 mod agents;
 mod core_asks;
 mod core_browsers;
+mod core_commits;
 mod core_connections;
 mod core_crowd;
 mod core_forks;
