@@ -35,6 +35,7 @@ pub fn parse_in_part(bytes: &[u8], format: Format) -> Result<InPart<v1::Plan>, V
     let mut document = document::value(document::text(bytes)?, format)?;
     let tasks = unfold_tasks(&mut document);
     let mut plan = json::parse_in_part("capataz.v1.Plan", &document);
+    plan.name_durations_of(document);
     match tasks {
         Tasks::InWaves => {}
         Tasks::AtTheTop => plan.leave_out("waves[0]."),

@@ -49,6 +49,7 @@ use crate::{FILE_DESCRIPTOR_SET, InPart, Violation};
 use read::Reader;
 pub(crate) use read::Unknown;
 use schema::Schema;
+pub(crate) use schema::camel_case;
 
 /// How deep messages, lists and payload values may be nested. No contract of ours comes near it.
 pub const MAX_DEPTH: usize = 64;
