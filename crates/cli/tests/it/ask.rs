@@ -644,6 +644,17 @@ fn the_sessions_of_a_daemon_are_listed_and_shown() {
 }
 
 #[test]
+fn the_session_that_changed_last_is_listed_first() {
+    let daemon = Daemon::start(&shipped(), "");
+    for session in ["one", "two", "three", "four", "five", "six", "one"] {
+        daemon.check(&["ask", "Necesito decidir", "--spec", WHISPERS, "--json", "--session", session], 0);
+    }
+    let listed = daemon.check(&["sessions", "list"], 0).out;
+    let names: Vec<&str> = listed.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, ["one", "six", "five", "four", "three", "two"], "{listed}");
+}
+
+#[test]
 fn the_router_explains_itself_and_lists_its_specs() {
     let daemon = Daemon::start(&shipped(), "");
     let text = "Necesito decidir entre dos opciones";
