@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use capataz_contracts::{duration, plan_file, v1};
 use capataz_display::words::Language;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
@@ -516,27 +517,42 @@ fn byte_size(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "a size is a number of bytes, or a number with KB, MB or GB".to_owned())
 }
 
-/// The enum value that JSON calls `text`.
-fn named<T>(text: &str, prefix: &str, from: fn(&str) -> Option<T>) -> Result<T, String> {
-    from(&format!("{prefix}{}", text.to_ascii_uppercase())).ok_or_else(|| format!("unknown value {text}"))
+/// One of these values, by its name; in capital letters or not, where the argument ignores them.
+fn one_of<T: Copy + Send + Sync + 'static>(
+    known: &'static [(&'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    let meant = move |text: String| {
+        let named = known.iter().find(|(name, _)| name.eq_ignore_ascii_case(&text));
+        named.map(|(_, value)| *value).ok_or_else(|| format!("unknown value {text}"))
+    };
+    PossibleValuesParser::new(known.iter().map(|(name, _)| *name)).try_map(meant)
 }
 
-pub fn status(text: &str) -> Result<v1::RunStatus, String> {
-    named(text, "RUN_STATUS_", v1::RunStatus::from_str_name)
-}
+/// Statuses of runs, as JSON calls them.
+const STATUSES: &[(&str, v1::RunStatus)] = &[
+    ("running", v1::RunStatus::Running),
+    ("paused", v1::RunStatus::Paused),
+    ("waiting", v1::RunStatus::Waiting),
+    ("cancelling", v1::RunStatus::Cancelling),
+    ("finished", v1::RunStatus::Finished),
+];
 
-/// A kind of runs, which sessions are not.
-pub fn kind(text: &str) -> Result<v1::RunKind, String> {
-    let kind = named(text, "RUN_KIND_", v1::RunKind::from_str_name)?;
-    match kind {
-        v1::RunKind::Unspecified | v1::RunKind::Session => Err(format!("unknown value {text}")),
-        kind => Ok(kind),
-    }
-}
+/// Kinds of runs, which sessions are not.
+const KINDS: &[(&str, v1::RunKind)] = &[
+    ("plan", v1::RunKind::Plan),
+    ("ask", v1::RunKind::Ask),
+    ("script", v1::RunKind::Script),
+    ("pipeline", v1::RunKind::Pipeline),
+    ("mode", v1::RunKind::Mode),
+];
 
-pub fn outcome(text: &str) -> Result<v1::RunOutcome, String> {
-    named(text, "RUN_OUTCOME_", v1::RunOutcome::from_str_name)
-}
+const OUTCOMES: &[(&str, v1::RunOutcome)] = &[
+    ("succeeded", v1::RunOutcome::Succeeded),
+    ("succeeded_with_failures", v1::RunOutcome::SucceededWithFailures),
+    ("failed", v1::RunOutcome::Failed),
+    ("cancelled", v1::RunOutcome::Cancelled),
+    ("blocked", v1::RunOutcome::Blocked),
+];
 
 #[cfg(test)]
 mod tests {
@@ -585,8 +601,53 @@ mod tests {
         assert_eq!(byte_size("12"), Ok(12));
         assert!(byte_size("a lot").is_err());
         assert!(byte_size("99999999999GB").is_err());
-        assert_eq!(status("running"), Ok(v1::RunStatus::Running));
-        assert_eq!(outcome("succeeded_with_failures"), Ok(v1::RunOutcome::SucceededWithFailures));
-        assert!(outcome("good").is_err());
+    }
+
+    #[track_caller]
+    fn check_named<T>(
+        known: &[(&str, T)],
+        prefix: &str,
+        from_name: fn(&str) -> Option<T>,
+        from_number: impl Fn(i32) -> Option<T>,
+    ) where
+        T: Copy + std::fmt::Debug + PartialEq,
+    {
+        for (name, value) in known {
+            assert_eq!(from_name(&format!("{prefix}{}", name.to_ascii_uppercase())), Some(*value));
+        }
+        let there_are: Vec<T> = (1..).map_while(from_number).collect();
+        assert_eq!(known.iter().map(|(_, value)| *value).collect::<Vec<_>>(), there_are);
+    }
+
+    #[test]
+    fn runs_are_listed_by_every_status_outcome_and_kind_that_there_is() {
+        let (status, outcome) = (v1::RunStatus::from_str_name, v1::RunOutcome::from_str_name);
+        check_named(STATUSES, "RUN_STATUS_", status, |number| v1::RunStatus::try_from(number).ok());
+        check_named(OUTCOMES, "RUN_OUTCOME_", outcome, |number| v1::RunOutcome::try_from(number).ok());
+        let kind = v1::RunKind::from_str_name;
+        // Sessions, which are no runs, have a number far above.
+        check_named(KINDS, "RUN_KIND_", kind, |number| v1::RunKind::try_from(number).ok());
+    }
+
+    #[test]
+    fn who_lists_runs_by_what_there_is_not_is_told_what_there_is() {
+        let told = |line: &str| {
+            let parsed = Cli::try_parse_from(line.split(' '));
+            parsed.err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        for (option, values) in [
+            ("status", "running, paused, waiting, cancelling, finished"),
+            ("outcome", "succeeded, succeeded_with_failures, failed, cancelled, blocked"),
+            ("kind", "plan, ask, script, pipeline, mode"),
+        ] {
+            for wrong in ["bogus", "unspecified", "session"] {
+                let told = told(&format!("capataz runs list --{option} {wrong}"));
+                assert!(told.contains(&format!("[possible values: {values}]")), "{told}");
+            }
+            for value in values.split(", ") {
+                assert_eq!(told(&format!("capataz runs list --{option} {value}")), "");
+                assert_eq!(told(&format!("capataz runs list --{option} {}", value.to_ascii_uppercase())), "");
+            }
+        }
     }
 }

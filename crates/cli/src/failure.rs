@@ -19,6 +19,7 @@ use capataz_display::error::{self, Context};
 use capataz_display::frame::visible;
 use capataz_display::paint::{Paint, Tone};
 use capataz_display::refusal::{self, in_words};
+use capataz_display::words::advice::advice;
 use capataz_display::words::messages;
 use capataz_display::words::{counted, fill, words};
 
@@ -26,7 +27,7 @@ use capataz_display::words::{counted, fill, words};
 pub enum Failure {
     /// A problem of this machine or of the command line.
     Local { exit: Exit, message: String, hint: Option<String> },
-    /// A name that nothing has, with what may be meant.
+    /// A name that nothing has, with what may be meant; told as a daemon tells of one that it does not know.
     Unknown { code: &'static str, message: String, hint: String, near: Vec<Near> },
     /// These files keep the command from doing anything.
     Files { message: String, files: Vec<String>, hint: String },
@@ -176,7 +177,8 @@ impl Failure {
             Self::Local { message, hint: None, .. } => json!({ "message": message }),
             Self::Local { message, hint: Some(hint), .. } => json!({ "message": message, "hint": hint }),
             Self::Unknown { code, message, hint, near } => {
-                let mut answer = json!({ "code": code, "message": message, "hint": hint });
+                let told = unknown(code, message, hint, near);
+                let mut answer = capataz_contracts::json::print("capataz.v1.Error", &told);
                 insert_near(&mut answer, near);
                 answer
             }
@@ -228,9 +230,9 @@ impl Failure {
                 }
                 text
             }
-            Self::Unknown { code, message, hint, .. } => {
-                let (head, hint) = (paint.text(Tone::Bad, "error:"), visible_lines(hint));
-                format!("{head} {code}: {}\n{hint}", visible(message))
+            Self::Unknown { code, message, hint, near } => {
+                let told = unknown(code, &visible(message), &visible(hint), near);
+                with_near(error::error(&told, &Context { form, ..Context::default() }, paint), near)
             }
             Self::Files { message, files, hint } => {
                 let head = format!("{} {}", paint.text(Tone::Bad, "error:"), visible(message));
@@ -290,14 +292,30 @@ impl Failure {
                     told.suggestions.extend_from_slice(&near.names);
                     return error::error(&told, &context, paint);
                 }
-                let shown = error::error(&told, &context, paint);
-                let meant = |near: &Near| {
-                    visible(&fill(words().errors.did_you_mean, &[&near.name, &near.names.join(", ")]))
-                };
-                [shown].into_iter().chain(near.iter().map(meant)).collect::<Vec<_>>().join("\n")
+                with_near(error::error(&told, &context, paint), near)
             }
         }
     }
+}
+
+/// The error of a name that nothing has. Where names are near, they are told beside it, and the next step is that of its code.
+fn unknown(code: &str, message: &str, hint: &str, near: &[Near]) -> v1::Error {
+    let hint = if near.is_empty() { hint } else { advice(code).unwrap_or_default() };
+    let mut error = v1::Error {
+        code: code.to_owned(),
+        message: message.to_owned(),
+        suggested_action: Some(hint.to_owned()).filter(|hint| !hint.is_empty()),
+        ..v1::Error::default()
+    };
+    error.severity = error::severity(&error).into();
+    error
+}
+
+/// What is told of an error, with a line for each name that may be meant.
+fn with_near(shown: String, near: &[Near]) -> String {
+    let meant =
+        |near: &Near| visible(&fill(words().errors.did_you_mean, &[&near.name, &near.names.join(", ")]));
+    [shown].into_iter().chain(near.iter().map(meant)).collect::<Vec<_>>().join("\n")
 }
 
 /// Lines without what would act on a terminal: names that a daemon has told may be in them.

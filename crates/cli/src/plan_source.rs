@@ -151,6 +151,33 @@ mod tests {
     }
 
     #[test]
+    fn a_duration_out_of_its_range_is_named_as_the_file_has_it() {
+        let told = |text: &str, format: Format| -> Vec<String> {
+            let violations = parse(text.as_bytes(), format).err().unwrap_or_default();
+            violations.iter().map(|violation| format!("{}: {}", violation.path, violation.message)).collect()
+        };
+        let plan = "name = \"p\"\n[timeouts]\ntimeout = \"31d\"\n[retry]\nbase_delay = \"25h\"\nmax_delay = \"1d\"\n\
+                    [[tasks]]\nname = \"a\"\nagent = \"b\"\ntimeouts = { timeout = \"31d\" }\n";
+        let expected = [
+            "retry.base_delay: must be from 0ms to 1d, not 25h",
+            "tasks[0].timeouts.timeout: must be from 1ms to 30d, not 31d",
+            "timeouts.timeout: must be from 1ms to 30d, not 31d",
+        ];
+        let mut found = told(plan, Format::Toml);
+        found.sort();
+        assert_eq!(found, expected);
+        let plan = r#"{"name": "p", "retry": {"baseDelay": "25h"}, "timeouts": {"timeout_ms": 2678400000},
+                       "waves": [{"tasks": [{"name": "a", "agent": "b"}]}]}"#;
+        let expected = [
+            "retry.baseDelay: must be from 0ms to 1d, not 25h",
+            "timeouts.timeout_ms: must be from 1ms to 30d, not 2678400000 ms",
+        ];
+        let mut found = told(plan, Format::Json);
+        found.sort();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
     fn the_format_is_told_by_name_or_contents() {
         #[track_caller]
         fn check(file: &str, contents: &str, expected: Format) {

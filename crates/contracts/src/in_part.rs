@@ -1,5 +1,8 @@
 //! Documents of which a part cannot be read, with all that is wrong with them.
 
+use serde_json::Value;
+
+use crate::as_written;
 use crate::gaps::Gaps;
 use crate::violation::{Violation, Violations};
 
@@ -17,11 +20,13 @@ pub struct InPart<T> {
     rules: Vec<Violation>,
     /// What paths do not begin with, because the document does not have it.
     unnamed: Option<&'static str>,
+    /// The document as a person has written it, by which durations are named.
+    written: Option<Value>,
 }
 
 impl<T> InPart<T> {
     pub(crate) fn new(document: T, form: Violations, gaps: Gaps) -> Self {
-        Self { document, form, gaps, rules: Vec::new(), unnamed: None }
+        Self { document, form, gaps, rules: Vec::new(), unnamed: None, written: None }
     }
 
     /// Returns whether nothing is known to be wrong with it.
@@ -42,6 +47,9 @@ impl<T> InPart<T> {
             if self.gaps.explain(&violation.path, violation.rule) {
                 continue;
             }
+            if let Some(document) = &self.written {
+                as_written::tell(&mut violation, document);
+            }
             shorten(&mut violation, self.unnamed);
             if self.gaps.is_empty() {
                 self.rules.push(violation);
@@ -59,6 +67,11 @@ impl<T> InPart<T> {
             self.gaps.add(place.to_owned());
         }
         self.form.add(violation);
+    }
+
+    /// Has what rules say of durations name them as the document does.
+    pub(crate) fn name_durations_of(&mut self, document: Value) {
+        self.written = Some(document);
     }
 
     /// Leaves the beginning of paths out that the document does not have.

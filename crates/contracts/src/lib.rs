@@ -15,6 +15,7 @@ pub mod v1 {
     pub use crate::wire::{DeliveredEvent, ExportRunResponse, SubscribeResponse};
 }
 
+mod as_written;
 mod braces;
 pub mod browser;
 mod canonical;

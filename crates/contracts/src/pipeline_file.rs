@@ -53,6 +53,7 @@ pub fn parse_in_part(
         }
     }
     let mut pipeline = json::parse_in_part("capataz.v1.Pipeline", &document);
+    pipeline.name_durations_of(document);
     for violation in unread {
         let place = violation.path.clone();
         pipeline.refuse(violation, &place);

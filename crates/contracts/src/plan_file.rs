@@ -34,18 +34,22 @@ pub fn parse(text: &str, format: Format) -> Result<v1::Plan, Vec<Violation>> {
 pub fn parse_in_part(bytes: &[u8], format: Format) -> Result<InPart<v1::Plan>, Vec<Violation>> {
     let mut document = document::value(document::text(bytes)?, format)?;
     let tasks = unfold_tasks(&mut document);
-    let mut plan = json::parse_in_part("capataz.v1.Plan", &document);
+    let mut plan = json::parse_in_part_beside("capataz.v1.Plan", &document, &[TASKS]);
+    plan.name_durations_of(document);
     match tasks {
         Tasks::InWaves => {}
         Tasks::AtTheTop => plan.leave_out("waves[0]."),
         Tasks::InBoth => {
             let message =
                 "`tasks` at the top level is a plan of one wave; with `waves`, put them into a wave";
-            plan.refuse(Violation::new("tasks", "duplicate_key", message), "waves");
+            plan.refuse(Violation::new(TASKS, "duplicate_key", message), "waves");
         }
     }
     Ok(plan)
 }
+
+/// The key of the tasks, in a wave and at the top level.
+const TASKS: &str = "tasks";
 
 /// Where a document has its tasks.
 enum Tasks {
@@ -57,11 +61,11 @@ enum Tasks {
 /// `tasks` at the top level becomes the only wave. Those beside waves are taken out.
 fn unfold_tasks(document: &mut Value) -> Tasks {
     let Some(object) = document.as_object_mut() else { return Tasks::InWaves };
-    let Some(tasks) = object.remove("tasks").filter(|tasks| !tasks.is_null()) else { return Tasks::InWaves };
+    let Some(tasks) = object.remove(TASKS).filter(|tasks| !tasks.is_null()) else { return Tasks::InWaves };
     if object.get("waves").is_some_and(|waves| !waves.is_null()) {
         return Tasks::InBoth;
     }
-    let wave: Map<String, Value> = Map::from_iter([("tasks".to_owned(), tasks)]);
+    let wave: Map<String, Value> = Map::from_iter([(TASKS.to_owned(), tasks)]);
     object.insert("waves".to_owned(), Value::Array(vec![Value::Object(wave)]));
     Tasks::AtTheTop
 }

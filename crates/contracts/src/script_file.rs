@@ -30,5 +30,7 @@ pub fn parse(text: &str, format: Format) -> Result<v1::Script, Vec<Violation>> {
 /// One violation of the rule `size` or `syntax`: nothing of the file can be read.
 pub fn parse_in_part(bytes: &[u8], format: Format) -> Result<InPart<v1::Script>, Vec<Violation>> {
     let document = document::value(document::text(bytes)?, format)?;
-    Ok(json::parse_in_part("capataz.v1.Script", &document))
+    let mut script = json::parse_in_part("capataz.v1.Script", &document);
+    script.name_durations_of(document);
+    Ok(script)
 }

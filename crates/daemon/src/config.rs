@@ -41,6 +41,7 @@ pub use whereabouts::Whereabouts;
 
 use document::{Document, MOST};
 use layers::{Environment, Toml};
+use problem::in_order;
 
 /// The file that is read from the working folder if no other is named.
 const FILE: &str = "capataz.toml";
@@ -391,7 +392,7 @@ impl Config {
                 let placed = |problem: &str| (!part.is_of_a_gap(problem)).then(|| part.placed(problem));
                 problems.extend(config.read_files(placed));
             }
-            return Err(ConfigError::Invalid(problems));
+            return Err(ConfigError::Invalid(in_order(problems)));
         }
         // What it says is read with the other layers.
         let mut figment = Figment::new()
@@ -432,7 +433,7 @@ impl Config {
         let named = config.profiles.iter().chain(config.planners.iter().map(|planner| &planner.rules));
         let files = [file.to_owned()].into_iter().chain(named.cloned()).collect();
         config.read = Read { file: file.is_file().then(|| file.to_owned()), overrides: flags, files };
-        if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
+        if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(in_order(problems))) }
     }
 
     /// Makes relative paths of the file those of the folder that the file is in. What a variable or a flag says, which

@@ -466,6 +466,8 @@ texts! {
         abort_all: "Abort the whole operation" / "Abortar toda la operación",
         restore: "Restore from backup: `capataz sessions restore{0}`"
             / "Restaurar desde backup: `capataz sessions restore{0}`",
+        repair: "Repair the state (what is valid is kept): `capataz sessions repair{0}`"
+            / "Reparar el estado (se conserva lo válido): `capataz sessions repair{0}`",
         reinitialise: "Reinitialise the state (history is lost): `capataz sessions repair --reinitialise{0}`"
             / "Reinicializar el estado (se pierde el historial): `capataz sessions repair --reinitialise{0}`",
         edit: "Edit by hand" / "Editar manualmente",

@@ -7,7 +7,7 @@ use capataz_contracts::v1;
 use capataz_policy::lifecycle::TaskState;
 use clap::{Args, Subcommand};
 
-use super::{Following, Patience, kind, label, outcome, parse_duration, status};
+use super::{Following, KINDS, OUTCOMES, Patience, STATUSES, label, one_of, parse_duration};
 
 /// A run, at one of its events or as it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -267,13 +267,13 @@ pub struct ListArgs {
     #[arg(long = "label", short = 'l', value_name = "KEY=VALUE", value_parser = label)]
     pub labels: Vec<(String, String)>,
     /// running, paused, waiting, cancelling or finished
-    #[arg(long, value_parser = status)]
+    #[arg(long, value_parser = one_of(STATUSES), ignore_case = true, hide_possible_values = true)]
     pub status: Option<v1::RunStatus>,
     /// succeeded, succeeded_with_failures, failed, cancelled or blocked
-    #[arg(long, value_parser = outcome)]
+    #[arg(long, value_parser = one_of(OUTCOMES), ignore_case = true, hide_possible_values = true)]
     pub outcome: Option<v1::RunOutcome>,
     /// plan, ask, script, pipeline or mode
-    #[arg(long, value_parser = kind)]
+    #[arg(long, value_parser = one_of(KINDS), ignore_case = true, hide_possible_values = true)]
     pub kind: Option<v1::RunKind>,
     /// Only runs with this in their name, in capital letters or not; with `*` or `?`, it is the whole name
     #[arg(long, value_name = "NAME")]

@@ -14,8 +14,11 @@ use capataz_display::words::{fill, words};
 const TASKS: u32 = 1_000;
 /// Runs among which a shortened id is searched: one answer of the daemon.
 const NEWEST: u32 = 500;
-/// The name of the newest run.
-const LATEST: &str = "latest";
+/// The name of the newest run that is not that of a task.
+pub const LATEST: &str = "latest";
+/// Runs in the first answer among which it is looked for, and in all of them.
+const FIRST: u32 = 20;
+const LOOKED_AT: usize = 10_000;
 
 /// The run with all of its tasks.
 pub async fn run(daemon: &Daemon, run_id: &str, include_outputs: bool) -> Result<v1::Run, Failure> {
@@ -122,6 +125,29 @@ pub async fn script_id(daemon: &Daemon, text: &str) -> Result<String, Failure> {
     id_among(daemon, text, Some(v1::RunKind::Script)).await
 }
 
+/// The id of the run that `latest` names: the newest one without a parent, or the newest of all where each that is looked at has
+/// one. Among runs of one kind it is the newest: a script is what is asked for, whoever started it.
+pub async fn latest(client: &Client, kind: Option<v1::RunKind>) -> Result<Option<String>, ClientError> {
+    let of_kind = kind.map(|kind| kind as i32);
+    let mut request =
+        v1::ListRunsRequest { page_size: FIRST, kind: of_kind, ..v1::ListRunsRequest::default() };
+    let (mut newest, mut seen) = (None, 0_usize);
+    loop {
+        let page = client.list_runs(request.clone()).await?;
+        seen = seen.saturating_add(page.runs.len());
+        for run in page.runs {
+            if kind.is_some() || run.parent.is_none() {
+                return Ok(Some(run.run_id));
+            }
+            newest = newest.or(Some(run.run_id));
+        }
+        if page.next_page_token.is_empty() || seen >= LOOKED_AT {
+            return Ok(newest);
+        }
+        (request.page_size, request.page_token) = (NEWEST, page.next_page_token);
+    }
+}
+
 async fn id_among(daemon: &Daemon, text: &str, kind: Option<v1::RunKind>) -> Result<String, Failure> {
     // Every id begins with nothing, and a variable that is not set is no name.
     if text.trim().is_empty() {
@@ -130,15 +156,14 @@ async fn id_among(daemon: &Daemon, text: &str, kind: Option<v1::RunKind>) -> Res
     if let Some(run_id) = whole(text) {
         return Ok(run_id);
     }
-    let page_size = if text == LATEST { 1 } else { NEWEST };
-    let kind = kind.map(|kind| kind as i32);
-    let request = v1::ListRunsRequest { page_size, kind, ..v1::ListRunsRequest::default() };
-    let runs = newest(daemon, request).await?;
     let texts = &words().runs;
     if text == LATEST {
-        let newest = runs.into_iter().next();
-        return newest.map(|run| run.run_id).ok_or_else(|| unknown_run(texts.none_yet, texts.none_yet_hint));
+        let newest = latest(&daemon.client, kind).await.map_err(|error| daemon.failure(error))?;
+        return newest.ok_or_else(|| unknown_run(texts.none_yet, texts.none_yet_hint));
     }
+    let kind = kind.map(|kind| kind as i32);
+    let request = v1::ListRunsRequest { page_size: NEWEST, kind, ..v1::ListRunsRequest::default() };
+    let runs = newest(daemon, request).await?;
     let part = text.to_ascii_lowercase();
     let fitting: Vec<String> = runs
         .into_iter()

@@ -87,10 +87,16 @@ pub async fn mode(command: ModeCommand, global: &Global, out: &mut Output) -> Ou
             let (run_id, question) = proposed(&daemon, &run).await?;
             let (plan, typed) = match plan_file {
                 Some(file) => (as_answer(std::fs::read(&file).map_err(|error| unread(&file, &error))?), None),
-                None => {
-                    let typed = edited(&question)?;
-                    (typed.plan.clone(), Some(typed))
-                }
+                None => match edited(&question)? {
+                    Some(typed) => (typed.plan.clone(), Some(typed)),
+                    None => {
+                        match out.json {
+                            true => out.document(&serde_json::json!({ "changed": false })),
+                            false => out.line(&fill(words().modes.plan_left, &[&run_id])),
+                        }
+                        return Ok(Exit::Ok);
+                    }
+                },
             };
             let request = v1::ResolveRequest {
                 run_id: run_id.clone(),
@@ -363,7 +369,9 @@ pub async fn changed_plan(client: &Client, run_id: &str, question: &v1::Question
     let response = client.get_run(request).await.map_err(|error| error.message().to_owned())?;
     let questions = response.run.unwrap_or_default().questions;
     let asked = questions.into_iter().find(|asked| asked.question_id == question.question_id);
-    edited(&asked.unwrap_or_default()).map_err(|failure| failure.to_text(Form::Compact, Paint::OFF))
+    let edited = edited(&asked.unwrap_or_default());
+    let edited = edited.map_err(|failure| failure.to_text(Form::Compact, Paint::OFF))?;
+    edited.ok_or_else(|| fill(words().modes.plan_left, &[run_id]))
 }
 
 /// A plan as the value of an answer.
@@ -387,10 +395,10 @@ impl Typed {
 
 const PLAN_FILE: &str = "plan.json";
 
-/// The proposed plan, as the user's editor leaves it.
+/// The proposed plan, as the user's editor leaves it; `None` where it says the same as before, however it is laid out.
 #[expect(clippy::disallowed_methods, reason = "the user's editor is a program that the environment names")]
 #[expect(clippy::disallowed_types, reason = "the user starts it, by this command")]
-fn edited(question: &v1::Question) -> Result<Typed, Failure> {
+fn edited(question: &v1::Question) -> Result<Option<Typed>, Failure> {
     let proposed = match question.proposed.as_ref().and_then(|proposed| proposed.data.as_ref()) {
         Some(Data::Inline(plan)) => serde_json::from_slice::<serde_json::Value>(plan).unwrap_or_default(),
         Some(Data::Blob(_)) | None => serde_json::Value::Null,
@@ -407,7 +415,9 @@ fn edited(question: &v1::Question) -> Result<Typed, Failure> {
     match ended {
         Ok(status) if status.success() => {
             let plan = std::fs::read(&file).map_err(|error| unread(&file, &error))?;
-            Ok(Typed { plan, folder })
+            let is_same =
+                serde_json::from_slice::<serde_json::Value>(&plan).is_ok_and(|plan| plan == proposed);
+            Ok((!is_same).then_some(Typed { plan, folder }))
         }
         _ => Err(Failure::failed(fill(words().modes.edit_failed, &[&editor]))),
     }

@@ -17,6 +17,7 @@ const PAGE: u32 = 500;
 pub async fn list(args: SessionsArgs, global: &Global, out: &mut Output) -> Outcome {
     let daemon = Daemon::connect(global).await?;
     let mut sessions: Vec<v1::Session> = Vec::new();
+    let begins_anew = args.page_token.is_empty();
     let mut page_token = args.page_token;
     loop {
         let left = args.limit.saturating_sub(u32::try_from(sessions.len()).unwrap_or(u32::MAX));
@@ -44,6 +45,10 @@ pub async fn list(args: SessionsArgs, global: &Global, out: &mut Output) -> Outc
     if sessions.is_empty() {
         out.line(words().session_views.none);
         return Ok(Exit::Ok);
+    }
+    // Pages are in the order of ids: only of all sessions can it be said which one changed last.
+    if begins_anew && page_token.is_empty() {
+        sessions.sort_by_key(|session| std::cmp::Reverse(session.updated_at_ms));
     }
     out.line(&session::list(&sessions, now_ms(), out.paint));
     if !page_token.is_empty() {

@@ -99,7 +99,7 @@ pub fn validate(args: &StateArgs, out: &mut Output) -> Outcome {
         for (detail, place) in error.details.iter_mut().zip(&places) {
             detail.message = at_place(&detail.message, *place);
         }
-        let recovery = recovery(&args.file, &file);
+        let recovery = recovery(&args.file, &file, Some(&bytes));
         let context = Context { recovery: &recovery, form: out.form, ..Context::default() };
         out.note(&error::error(&error, &context, out.error_paint()));
     } else {
@@ -130,10 +130,16 @@ fn at_place(message: &str, place: Option<Place>) -> String {
     }
 }
 
-/// The ways to recover from a file that is not valid, as commands.
-fn recovery(path: &Path, file: &StateFile) -> Vec<(&'static str, String)> {
+/// The ways to recover from a file that is not valid, as commands. A repair is one of them where its bytes are given, because it has
+/// not failed, and something of them would be kept.
+fn recovery(path: &Path, file: &StateFile, bytes: Option<&[u8]>) -> Vec<(&'static str, String)> {
     let options = &words().options;
     let has_backup = file.read_backup().ok().flatten().is_some_and(|bytes| valid(&bytes).is_some());
+    let keeps = bytes.is_some_and(|bytes| match look(bytes, path) {
+        Found::Valid(_) => false,
+        Found::Invalid(..) => true,
+        Found::Unreadable(_) => !has_backup && session::salvaged(bytes).is_some(),
+    });
     let file = match path == Path::new(crate::args::STATE) {
         true => String::new(),
         false => format!(" {}", path.display()),
@@ -142,13 +148,17 @@ fn recovery(path: &Path, file: &StateFile) -> Vec<(&'static str, String)> {
     if has_backup {
         ways.push(("[b] ", fill(options.restore, &[&file])));
     }
+    if keeps {
+        ways.push(("[p] ", fill(options.repair, &[&file])));
+    }
     ways.push(("[r] ", fill(options.reinitialise, &[&file])));
     ways.push(("[m] ", options.edit.to_owned()));
     ways
 }
 
-pub(super) fn refused(path: &Path, file: &StateFile, error: v1::Error) -> Failure {
-    Failure::State { error: Box::new(error), recovery: recovery(path, file) }
+/// The refusal of a file, with the ways to recover from it; a repair of these bytes is one of them.
+pub(super) fn refused(path: &Path, file: &StateFile, bytes: Option<&[u8]>, error: v1::Error) -> Failure {
+    Failure::State { error: Box::new(error), recovery: recovery(path, file, bytes) }
 }
 
 /// The state in the bytes, if it is valid.
@@ -190,7 +200,7 @@ impl Repaired {
 /// What is no state at all comes from its backup, else what is whole of it is kept, else it begins anew. A state that is
 /// only not valid is newer than its backup, so that what is valid of it is kept, and a person may still restore it.
 fn planned(file: &StateFile, bytes: &[u8], args: &RepairArgs, now: i64) -> Result<Option<Repaired>, Failure> {
-    let told = |error| refused(&args.state.file, file, session::repair_failed(error));
+    let told = |error| refused(&args.state.file, file, None, session::repair_failed(error));
     if args.reinitialise {
         return Repaired::new(now).map(Some).map_err(told);
     }
@@ -400,8 +410,8 @@ fn backup_of(file: &StateFile, path: &Path) -> Result<(Vec<u8>, Map<String, Valu
     };
     match look(&text, &backup) {
         Found::Valid(state) => Ok((text, state)),
-        Found::Invalid(_, violations) => Err(refused(path, file, session::invalid(&violations))),
-        Found::Unreadable(error) => Err(refused(path, file, *error)),
+        Found::Invalid(_, violations) => Err(refused(path, file, None, session::invalid(&violations))),
+        Found::Unreadable(error) => Err(refused(path, file, None, *error)),
     }
 }
 

@@ -284,7 +284,7 @@ pub async fn import(
     let found = look(&bytes, path);
     let error = error_of(&found);
     let Found::Valid(state) = found else {
-        return Err(refused(path, &file, error.unwrap_or_default()));
+        return Err(refused(path, &file, Some(&bytes), error.unwrap_or_default()));
     };
     let request = v1::ImportSessionRequest {
         session: session.to_owned(),

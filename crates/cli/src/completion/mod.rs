@@ -17,7 +17,7 @@ use clap_complete::Shell;
 
 use crate::address;
 use crate::args::Cli;
-use crate::commands::fetch;
+use crate::commands::fetch::{self, LATEST};
 use crate::output::Output;
 
 /// The hidden command that completion scripts call.
@@ -30,7 +30,6 @@ const MOST_RUNS: u32 = 50;
 const MOST_TASKS: u32 = 1_000;
 /// Sessions that are offered: one answer of the daemon.
 const MOST_SESSIONS: u32 = 500;
-const LATEST: &str = "latest";
 
 /// The script for a shell.
 pub fn script(shell: Shell) -> Vec<u8> {
@@ -194,7 +193,9 @@ impl Wanted {
             Kind::Runs(kind) => {
                 let runs = newest(client, *kind, MOST_RUNS).await?;
                 let about = |run: &v1::Run| format!("{}, {}", run.name, status_name(run));
-                let latest = runs.first().map(|run| (LATEST.to_owned(), about(run)));
+                let is_meant = |run: &&v1::Run| kind.is_some() || run.parent.is_none();
+                let latest = runs.iter().find(is_meant).or(runs.first());
+                let latest = latest.map(|run| (LATEST.to_owned(), about(run)));
                 Ok(latest
                     .into_iter()
                     .chain(runs.iter().map(|run| (run.run_id.clone(), about(run))))
@@ -252,11 +253,14 @@ async fn named(client: &Client, run: &str) -> Result<Option<String>, ClientError
     if let Some(run_id) = fetch::whole(run) {
         return Ok(Some(run_id));
     }
-    let runs = newest(client, None, if run == LATEST { 1 } else { MOST_RUNS }).await?;
+    if run == LATEST {
+        return fetch::latest(client, None).await;
+    }
+    let runs = newest(client, None, MOST_RUNS).await?;
     let mut ids = runs.into_iter().map(|run| run.run_id);
-    let fits = |id: &String| run == LATEST || id.starts_with(run) || id.ends_with(run);
+    let fits = |id: &String| id.starts_with(run) || id.ends_with(run);
     let found = ids.find(fits);
-    Ok(found.filter(|_| run == LATEST || !ids.any(|id| fits(&id))))
+    Ok(found.filter(|_| !ids.any(|id| fits(&id))))
 }
 
 /// The address that counts where the command line has none, if the environment says one.

@@ -39,6 +39,8 @@ pub struct Line {
 
 /// Maximum width of the column of task names.
 const MOST_NAME_WIDTH: usize = 28;
+/// Width of the column of the events' numbers; few runs have more events.
+const NUMBER_WIDTH: usize = 4;
 /// Tasks that a line names beside its own.
 const MOST_NAMED: usize = 5;
 /// The engine's own answer to a question that nobody has to answer any more.
@@ -59,7 +61,9 @@ pub fn render(run: &Run, run_id: &str, event: &v1::Event, detail: Detail, paint:
         below.extend(script_lines::extras(event).into_iter().map(|line| visible(&line)));
         below.extend(log_of(event).lines().map(|line| format!("| {}", visible_block(line))));
     }
-    Some(laid_out(run, event.at_ms, &line, &below, paint))
+    // Who reads every event looks for the number by which another command takes one.
+    let number = (detail == Detail::Everything).then_some(event.seq);
+    Some(laid_out(run, number, event.at_ms, &line, &below, paint))
 }
 
 /// What a task says of its progress as text, with the end of its output indented below; `None` where nothing is known of it.
@@ -77,18 +81,28 @@ pub fn progress(run: &Run, frame: &v1::ProgressFrame, paint: Paint) -> Option<St
     let task = Some(name_of(run, frame.wave, frame.task));
     let line = Line { task, text, tone: Tone::Faint, needed: Detail::Steps };
     let below: Vec<String> = tail.lines().map(|line| format!("| {}", visible_block(line))).collect();
-    Some(laid_out(run, frame.at_ms, &line, &below, paint))
+    Some(laid_out(run, None, frame.at_ms, &line, &below, paint))
 }
 
-/// The time, the task and the text of a line, with further lines indented below.
-fn laid_out(run: &Run, at_ms: i64, line: &Line, below: &[String], paint: Paint) -> String {
+/// The number of the event where it is wanted, the time, the task and the text of a line, with further lines indented below.
+fn laid_out(
+    run: &Run,
+    number: Option<u64>,
+    at_ms: i64,
+    line: &Line,
+    below: &[String],
+    paint: Paint,
+) -> String {
     let longest = names(run).map(|name| name.chars().count()).max().unwrap_or(1);
     let width = longest.min(MOST_NAME_WIDTH);
     let task = visible(line.task.as_deref().unwrap_or(NO_TASK));
     let at = paint.text(Tone::Faint, &offset(at_ms.saturating_sub(run.accepted_at_ms)));
-    let mut text = format!("{at}  {task:<width$}  {}", paint.text(line.tone, &visible(&line.text)));
+    let number = number.map(|number| format!("{number:>NUMBER_WIDTH$}  ")).unwrap_or_default();
+    let indent = number.len() + 11 + width;
+    let number = paint.text(Tone::Faint, &number);
+    let mut text = format!("{number}{at}  {task:<width$}  {}", paint.text(line.tone, &visible(&line.text)));
     for line in below {
-        text.push_str(&format!("\n{:width$}  {}", "", paint.text(Tone::Faint, line), width = width + 11));
+        text.push_str(&format!("\n{:indent$}  {}", "", paint.text(Tone::Faint, line)));
     }
     text
 }
@@ -701,6 +715,21 @@ mod tests {
     }
 
     #[test]
+    fn a_log_shows_the_numbers_of_the_events_in_a_column() {
+        let mut run = Run::default();
+        let mut lines = Vec::new();
+        for (mut event, seq) in
+            events([accepted(&["a"]), leased(0, 1), leased(0, 1)]).into_iter().zip([1, 23, 12_345])
+        {
+            event.seq = seq;
+            run.apply(&event);
+            lines.extend(render(&run, "0199", &event, Detail::Everything, Paint::OFF));
+        }
+        let numbers: Vec<&str> = lines.iter().filter_map(|line| Some(line.split_once("+ ")?.0)).collect();
+        assert_eq!(numbers, ["   1  ", "  23  ", "12345  "]);
+    }
+
+    #[test]
     fn a_log_shows_all_that_an_error_carries() {
         let failed = Body::TaskSettled(Box::new(v1::TaskSettled {
             status: v1::ResultStatus::Error as i32,
@@ -719,10 +748,10 @@ mod tests {
             ..v1::TaskSettled::default()
         }));
         let expected = "\
-+  1.000s  a  failed after 0s: RETRY_EXHAUSTED: ETIMEDOUT:  second line
-              this kind of failure
-              second line
-              | no space left";
+   2  +  1.000s  a  failed after 0s: RETRY_EXHAUSTED: ETIMEDOUT:  second line
+                    this kind of failure
+                    second line
+                    | no space left";
         let shown = log([accepted(&["a"]), failed], Detail::Everything);
         assert!(shown.ends_with(expected), "{shown}");
     }

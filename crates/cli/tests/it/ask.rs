@@ -376,9 +376,9 @@ fn a_conversation_over_stdin_with_its_hints() {
         "nothing is suggested",
         "unknown command /dance",
         "there are kiro",
-        "SPEC_NOT_FOUND: there is no spec whisper",
+        "SPEC_NOT_FOUND (HIGH): there is no spec whisper",
         "did you mean whispers-of-the-wave?",
-        "SPEC_NOT_FOUND: there is no spec nobody",
+        "SPEC_NOT_FOUND (HIGH): there is no spec nobody",
         "the next message goes to whispers-of-the-wave",
         "/accept  accept the suggested spec\n",
     ] {
@@ -473,9 +473,9 @@ fn a_conversation_is_held_in_spanish() {
         "no se sugiere nada\n",
         "orden desconocida /dance; /help muestra las órdenes del chat\n",
         "hay kiro-adaptive-assistance, whispers-of-the-wave\n",
-        "SPEC_NOT_FOUND: no hay ningún spec whisper\n",
+        "SPEC_NOT_FOUND (HIGH): no hay ningún spec whisper\n",
         "whisper: ¿quizá whispers-of-the-wave?\n",
-        "SPEC_NOT_FOUND: no hay ningún spec nobody\n",
+        "SPEC_NOT_FOUND (HIGH): no hay ningún spec nobody\n",
         "el próximo mensaje va a whispers-of-the-wave\n",
         "/accept  aceptar el spec sugerido\n",
         "/quit  terminar\n",
@@ -641,6 +641,17 @@ fn the_sessions_of_a_daemon_are_listed_and_shown() {
     ]);
     let shown = daemon.check(&["sessions", "show", "s", "--json"], 0).json();
     assert_eq!(shown["context"]["history"][0]["text"], text, "{shown}");
+}
+
+#[test]
+fn the_session_that_changed_last_is_listed_first() {
+    let daemon = Daemon::start(&shipped(), "");
+    for session in ["one", "two", "three", "four", "five", "six", "one"] {
+        daemon.check(&["ask", "Necesito decidir", "--spec", WHISPERS, "--json", "--session", session], 0);
+    }
+    let listed = daemon.check(&["sessions", "list"], 0).out;
+    let names: Vec<&str> = listed.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, ["one", "six", "five", "four", "three", "two"], "{listed}");
 }
 
 #[test]

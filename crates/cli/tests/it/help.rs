@@ -99,6 +99,11 @@ fn who_writes_an_unknown_name_is_told_in_spanish_what_may_be_meant() {
          sugerencia: existe un valor parecido: 'toml'",
     );
     check_wrong(
+        "runs list --kind plans",
+        "valor inválido 'plans' para '--kind <CLASE>'\n  [valores posibles: plan, ask, script, pipeline, mode]\n\n  \
+         sugerencia: existe un valor parecido: 'plan'",
+    );
+    check_wrong(
         "-- runs",
         "argumento inesperado 'runs'\n\n  sugerencia: existe el subcomando 'runs'; para usarlo, quite el '--' que va \
          delante\n\nUso: capataz [OPCIONES] <COMANDO>",

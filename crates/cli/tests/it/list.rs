@@ -76,6 +76,32 @@ fn runs_are_listed_by_name_kind_and_age() {
 }
 
 #[test]
+fn the_latest_run_is_not_that_of_a_task() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::start(folder.path(), CREW);
+    let file = folder.path().join("plan.toml");
+    let tasks = (0..25).map(|number| {
+        format!(
+            "[[tasks]]\nname = \"t{number}\"\n[tasks.run.plan]\nname = \"inner\"\n[[tasks.run.plan.waves]]\nname = \"w\"\n\
+             tasks = [{{ name = \"u\", agent = \"good\" }}]\n[tasks.run.labels]\nof = \"task\"\n"
+        )
+    });
+    std::fs::write(&file, format!("name = \"outer\"\n\n{}", tasks.collect::<String>())).unwrap();
+    let ran = capataz(&served, &["run", file.to_str().unwrap(), "--wait"]);
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    // More of them than the first answer has.
+    check(&served, &["--label", "of=task"], &["inner"; 25]);
+    let shown = capataz(&served, &["runs", "show", "latest", "--json"]);
+    let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!(shown["name"], "outer");
+    check(&served, &["--parent", "latest"], &["inner"; 25]);
+    let mut completion = Command::new(env!("CARGO_BIN_EXE_capataz"));
+    completion.args(["__values", "--addr", served.address(), "runs", "retry", "latest", "t24"]);
+    let completed = completion.output().unwrap();
+    assert!(completed.stdout.starts_with(b"t24\t"), "{completed:?}");
+}
+
+#[test]
 fn runs_of_one_session_are_listed() {
     let folder = tempfile::tempdir().unwrap();
     let served = Served::start(folder.path(), CREW);

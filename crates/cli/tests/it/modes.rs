@@ -512,6 +512,32 @@ fn a_proposed_plan_is_changed_in_the_editor_where_it_is_asked_about() {
 }
 
 #[test]
+fn a_plan_that_the_editor_leaves_as_it_was_is_not_sent() {
+    let example = Example::new();
+    let daemon = example.serve();
+    says(&daemon, &["mode", "run", QUERY, "--mode", "supervised", "--exit-on-question"], 5, "");
+    let asked = question(&daemon);
+    // One that only lays it out anew.
+    let editor = example.folder.path().join("editor");
+    fs::write(&editor, "#!/bin/sh\npython3 - \"$1\" <<'E'\nimport json, sys\nplan = json.load(open(sys.argv[1]))\njson.dump(plan, open(sys.argv[1], 'w'))\nE\n").unwrap();
+    fs::set_permissions(&editor, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    for editor in ["true", editor.to_str().unwrap()] {
+        let edited = |more: &[&str]| {
+            let mut edit = capataz(&daemon, &[&["mode", "edit", "latest"], more].concat());
+            edit.env_remove("VISUAL").env("EDITOR", editor);
+            let output = edit.output().unwrap();
+            assert_eq!(output.status.code(), Some(0), "{output:?}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let told = edited(&[]);
+        assert!(told.starts_with("Nothing is changed: the plan of run "), "{told}");
+        let told: Value = serde_json::from_str(&edited(&["--json"])).unwrap();
+        assert_eq!(told, json!({ "changed": false }));
+    }
+    assert_eq!(question(&daemon), asked, "no revision was made");
+}
+
+#[test]
 fn a_plan_that_was_typed_and_is_refused_is_kept_and_can_be_given_again() {
     let example = Example::new();
     let daemon = example.serve();

@@ -112,6 +112,9 @@ fn what_is_not_known_has_a_code_in_json_and_the_names_that_may_be_meant() {
         for command in [&["runs", "show"][..], &["runs", "cancel"], &["runs", "delete"], &["logs"]] {
             let told = error(&[command, &[unknown]].concat());
             assert_eq!(told["code"], "RUN_NOT_FOUND", "{command:?} {told}");
+            // One form, whoever has looked.
+            assert_eq!((&told["severity"], told.get("hint")), (&"HIGH".into(), None), "{command:?}");
+            assert!(told["suggested_action"].as_str().unwrap().contains("capataz runs list"), "{told}");
         }
     }
     let near = json!([{ "name": "lint", "names": ["lint-rust"] }]);
@@ -121,7 +124,7 @@ fn what_is_not_known_has_a_code_in_json_and_the_names_that_may_be_meant() {
     }
     let told = error(&["logs", "latest", "nothing"]);
     assert_eq!((&told["code"], told.get("near")), (&"TASK_NOT_FOUND".into(), None));
-    assert!(told["hint"].as_str().unwrap().contains("capataz runs show "), "{told}");
+    assert!(told["suggested_action"].as_str().unwrap().contains("capataz runs show "), "{told}");
     // The check of names has both beside each other.
     let answer = capataz(&served, &["agents", "check", "reviewr", "test-analyzer", "--json"]);
     let answer: Value = serde_json::from_slice(&answer.stdout).unwrap();
@@ -139,7 +142,8 @@ fn tasks_sessions_and_specs_are_found_by_a_word_of_their_names() {
     let good = plan(folder.path(), &[("lint-rust", "code-reviewer"), ("docs", "test-analyzer")]);
     assert!(capataz(&served, &["run", &good, "--wait", "--session", "nightly-release"]).status.success());
     check(&served, &["logs", "latest", "lint"], "\nlint: did you mean lint-rust?\n");
-    check(&served, &["logs", "latest", "nothing"], "has no task nothing");
+    check(&served, &["logs", "latest", "nothing"], "has no task nothing\n  -> `capataz runs show ");
+    check(&served, &["runs", "show", "nope"], "✗ RUN_NOT_FOUND (HIGH): none of the newest 500 runs ");
     check(&served, &["sessions", "show", "release"], "\nrelease: did you mean nightly-release?\n");
     check(&served, &["ask", "hola", "--spec", "kiro"], "\nkiro: did you mean kiro-adaptive-assistance?\n");
     let answer = capataz(&served, &["sessions", "show", "release", "--json"]);

@@ -167,6 +167,8 @@ fn an_invalid_state_is_shown_as_the_contract_draws_it() {
 |                                                      |
 +------------------------------------------------------+
 |  Ways to recover:                                    |
+|  [p] Repair the state (what is valid is kept):       |
+|      `capataz sessions repair`                       |
 |  [r] Reinitialise the state (history is lost):       |
 |      `capataz sessions repair --reinitialise`        |
 |  [m] Edit by hand                                    |
@@ -187,6 +189,7 @@ fn an_invalid_state_is_shown_as_the_contract_draws_it() {
   - line 1, column 46: phase 'invalid_phase' is invalid for command 'execute'; valid ones: \
   initializing, exploring, executing_wave_N, verifying, done
   [m] Edit by hand
+  [p] Repair the state (what is valid is kept): `capataz sessions repair`
   [r] Reinitialise the state (history is lost): `capataz sessions repair --reinitialise`
 ";
     let plain = project.command(&["validate"]).env_remove("CAPATAZ_BOXES").output().unwrap();
@@ -230,6 +233,24 @@ fn an_invalid_state_is_shown_as_the_contract_draws_it() {
     project.check(&["repair"], 0, "[OK] .elsabro/state.json: repaired\nWhat was there is in ", "");
     assert_eq!(project.kept_aside(), before);
     project.check(&["validate"], 0, "a valid state", "");
+}
+
+#[test]
+fn a_repair_is_offered_where_it_keeps_something_and_where_it_has_not_failed() {
+    let told = |state: &[u8], backup: Option<&[u8]>| {
+        let project = Project::with(state, backup);
+        let output = project.command(&["validate"]).env_remove("CAPATAZ_BOXES").output().unwrap();
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let repair = "[p] Repair the state (what is valid is kept): `capataz sessions repair`\n";
+    let text = serde_json::to_vec(&valid()).unwrap();
+    let cut = &text[..text.len() - 2];
+    assert!(told(br#"{"context": {}}"#, None).contains(repair));
+    assert!(told(cut, None).contains(repair));
+    // It would put the backup in place.
+    let of_backup = told(cut, Some(&text));
+    assert!(of_backup.contains("[b] Restore") && !of_backup.contains(repair), "{of_backup}");
+    assert!(!told(b"nothing", None).contains(repair));
 }
 
 // S000-C7-25, S000-C7-28

@@ -73,6 +73,7 @@ fn bash_takes_the_script_and_completes_commands_and_options() {
     assert_eq!(commands, "status\n");
     assert_eq!(completed("capataz run --loc", 2).unwrap(), "--local\n");
     assert_eq!(completed("capataz runs lis", 2).unwrap(), "list\n");
+    assert_eq!(completed("capataz runs list --kind p", 4).unwrap(), "plan pipeline\n");
 }
 
 /// A daemon with two agents and a run that has ended, and a folder in which the program has the name that scripts call.

@@ -49,6 +49,7 @@ use crate::{FILE_DESCRIPTOR_SET, InPart, Violation};
 use read::Reader;
 pub(crate) use read::Unknown;
 use schema::Schema;
+pub(crate) use schema::camel_case;
 
 /// How deep messages, lists and payload values may be nested. No contract of ours comes near it.
 pub const MAX_DEPTH: usize = 64;
@@ -72,7 +73,17 @@ pub fn parse<M: Message + Default>(full_name: &str, value: &Value) -> Result<M, 
 /// violations are those of [`parse`]. What has one is absent or has its default; items of lists keep their places. Where
 /// there are more violations than are told, nothing of the message is read.
 pub fn parse_in_part<M: Message + Default>(full_name: &str, value: &Value) -> InPart<M> {
-    let (bytes, violations, gaps) = encoded(full_name, value, Unknown::Refused);
+    parse_in_part_beside(full_name, value, &[])
+}
+
+/// As [`parse_in_part`], of a document whose top level may have these keys beside those of the message. Whoever calls has taken
+/// them out; they are what may be meant by an unknown key.
+pub(crate) fn parse_in_part_beside<M: Message + Default>(
+    full_name: &str,
+    value: &Value,
+    beside: &'static [&'static str],
+) -> InPart<M> {
+    let (bytes, violations, gaps) = encoded(full_name, value, Unknown::Refused, beside);
     if violations.is_cut() {
         return InPart::new(M::default(), violations, gaps);
     }
@@ -86,13 +97,19 @@ pub(crate) fn parse_partly<M: Message + Default>(
     value: &Value,
     unknown: Unknown,
 ) -> (M, Violations) {
-    let (bytes, violations, gaps) = encoded(full_name, value, unknown);
+    let (bytes, violations, gaps) = encoded(full_name, value, unknown, &[]);
     let (message, violations, _) = decoded(full_name, bytes, violations, gaps);
     (message, violations)
 }
 
-fn encoded(full_name: &str, value: &Value, unknown: Unknown) -> (Vec<u8>, Violations, Gaps) {
+fn encoded(
+    full_name: &str,
+    value: &Value,
+    unknown: Unknown,
+    beside: &'static [&'static str],
+) -> (Vec<u8>, Violations, Gaps) {
     let mut reader = Reader::new(&SCHEMA, full_name, unknown);
+    reader.beside = beside;
     let mut bytes = Vec::new();
     match SCHEMA.message(full_name) {
         Some(shape) => reader.message(shape, value, &Path::Root, 0, &mut bytes),

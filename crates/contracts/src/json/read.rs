@@ -35,11 +35,13 @@ pub struct Reader<'s> {
     /// Where the document may mean something, beside the places of the violations.
     pub(super) gaps: Gaps,
     unknown: Unknown,
+    /// Keys that the top level of the document may have beside those of the message: whoever calls has taken them out.
+    pub(super) beside: &'static [&'static str],
 }
 
 impl<'s> Reader<'s> {
     pub fn new(schema: &'s Schema, root: &'s str, unknown: Unknown) -> Self {
-        Self { schema, root, violations: Violations::default(), gaps: Gaps::default(), unknown }
+        Self { schema, root, violations: Violations::default(), gaps: Gaps::default(), unknown, beside: &[] }
     }
 
     /// What is wrong, and where nobody knows what is meant.
@@ -328,7 +330,8 @@ impl<'s> Reader<'s> {
         if self.violations.is_full() {
             return self.violations.push(&path, "unknown_key", String::new());
         }
-        let (near, shown) = (nearest(shape, key), shown(key));
+        let beside: &[&str] = if matches!(parent, Path::Root) { self.beside } else { &[] };
+        let (near, shown) = (nearest(shape, beside, key), shown(key));
         let known = if near.is_none() { elsewhere::places(self.schema, self.root, key) } else { Vec::new() };
         let message = match (near, known.as_slice()) {
             (Some(near), _) => format!("there is no key `{shown}` here; did you mean `{near}`?"),
@@ -385,7 +388,7 @@ fn encode_default(shape: &Shape, number: u32, out: &mut Vec<u8>) {
 }
 
 /// The known key that differs least from `key`, where it differs by less than half; a field's own name before an alias.
-fn nearest<'s>(shape: &'s MessageShape, key: &str) -> Option<&'s str> {
+fn nearest<'s>(shape: &'s MessageShape, beside: &[&'s str], key: &str) -> Option<&'s str> {
     const LONGEST: usize = 64;
     if key.len() > LONGEST {
         return None;
@@ -396,8 +399,28 @@ fn nearest<'s>(shape: &'s MessageShape, key: &str) -> Option<&'s str> {
         let alias = known.contains(|c: char| c.is_ascii_uppercase());
         (distance, alias, known)
     };
-    let (distance, _, known) = shape.keys.keys().map(|known| rank(known)).min()?;
-    (distance * 2 < known.len()).then_some(known)
+    let known = shape.keys.keys().map(String::as_str).chain(beside.iter().copied());
+    let (distance, _, known) = known.map(rank).min()?;
+    (distance * 2 < known.len()).then(|| offered(shape, known, key))
+}
+
+/// The key as it is told to whoever has written another one: as it is printed, unless there are capital letters in both.
+fn offered<'s>(shape: &'s MessageShape, known: &'s str, written: &str) -> &'s str {
+    let has_capitals = |text: &str| text.contains(|c: char| c.is_ascii_uppercase());
+    if has_capitals(known) && has_capitals(written) {
+        return known;
+    }
+    let printed = |(index, form): &(usize, Form)| {
+        let field = shape.fields.get(*index)?;
+        let key = match form {
+            Form::Plain => field.printed.as_str(),
+            // The own name is that of the milliseconds.
+            Form::Duration if field.printed == field.name => field.name.strip_suffix("_ms")?,
+            Form::Duration => return None,
+        };
+        shape.keys.get_key_value(key).map(|(key, _)| key.as_str())
+    };
+    shape.keys.get(known).and_then(printed).unwrap_or(known)
 }
 
 fn expected(shape: &Shape) -> &'static str {

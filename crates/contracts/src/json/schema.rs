@@ -238,7 +238,7 @@ fn screaming_snake_case(name: &str) -> String {
 }
 
 /// `base_delay` to `baseDelay`, as protobuf's json_name does it.
-fn camel_case(name: &str) -> String {
+pub fn camel_case(name: &str) -> String {
     let mut result = String::with_capacity(name.len());
     let mut upper = false;
     for c in name.chars() {

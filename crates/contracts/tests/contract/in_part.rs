@@ -305,6 +305,18 @@ fn paths_are_those_of_the_file() {
 }
 
 #[test]
+fn an_unknown_key_may_be_meant_for_the_tasks_of_a_plan_of_one_wave() {
+    let message = |text: &str| {
+        let read = plan_file::parse_in_part(text.as_bytes(), Format::Toml).unwrap();
+        told(read, rules_of_plans).remove(0).message
+    };
+    assert_eq!(message("name = \"p\"\n[[tassks]]\n"), "there is no key `tassks` here; did you mean `tasks`?");
+    // Only there.
+    let of_task = message("name = \"p\"\n[[tasks]]\nname = \"a\"\nagent = \"x\"\ntassks = 1\n");
+    assert_eq!(of_task, "there is no key `tassks` here");
+}
+
+#[test]
 fn a_schema_that_cannot_be_read_does_not_keep_the_rest() {
     let text = "name = \"\"\n[[phases]]\nname = \"a\"\noutput.schema = \"away.json\"\nagnet = \"x\"\n";
     let mut away = |_: &str| -> Result<Vec<u8>, String> { Err("there is none".to_owned()) };

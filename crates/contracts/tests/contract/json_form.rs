@@ -68,6 +68,11 @@ fn an_unknown_key_suggests_the_nearest_one() {
     assert!(message(json!({"timeout": {}})).ends_with("did you mean `timeouts`?"));
     assert!(!message(json!({"zzzzzz": 1})).contains("did you mean"));
     check(json!({"a b": null}), &["[\"a b\"] unknown_key"]);
+    // In the form that documents have, unless whoever writes has chosen the other one.
+    let of_retry = |key: &str| message(json!({"retry": {key: 3}}));
+    assert!(of_retry("attempts").ends_with("did you mean `max_attempts`?"));
+    assert!(of_retry("maxAtempts").ends_with("did you mean `maxAttempts`?"));
+    assert!(of_retry("basedela").ends_with("did you mean `base_delay`?"));
 }
 
 #[test]

@@ -17,6 +17,21 @@ pub struct Problem {
     pub near: Option<String>,
 }
 
+/// The problems in the order in which a reader of the files meets them, file after file; what has no place comes behind.
+pub(super) fn in_order(mut problems: Vec<Problem>) -> Vec<Problem> {
+    let mut files: Vec<Option<String>> = Vec::new();
+    for problem in &problems {
+        if !files.contains(&problem.file) {
+            files.push(problem.file.clone());
+        }
+    }
+    problems.sort_by_key(|problem| {
+        let file = files.iter().position(|file| *file == problem.file);
+        (file, problem.place.is_none(), problem.place)
+    });
+    problems
+}
+
 impl Problem {
     /// One that a rule tells, which begins with the path of what it is about.
     pub(super) fn told(text: &str) -> Self {

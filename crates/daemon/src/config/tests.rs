@@ -235,11 +235,22 @@ fn each_wrong_line_is_told_with_its_place_and_the_key_that_was_meant() {
 #[test]
 fn what_rules_say_of_values_is_told_beside_what_cannot_be_read() {
     let told = problems("listen = \"0.0.0.0:1\"\ndemo_pag = true\n[health_checks]\nmissed = 1\n");
-    let beginnings = ["c.toml:2:1: demo_pag: ", "c.toml:4:1: health_checks.missed: ", "c.toml:1:1: listen: "];
+    let beginnings = ["c.toml:1:1: listen: ", "c.toml:2:1: demo_pag: ", "c.toml:4:1: health_checks.missed: "];
     assert_eq!(told.len(), beginnings.len(), "{told:#?}");
     for (line, beginning) in told.iter().zip(beginnings) {
         assert!(line.starts_with(beginning), "{line}");
     }
+}
+
+/// Whether its form is wrong or a rule is broken, and whichever kind of table comes first.
+#[test]
+fn what_is_wrong_is_told_in_the_order_of_the_lines() {
+    let told = problems(
+        "[health_checks]\nmissed = 1\n[browser]\nmax_opn = 1\n[[agents]]\nname = \"a\"\ncommand = []\n\
+         [retention]\nmax_log_bytes = \"1 GB\"\n",
+    );
+    let lines: Vec<&str> = told.iter().filter_map(|line| line.split(':').nth(1)).collect();
+    assert_eq!(lines, ["2", "4", "7", "9"], "{told:#?}");
 }
 
 #[test]
@@ -340,9 +351,9 @@ fn a_key_that_is_misspelt_is_judged_as_the_one_that_is_meant() {
         problems("lisen = \"0.0.0.0:1\"\n[browser]\nmax_opn = 0\n"),
         [
             "c.toml:1:1: lisen: unknown key; did you mean `listen`?",
+            "c.toml:1:1: listen: 0.0.0.0:1 is not a loopback address; listening there needs TLS and tokens, which this version does not have",
             "c.toml:3:1: browser.max_opn: unknown key; did you mean `max_open`?",
             "c.toml:3:1: browser.max_open: from 1 to 256, not 0",
-            "c.toml:1:1: listen: 0.0.0.0:1 is not a loopback address; listening there needs TLS and tokens, which this version does not have",
         ]
     );
 }

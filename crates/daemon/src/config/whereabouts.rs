@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::document::Document;
 use super::layers::{Environment, Toml};
-use super::problem::Problem;
+use super::problem::{Problem, in_order};
 use super::{Config, ConfigError, FILE, FILE_BYTES, address, default_data_dir, default_listen, text};
 
 /// What its file may be written by, beside its owner and their group: nobody.
@@ -58,7 +58,7 @@ impl Whereabouts {
         let document = Document::parse(file.display().to_string(), &text).map_err(ConfigError::Invalid)?;
         let problems = document.read_what_can_be::<Keys>().problems;
         if !problems.is_empty() {
-            return Err(ConfigError::Invalid(problems));
+            return Err(ConfigError::Invalid(in_order(problems)));
         }
         let file_says = Figment::from(Serialized::default("listen", default_listen()))
             .merge(Serialized::default("data_dir", default_data_dir()))

@@ -99,6 +99,8 @@ texts! {
         plan_approved: "The plan of run {0} is approved." / "El plan de la ejecución {0} está aprobado.",
         plan_changed: "The plan of run {0} is changed, and waits for approval again."
             / "El plan de la ejecución {0} cambió y espera aprobación otra vez.",
+        plan_left: "Nothing is changed: the plan of run {0} is as it was, and waits for approval."
+            / "Nada cambió: el plan de la ejecución {0} está como estaba y espera aprobación.",
     }
 
     /// Questions that are answered where a run is watched.

@@ -289,6 +289,9 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
     ("must be from {0} to {1}, not {2} ms", "debe estar entre {0} y {1}, no {2} ms"),
     ("must have at most {0} entries, not {1}", "debe tener {0} entradas como máximo, no {1}"),
     ("must be from 1 to {0} attempts in all, not {1}", "debe ser de 1 a {0} intentos en total, no {1}"),
+    // As the document has the duration (crates/contracts/src/as_written.rs).
+    ("must be from 1 ms to 1 h, not {0}", "debe ser de 1 ms a 1 h, no {0}"),
+    ("must be from {0} to {1}, not {2}", "debe estar entre {0} y {1}, no {2}"),
     (
         "must not be shorter than base_delay_ms: {0} ms is less than {1} ms",
         "no debe ser más corto que base_delay_ms: {0} ms es menos que {1} ms",
