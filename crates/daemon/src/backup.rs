@@ -7,9 +7,10 @@
 mod unfinished;
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::ops::ControlFlow;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use capataz_shard::rebuild::{self, Told, Totals};
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use self::unfinished::{Unfinished, make_folder, sync_parent};
 use crate::SHARD;
+use crate::folder;
 use crate::lock::{DataLock, LockError};
 
 /// The note of a backup.
@@ -254,6 +256,8 @@ fn copied(from: &Path, to: &Unfinished, tell: &mut dyn FnMut(Step<'_>)) -> Resul
     let blobs = loop {
         tries += 1;
         unfinished.clear()?;
+        // An empty folder that was there may be open to others.
+        folder::narrow(to);
         let blobs = copies::copy(from, to, &mut |copying| {
             tell(Step::Copying(copying));
             ControlFlow::Continue(())
@@ -269,6 +273,8 @@ fn copied(from: &Path, to: &Unfinished, tell: &mut dyn FnMut(Step<'_>)) -> Resul
         copy_files(&from.join(name), &to.join(name))?;
     }
     let (totals, position) = looked_through(to, tell)?;
+    // The folder keeps others out, and none of what is in it once somebody copies it to another place.
+    folder::narrow_whole(to);
     Ok(Looked { totals, blobs, position })
 }
 
@@ -303,7 +309,8 @@ fn copy_files(from: &Path, to: &Path) -> Result<(), BackupError> {
 fn write_note(folder: &Path, note: &Note) -> Result<(), BackupError> {
     let path = folder.join(NOTE);
     let write = || {
-        let mut file = File::create(&path)?;
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&path)?;
         serde_json::to_writer_pretty(&mut file, note)?;
         file.write_all(b"\n")?;
         file.sync_all()?;

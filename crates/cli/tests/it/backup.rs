@@ -1,5 +1,8 @@
 //! `capataz backup`, `restore` and `verify`: a copy made beside a daemon at work is whole, and damage is named.
 
+use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -68,6 +71,20 @@ async fn run(client: &Client, run_id: &str) -> v1::Run {
 
 fn blob_file(data: &Path, blob: &v1::BlobRef) -> PathBuf {
     data.join("blobs").join(&blob.blake3[..2]).join(&blob.blake3)
+}
+
+/// A folder and all that is in it: permissions, and the contents of files.
+fn entries(folder: &Path) -> BTreeMap<PathBuf, (u32, Option<Vec<u8>>)> {
+    let (mut found, mut paths) = (BTreeMap::new(), vec![folder.to_owned()]);
+    while let Some(path) = paths.pop() {
+        let metadata = std::fs::symlink_metadata(&path).unwrap();
+        if metadata.is_dir() {
+            paths.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+        let content = metadata.is_file().then(|| std::fs::read(&path).unwrap());
+        found.insert(path, (metadata.permissions().mode() & 0o777, content));
+    }
+    found
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -273,4 +290,34 @@ async fn a_folder_that_no_backup_has_begun_and_one_of_a_backup_at_work_are_left_
     // A folder without anything in it is nobody's loss.
     assert!(restore().status.success());
     assert!(!restoring.exists());
+}
+
+/// Somebody may copy it to a place where no folder keeps others out.
+#[tokio::test]
+async fn what_is_in_a_backup_or_restored_from_it_is_its_owners_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let daemon = Served::start(folder, AGENTS);
+    let (_, blob) = execute_with_blob(&daemon.client().await, &[7; 50_000]).await;
+    // An empty folder is taken for the backup's, whoever has made it.
+    std::fs::create_dir(folder.join("saved.partial")).unwrap();
+    std::fs::set_permissions(folder.join("saved.partial"), Permissions::from_mode(0o755)).unwrap();
+    for arguments in ["backup saved --data-dir data", "restore saved --data-dir new"] {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("umask 022; exec \"$0\" {arguments}"));
+        command.arg(env!("CARGO_BIN_EXE_capataz")).current_dir(folder);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    for place in ["saved", "new"].map(|name| folder.join(name)) {
+        let found = entries(&place);
+        assert!(
+            found.contains_key(&place.join("capataz.db")) && found.contains_key(&blob_file(&place, &blob))
+        );
+        for (path, (mode, content)) in found {
+            let expected = if content.is_some() { 0o600 } else { 0o700 };
+            assert_eq!(mode, expected, "{}", path.display());
+        }
+    }
+    assert!(folder.join("saved/backup.json").exists());
 }
