@@ -4,6 +4,7 @@
 //! is whole, so that what was begun and not finished is never taken for one. A daemon that works on a restored folder begins
 //! a history of its own with its first claim: cursors and leases of what came after the backup are refused by name.
 
+mod at_rest;
 mod unfinished;
 
 use std::ffi::OsString;
@@ -19,6 +20,7 @@ use capataz_store::sqlite::backup::{self as copies, Blobs, Copying};
 use capataz_store::{SqliteOptions, SqliteStore, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
+use self::at_rest::AtRest;
 use self::unfinished::{Unfinished, make_folder, sync_parent};
 use crate::SHARD;
 use crate::folder;
@@ -69,6 +71,8 @@ pub enum BackupError {
         #[source]
         source: StoreError,
     },
+    #[error("{} was changed while it was looked through; end what works on it, and look again", .0.display())]
+    Changed(PathBuf),
     #[error("{} cannot be written", path.display())]
     Write {
         path: PathBuf,
@@ -217,20 +221,40 @@ fn no_database(data_dir: &Path) -> Result<(), BackupError> {
     Ok(())
 }
 
-/// Looks a backup, or a data folder that no daemon uses, through to its end; changes no data.
+/// Looks a backup, or a data folder that no daemon uses, through to its end; changes no data. In a backup nothing at all is
+/// changed or made, so that it may be where nobody can write, unless a daemon has left more there than the database.
 ///
 /// # Errors
-/// A daemon has the data folder; there is no database of this version; the database cannot be read, or is damaged as a whole.
+/// A daemon has the folder, or has begun to work on it; there is no database of this version; the database cannot be read, or
+/// is damaged as a whole.
 pub fn verify(folder: &Path, tell: &mut dyn FnMut(Step<'_>)) -> Result<Looked, BackupError> {
+    if let Some((at_rest, _lock)) = AtRest::held(folder) {
+        let options = SqliteOptions { immutable: true, ..SqliteOptions::default() };
+        let looked = verified(folder, options, tell);
+        // What was changed meanwhile was not seen, or in part, and would be told as damage.
+        return if AtRest::of(folder) == Some(at_rest) {
+            looked
+        } else {
+            Err(BackupError::Changed(folder.to_owned()))
+        };
+    }
     let has_database = folder.join(DATABASE_FILE).exists();
     let _lock = if has_database { Some(DataLock::take(folder)?) } else { None };
+    verified(folder, SqliteOptions::default(), tell)
+}
+
+fn verified(
+    folder: &Path,
+    options: SqliteOptions,
+    tell: &mut dyn FnMut(Step<'_>),
+) -> Result<Looked, BackupError> {
     let failed = |source| BackupError::Verify { folder: folder.to_owned(), source };
-    let blobs = copies::verify(folder, &mut |copying| {
+    let blobs = copies::verify_with(folder, &options, &mut |copying| {
         tell(Step::Copying(copying));
         ControlFlow::Continue(())
     });
     let blobs = blobs.map_err(failed)?;
-    let (totals, position) = looked_through(folder, tell)?;
+    let (totals, position) = looked_through(folder, options, tell)?;
     Ok(Looked { totals, blobs, position })
 }
 
@@ -272,16 +296,20 @@ fn copied(from: &Path, to: &Unfinished, tell: &mut dyn FnMut(Step<'_>)) -> Resul
     for name in BESIDE {
         copy_files(&from.join(name), &to.join(name))?;
     }
-    let (totals, position) = looked_through(to, tell)?;
+    let (totals, position) = looked_through(to, SqliteOptions::default(), tell)?;
     // The folder keeps others out, and none of what is in it once somebody copies it to another place.
     folder::narrow_whole(to);
     Ok(Looked { totals, blobs, position })
 }
 
 /// Holds every log against what was read of it, and against its rows.
-fn looked_through(folder: &Path, tell: &mut dyn FnMut(Step<'_>)) -> Result<(Totals, u64), BackupError> {
-    let mut look = || {
-        let store = SqliteStore::open_as_it_is(folder, SqliteOptions::default())?;
+fn looked_through(
+    folder: &Path,
+    options: SqliteOptions,
+    tell: &mut dyn FnMut(Step<'_>),
+) -> Result<(Totals, u64), BackupError> {
+    let look = || {
+        let store = SqliteStore::open_as_it_is(folder, options)?;
         let totals = rebuild::check(&store, &[SHARD], &mut |told| tell(Step::Verifying(told)))?;
         Ok((totals, store.bounds(SHARD)?.newest.0))
     };
