@@ -4,12 +4,14 @@
 //! is whole, so that what was begun and not finished is never taken for one. A daemon that works on a restored folder begins
 //! a history of its own with its first claim: cursors and leases of what came after the backup are refused by name.
 
+mod at_rest;
 mod unfinished;
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::ops::ControlFlow;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use capataz_shard::rebuild::{self, Told, Totals};
@@ -18,8 +20,10 @@ use capataz_store::sqlite::backup::{self as copies, Blobs, Copying};
 use capataz_store::{SqliteOptions, SqliteStore, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
+use self::at_rest::AtRest;
 use self::unfinished::{Unfinished, make_folder, sync_parent};
 use crate::SHARD;
+use crate::folder;
 use crate::lock::{DataLock, LockError};
 
 /// The note of a backup.
@@ -67,6 +71,8 @@ pub enum BackupError {
         #[source]
         source: StoreError,
     },
+    #[error("{} was changed while it was looked through; end what works on it, and look again", .0.display())]
+    Changed(PathBuf),
     #[error("{} cannot be written", path.display())]
     Write {
         path: PathBuf,
@@ -215,20 +221,40 @@ fn no_database(data_dir: &Path) -> Result<(), BackupError> {
     Ok(())
 }
 
-/// Looks a backup, or a data folder that no daemon uses, through to its end; changes no data.
+/// Looks a backup, or a data folder that no daemon uses, through to its end; changes no data. In a backup nothing at all is
+/// changed or made, so that it may be where nobody can write, unless a daemon has left more there than the database.
 ///
 /// # Errors
-/// A daemon has the data folder; there is no database of this version; the database cannot be read, or is damaged as a whole.
+/// A daemon has the folder, or has begun to work on it; there is no database of this version; the database cannot be read, or
+/// is damaged as a whole.
 pub fn verify(folder: &Path, tell: &mut dyn FnMut(Step<'_>)) -> Result<Looked, BackupError> {
+    if let Some((at_rest, _lock)) = AtRest::held(folder) {
+        let options = SqliteOptions { immutable: true, ..SqliteOptions::default() };
+        let looked = verified(folder, options, tell);
+        // What was changed meanwhile was not seen, or in part, and would be told as damage.
+        return if AtRest::of(folder) == Some(at_rest) {
+            looked
+        } else {
+            Err(BackupError::Changed(folder.to_owned()))
+        };
+    }
     let has_database = folder.join(DATABASE_FILE).exists();
     let _lock = if has_database { Some(DataLock::take(folder)?) } else { None };
+    verified(folder, SqliteOptions::default(), tell)
+}
+
+fn verified(
+    folder: &Path,
+    options: SqliteOptions,
+    tell: &mut dyn FnMut(Step<'_>),
+) -> Result<Looked, BackupError> {
     let failed = |source| BackupError::Verify { folder: folder.to_owned(), source };
-    let blobs = copies::verify(folder, &mut |copying| {
+    let blobs = copies::verify_with(folder, &options, &mut |copying| {
         tell(Step::Copying(copying));
         ControlFlow::Continue(())
     });
     let blobs = blobs.map_err(failed)?;
-    let (totals, position) = looked_through(folder, tell)?;
+    let (totals, position) = looked_through(folder, options, tell)?;
     Ok(Looked { totals, blobs, position })
 }
 
@@ -254,6 +280,8 @@ fn copied(from: &Path, to: &Unfinished, tell: &mut dyn FnMut(Step<'_>)) -> Resul
     let blobs = loop {
         tries += 1;
         unfinished.clear()?;
+        // An empty folder that was there may be open to others.
+        folder::narrow(to);
         let blobs = copies::copy(from, to, &mut |copying| {
             tell(Step::Copying(copying));
             ControlFlow::Continue(())
@@ -268,14 +296,20 @@ fn copied(from: &Path, to: &Unfinished, tell: &mut dyn FnMut(Step<'_>)) -> Resul
     for name in BESIDE {
         copy_files(&from.join(name), &to.join(name))?;
     }
-    let (totals, position) = looked_through(to, tell)?;
+    let (totals, position) = looked_through(to, SqliteOptions::default(), tell)?;
+    // The folder keeps others out, and none of what is in it once somebody copies it to another place.
+    folder::narrow_whole(to);
     Ok(Looked { totals, blobs, position })
 }
 
 /// Holds every log against what was read of it, and against its rows.
-fn looked_through(folder: &Path, tell: &mut dyn FnMut(Step<'_>)) -> Result<(Totals, u64), BackupError> {
-    let mut look = || {
-        let store = SqliteStore::open_as_it_is(folder, SqliteOptions::default())?;
+fn looked_through(
+    folder: &Path,
+    options: SqliteOptions,
+    tell: &mut dyn FnMut(Step<'_>),
+) -> Result<(Totals, u64), BackupError> {
+    let look = || {
+        let store = SqliteStore::open_as_it_is(folder, options)?;
         let totals = rebuild::check(&store, &[SHARD], &mut |told| tell(Step::Verifying(told)))?;
         Ok((totals, store.bounds(SHARD)?.newest.0))
     };
@@ -303,7 +337,8 @@ fn copy_files(from: &Path, to: &Path) -> Result<(), BackupError> {
 fn write_note(folder: &Path, note: &Note) -> Result<(), BackupError> {
     let path = folder.join(NOTE);
     let write = || {
-        let mut file = File::create(&path)?;
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&path)?;
         serde_json::to_writer_pretty(&mut file, note)?;
         file.write_all(b"\n")?;
         file.sync_all()?;

@@ -49,17 +49,35 @@ pub(crate) fn narrow_inside(data_dir: &Path) {
     }
 }
 
-/// What cannot be narrowed belongs to somebody else, or has just gone.
+/// Takes the permissions of others from a folder and from all that is in it, however deep.
+pub(crate) fn narrow_whole(folder: &Path) {
+    narrow(folder);
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            narrow(&entry.path());
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(entry.path());
+            }
+        }
+    }
+}
+
 fn narrow_entries(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let Ok(metadata) = entry.metadata() else { continue };
-        let mode = metadata.permissions().mode();
-        let is_own = metadata.is_dir() || metadata.is_file();
-        if is_own && mode & NOT_THE_OWNERS != 0 {
-            let narrowed = Permissions::from_mode(mode & 0o700);
-            if let Err(error) = fs::set_permissions(entry.path(), narrowed) {
-                tracing::warn!(path = %entry.path().display(), %error, "others may read this file of the data folder");
-            }
+        narrow(&entry.path());
+    }
+}
+
+/// What cannot be narrowed belongs to somebody else, is in a file system without permissions, or has just gone.
+pub(crate) fn narrow(path: &Path) {
+    let Ok(metadata) = fs::symlink_metadata(path) else { return };
+    let mode = metadata.permissions().mode();
+    let is_own = metadata.is_dir() || metadata.is_file();
+    if is_own && mode & NOT_THE_OWNERS != 0 {
+        let narrowed = Permissions::from_mode(mode & 0o700);
+        if let Err(error) = fs::set_permissions(path, narrowed) {
+            tracing::warn!(path = %path.display(), %error, "others may read this file of the data folder");
         }
     }
 }
@@ -85,6 +103,25 @@ mod tests {
         prepare(&folder).unwrap();
         assert_eq!((mode(&folder), mode(&folder.join("shims"))), (0o700, 0o700));
         assert_eq!((mode(&folder.join("capataz.db")), mode(&folder.join("shims/a.lock"))), (0o600, 0o600));
+    }
+
+    #[test]
+    fn a_folder_is_narrowed_as_deep_as_it_goes_and_nothing_outside_of_it() {
+        let parent = tempfile::tempdir().unwrap();
+        let (folder, elsewhere) = (parent.path().join("copy"), parent.path().join("elsewhere"));
+        fs::create_dir_all(folder.join("blobs/ab")).unwrap();
+        for file in [&elsewhere, &folder.join("blobs/ab/abcd")] {
+            fs::write(file, "").unwrap();
+            fs::set_permissions(file, Permissions::from_mode(0o644)).unwrap();
+        }
+        std::os::unix::fs::symlink(&elsewhere, folder.join("blobs/link")).unwrap();
+        for inner in ["", "blobs", "blobs/ab"] {
+            fs::set_permissions(folder.join(inner), Permissions::from_mode(0o755)).unwrap();
+        }
+        narrow_whole(&folder);
+        let found = ["", "blobs", "blobs/ab", "blobs/ab/abcd"].map(|inner| mode(&folder.join(inner)));
+        assert_eq!(found, [0o700, 0o700, 0o700, 0o600]);
+        assert_eq!(mode(&elsewhere), 0o644);
     }
 
     #[test]

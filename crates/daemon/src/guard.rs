@@ -3,51 +3,99 @@
 //! Process agents are commands: a daemon that answers any page in a browser would let that page run them. So even on
 //! loopback, a request with an `Origin` and one whose `Host` is not a loopback name are refused (DNS rebinding).
 
+use std::future::{Ready, ready};
+use std::task::{Context, Poll};
+
 use capataz_policy::codes;
-use http::{HeaderMap, HeaderValue, Request, Uri, header};
-use tonic::{Code, Status};
+use futures_util::future::Either;
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, header};
+use tonic::Code;
+use tonic::body::Body;
 
 use crate::status;
 
+/// What the content types of gRPC begin with.
+const GRPC: &[u8] = b"application/grpc";
+
+/// Why a request must not come in, and what whoever sent it can do.
+#[derive(Debug)]
+struct Refused {
+    reason: String,
+    remedy: &'static str,
+}
+
+impl Refused {
+    fn new(reason: impl Into<String>, remedy: &'static str) -> Self {
+        Self { reason: reason.into(), remedy }
+    }
+
+    /// The answer to a request with these headers. Who speaks gRPC reads a status in it; for everybody else the status of HTTP
+    /// itself has to say it, or a probe takes the refusal for health.
+    fn answer(self, headers: &HeaderMap) -> Response<Body> {
+        let Self { reason, remedy } = self;
+        if headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(GRPC)) {
+            return status::status(Code::PermissionDenied, codes::PERMISSION_DENIED, reason).into_http();
+        }
+        let mut answer = Response::new(Body::new(format!("{reason}; {remedy}\n")));
+        *answer.status_mut() = StatusCode::FORBIDDEN;
+        let text = HeaderValue::from_static("text/plain; charset=utf-8");
+        answer.headers_mut().insert(header::CONTENT_TYPE, text);
+        answer
+    }
+}
+
 /// Returns whether the request may come in.
-pub(crate) fn check<B>(request: &Request<B>) -> Result<(), Status> {
+fn check<B>(request: &Request<B>) -> Result<(), Refused> {
     if request.headers().contains_key(header::ORIGIN) {
-        return Err(outside("requests with an Origin are refused"));
+        return Err(Refused::new("requests with an Origin are refused", "ask without that header"));
     }
     // What a page loads without a script has no Origin, and says this.
     let site = request.headers().get("sec-fetch-site").map(HeaderValue::as_bytes);
     if site.is_some_and(|site| site != b"none" && site != b"same-origin") {
-        return Err(outside("requests of other sites are refused"));
+        return Err(Refused::new("requests of other sites are refused", "open the address itself"));
     }
     match host(request.uri(), request.headers()) {
-        Some(host) if !is_loopback(host) => {
-            Err(outside(&format!("the host {host:?} is not a loopback address")))
-        }
+        Some(host) if !is_loopback(host) => Err(Refused::new(
+            format!("the host {host:?} is not a loopback address"),
+            "ask by 127.0.0.1 or localhost",
+        )),
         _ => Ok(()),
     }
 }
 
-fn outside(message: &str) -> Status {
-    status::status(Code::PermissionDenied, codes::PERMISSION_DENIED, message)
-}
+/// A service that only requests reach that may come in.
+#[derive(Clone, Debug)]
+pub(crate) struct Guarded<S>(S);
 
-/// A request that must not come in; its interceptor sees no URI.
-#[derive(Clone)]
-struct Refused(Status);
+/// Guards services.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GuardLayer;
 
-/// Marks requests that must not come in.
-pub(crate) fn mark<B>(mut request: Request<B>) -> Request<B> {
-    if let Err(status) = check(&request) {
-        request.extensions_mut().insert(Refused(status));
+impl<S> tower::Layer<S> for GuardLayer {
+    type Service = Guarded<S>;
+
+    fn layer(&self, inner: S) -> Guarded<S> {
+        Guarded(inner)
     }
-    request
 }
 
-/// Refuses what [`mark`] has marked.
-pub(crate) fn refuse_marked(request: tonic::Request<()>) -> Result<tonic::Request<()>, Status> {
-    match request.extensions().get::<Refused>() {
-        Some(Refused(status)) => Err(status.clone()),
-        None => Ok(request),
+impl<S, B> tower::Service<Request<B>> for Guarded<S>
+where
+    S: tower::Service<Request<B>, Response = Response<Body>>,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = Either<Ready<Result<Response<Body>, S::Error>>, S::Future>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        match check(&request) {
+            Ok(()) => Either::Right(self.0.call(request)),
+            Err(refused) => Either::Left(ready(Ok(refused.answer(request.headers())))),
+        }
     }
 }
 

@@ -1,9 +1,13 @@
 //! `capataz backup`, `restore` and `verify`: a copy made beside a daemon at work is whole, and damage is named.
 
+use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
 use capataz_client::{Client, Delivery};
 use capataz_contracts::v1;
@@ -68,6 +72,29 @@ async fn run(client: &Client, run_id: &str) -> v1::Run {
 
 fn blob_file(data: &Path, blob: &v1::BlobRef) -> PathBuf {
     data.join("blobs").join(&blob.blake3[..2]).join(&blob.blake3)
+}
+
+/// A file, or a folder, which has no content.
+#[derive(PartialEq)]
+struct Entry {
+    mode: u32,
+    written: SystemTime,
+    content: Option<Vec<u8>>,
+}
+
+/// A folder and all that is in it.
+fn entries(folder: &Path) -> BTreeMap<PathBuf, Entry> {
+    let (mut found, mut paths) = (BTreeMap::new(), vec![folder.to_owned()]);
+    while let Some(path) = paths.pop() {
+        let metadata = std::fs::symlink_metadata(&path).unwrap();
+        if metadata.is_dir() {
+            paths.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+        let content = metadata.is_file().then(|| std::fs::read(&path).unwrap());
+        let (mode, written) = (metadata.permissions().mode() & 0o777, metadata.modified().unwrap());
+        found.insert(path, Entry { mode, written, content });
+    }
+    found
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -273,4 +300,103 @@ async fn a_folder_that_no_backup_has_begun_and_one_of_a_backup_at_work_are_left_
     // A folder without anything in it is nobody's loss.
     assert!(restore().status.success());
     assert!(!restoring.exists());
+}
+
+/// Somebody may copy it to a place where no folder keeps others out.
+#[tokio::test]
+async fn what_is_in_a_backup_or_restored_from_it_is_its_owners_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let daemon = Served::start(folder, AGENTS);
+    let (_, blob) = execute_with_blob(&daemon.client().await, &[7; 50_000]).await;
+    // An empty folder is taken for the backup's, whoever has made it.
+    std::fs::create_dir(folder.join("saved.partial")).unwrap();
+    std::fs::set_permissions(folder.join("saved.partial"), Permissions::from_mode(0o755)).unwrap();
+    for arguments in ["backup saved --data-dir data", "restore saved --data-dir new"] {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("umask 022; exec \"$0\" {arguments}"));
+        command.arg(env!("CARGO_BIN_EXE_capataz")).current_dir(folder);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    for place in ["saved", "new"].map(|name| folder.join(name)) {
+        let found = entries(&place);
+        assert!(
+            found.contains_key(&place.join("capataz.db")) && found.contains_key(&blob_file(&place, &blob))
+        );
+        for (path, entry) in found {
+            let expected = if entry.content.is_some() { 0o600 } else { 0o700 };
+            assert_eq!(entry.mode, expected, "{}", path.display());
+        }
+    }
+    assert!(folder.join("saved/backup.json").exists());
+}
+
+#[tokio::test]
+async fn a_backup_is_looked_through_as_it_lies_there_also_where_nobody_can_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let daemon = Served::start(folder, AGENTS);
+    let (_, blob) = execute_with_blob(&daemon.client().await, &[7; 50_000]).await;
+    let name = "saved 50%?#";
+    assert!(capataz(folder, &["backup", name, "--data-dir", "data"]).status.success());
+    drop(daemon);
+    let saved = folder.join(name);
+    let permit = |path: &Path, mode: u32| {
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    };
+    for (path, entry) in entries(&saved) {
+        permit(&path, entry.mode & 0o555);
+    }
+    let before = entries(&saved);
+    let verified = capataz(folder, &["verify", name, "--json"]);
+    let after = entries(&saved);
+    for (path, entry) in &after {
+        permit(path, entry.mode | 0o200);
+    }
+    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
+    let last = said(&verified).pop().unwrap();
+    assert!(last["runs"] == 1 && last["blobs"] == 1 && last["left_alone"] == 0, "{last}");
+    let names = |found: &BTreeMap<PathBuf, Entry>| found.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&after), names(&before));
+    assert!(after == before, "permissions, times and contents are those of before");
+    // It is looked at all the same.
+    let mut content = std::fs::read(blob_file(&saved, &blob)).unwrap();
+    content[40_000] ^= 1;
+    std::fs::write(blob_file(&saved, &blob), content).unwrap();
+    let verified = capataz(folder, &["verify", name, "--json"]);
+    assert_eq!(verified.status.code(), Some(1));
+    assert_eq!(said(&verified)[0]["damaged_blob"], *blob.blake3);
+}
+
+/// A backup can be used as a data folder.
+#[tokio::test]
+async fn a_backup_that_a_daemon_has_worked_on_is_looked_through_with_all_that_it_has_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let daemon = Served::start(folder, AGENTS);
+    let client = daemon.client().await;
+    execute(&client, "in the backup").await;
+    assert!(capataz(folder, &["backup", "saved", "--data-dir", "data"]).status.success());
+    std::fs::copy(folder.join("saved/backup.json"), folder.join("data/backup.json")).unwrap();
+    execute(&client, "only in the write-ahead log").await;
+    let verify = || capataz(folder, &["verify", "data", "--json"]);
+    let refusal = verify();
+    let told = [refusal.stdout, refusal.stderr].concat();
+    assert!(String::from_utf8_lossy(&told).contains("another daemon"));
+    daemon.killed();
+    let log = folder.join("data/capataz.db-wal");
+    assert!(log.metadata().unwrap().len() > 0);
+    // The first look plays the log into the database, and the second finds all of it there.
+    for _ in 0..2 {
+        let verified = verify();
+        assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
+        assert_eq!(said(&verified).pop().unwrap()["runs"], 2);
+        assert!(!log.exists());
+    }
+    // Nobody else has it meanwhile, and who has it is named.
+    let lock = std::fs::File::options().write(true).open(folder.join("data/daemon.lock")).unwrap();
+    lock.lock().unwrap();
+    std::fs::write(folder.join("data/daemon.lock"), std::process::id().to_string()).unwrap();
+    refused(&capataz(folder, &["verify", "data"]), "another daemon");
 }

@@ -60,11 +60,12 @@ use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::HealthServer;
 use tonic_health::server::HealthReporter;
 
+use crate::DaemonError;
+use crate::guard::GuardLayer;
 use crate::heard::HearingLayer;
 use crate::listener::Listener;
 use crate::specs::Specs;
 use crate::unread::CountingLayer;
-use crate::{DaemonError, guard};
 
 pub use starts::Places;
 pub(crate) use starts::{check_pipeline, check_plan};
@@ -223,8 +224,7 @@ pub(crate) async fn serve(
         .initial_stream_window_size(STREAM_WINDOW)
         .layer(CountingLayer::default())
         .layer(HearingLayer::default())
-        .layer(tower::util::MapRequestLayer::new(guard::mark))
-        .layer(tonic::service::InterceptorLayer::new(guard::refuse_marked))
+        .layer(GuardLayer)
         .add_routes(routes);
     let server = tokio::spawn(async move {
         router

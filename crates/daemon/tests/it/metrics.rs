@@ -230,6 +230,45 @@ async fn a_host_of_another_name_has_no_metrics() {
     assert!(body.contains("capataz_"), "that is a name of this machine");
 }
 
+/// A probe that asks by another name would take any other status for health.
+#[tokio::test]
+async fn what_could_come_of_a_web_page_is_answered_with_403_and_its_reason_and_over_grpc_with_a_status() {
+    let harness = Harness::start_with(|config| config.demo_page = true).await;
+    let address = harness.daemon.address();
+    let own = address.to_string();
+    let refused = [
+        (
+            "evil.example",
+            "",
+            "the host \"evil.example\" is not a loopback address; ask by 127.0.0.1 or localhost\n",
+        ),
+        (
+            own.as_str(),
+            "Origin: https://elsewhere.example\r\n",
+            "requests with an Origin are refused; ask without that header\n",
+        ),
+        (
+            own.as_str(),
+            "Sec-Fetch-Site: cross-site\r\n",
+            "requests of other sites are refused; open the address itself\n",
+        ),
+    ];
+    for (host, more, reason) in refused {
+        for path in ["/livez", "/readyz", "/metrics", "/demo", "/capataz.v1.RunService/StartRun"] {
+            let (head, body) = fetch_of(address, host, path, more).await;
+            assert!(head.starts_with("HTTP/1.1 403 Forbidden"), "{path}: {head}");
+            assert!(head.to_ascii_lowercase().contains("content-type: text/plain"), "{path}: {head}");
+            assert!(body.contains(reason), "{path}: {body}");
+        }
+        let more = format!("{more}Content-Type: application/grpc+proto\r\n");
+        let (head, body) = fetch_of(address, host, "/capataz.v1.RunService/StartRun", &more).await;
+        assert!(head.starts_with("HTTP/1.1 200") && !body.contains(reason), "{head} {body}");
+        assert!(head.to_ascii_lowercase().contains("grpc-status: 7"), "{head}");
+    }
+    let (head, _) = fetch(address, "/demo", "").await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+}
+
 /// The shards' thread stands still at its next look at the clock, while the gate is closed.
 #[derive(Clone, Default)]
 struct Gate(Arc<(Mutex<bool>, Condvar)>);

@@ -98,10 +98,22 @@ fn folders_of(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 /// [`StoreError::Corrupt`] with what SQLite finds wrong; there is no database of this version in the folder, or it cannot
 /// be read.
 pub fn verify(folder: &Path, tell: &mut dyn FnMut(Copying) -> ControlFlow<()>) -> Result<Blobs, StoreError> {
-    let (database, options) = (folder.join(DATABASE_FILE), SqliteOptions::default());
+    verify_with(folder, &SqliteOptions::default(), tell)
+}
+
+/// The same with other options, such as for a folder that is immutable.
+///
+/// # Errors
+/// Those of [`verify`].
+pub fn verify_with(
+    folder: &Path,
+    options: &SqliteOptions,
+    tell: &mut dyn FnMut(Copying) -> ControlFlow<()>,
+) -> Result<Blobs, StoreError> {
+    let database = folder.join(DATABASE_FILE);
     probe::check_length(&database)?;
-    schema::refuse_to_migrate(&database, &options)?;
-    let connection = open_reading(&database, &options)?;
+    schema::refuse_to_migrate(&database, options)?;
+    let connection = open_reading(&database, options)?;
     let found: String =
         connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(failed(VERIFY))?;
     if found != "ok" {

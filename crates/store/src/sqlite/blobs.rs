@@ -28,7 +28,7 @@ pub(super) struct Blobs {
     folder: PathBuf,
     temporary: PathBuf,
     /// A lock on the folder, shared with other stores on it, for as long as temporary files of this store may exist.
-    _in_use: File,
+    _in_use: Option<File>,
     /// The beginning of the names of temporary files, different for each store.
     mark: String,
     next_temporary: AtomicU64,
@@ -45,23 +45,27 @@ pub(super) struct Names {
 
 impl Blobs {
     pub(super) fn open(data: &Path) -> Result<Self, StoreError> {
-        let folder = data.join("blobs");
-        let temporary = folder.join("tmp");
+        let mut blobs = Self::only_read(data);
         let set_up = || {
-            folders::make(&folder)?;
-            folders::make(&temporary)?;
-            claim_temporary(&folder, &temporary)
+            folders::make(&blobs.folder)?;
+            folders::make(&blobs.temporary)?;
+            claim_temporary(&blobs.folder, &blobs.temporary)
         };
-        let in_use = set_up().map_err(io_failed("set up the folder of blobs"))?;
-        let mark = format!("{:016x}-", RandomState::new().build_hasher().finish());
-        Ok(Self {
+        blobs._in_use = Some(set_up().map_err(io_failed("set up the folder of blobs"))?);
+        Ok(blobs)
+    }
+
+    /// Blobs as they lie there; nothing is made.
+    pub(super) fn only_read(data: &Path) -> Self {
+        let folder = data.join("blobs");
+        Self {
+            temporary: folder.join("tmp"),
             folder,
-            temporary,
-            _in_use: in_use,
-            mark,
+            _in_use: None,
+            mark: format!("{:016x}-", RandomState::new().build_hasher().finish()),
             next_temporary: AtomicU64::new(0),
             changes: Mutex::new(Names::default()),
-        })
+        }
     }
 
     /// Blocks others from putting and removing blobs while the returned value is held.

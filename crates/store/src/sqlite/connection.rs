@@ -16,6 +16,10 @@ const FULL: i64 = 2;
 
 /// Opens a connection that writes or checkpoints; makes the file if it is missing.
 pub(super) fn open_writing(database: &Path, options: &SqliteOptions) -> Result<Connection, StoreError> {
+    if options.immutable {
+        let source = "it is open as one that nobody changes";
+        return Err(StoreError::Io { operation: "open the database", source: source.into() });
+    }
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(database, flags).map_err(failed("open the database"))?;
@@ -38,10 +42,29 @@ fn refuse_read_only(connection: &Connection) -> Result<(), StoreError> {
 /// Opens a connection that only reads.
 pub(super) fn open_reading(database: &Path, options: &SqliteOptions) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection =
-        Connection::open_with_flags(database, flags).map_err(failed("open the database for reading"))?;
+    let opened = if options.immutable {
+        Connection::open_with_flags(as_immutable(database), flags | OpenFlags::SQLITE_OPEN_URI)
+    } else {
+        Connection::open_with_flags(database, flags)
+    };
+    let connection = opened.map_err(failed("open the database for reading"))?;
     common(&connection, options, options.cache_bytes / 4)?;
     Ok(connection)
+}
+
+/// The URI of a database that nobody changes while it is open.
+fn as_immutable(database: &Path) -> String {
+    // Behind two slashes is the name of a host, which may be empty.
+    let mut uri = String::from(if database.has_root() { "file://" } else { "file:" });
+    for byte in database.as_os_str().as_encoded_bytes().iter().copied() {
+        if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
+            uri.push(char::from(byte));
+        } else {
+            uri.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    uri.push_str("?immutable=1");
+    uri
 }
 
 fn common(connection: &Connection, options: &SqliteOptions, cache_bytes: u64) -> Result<(), StoreError> {
@@ -105,6 +128,37 @@ fn assert_durable(connection: &Connection) -> Result<(), StoreError> {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_immutable_database_is_read_without_a_trace_whatever_its_name_and_never_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("50%? #é");
+        std::fs::create_dir(&folder).unwrap();
+        let (database, options) = (folder.join("capataz.db"), SqliteOptions::default());
+        let writing = open_writing(&database, &options).unwrap();
+        writing.execute_batch("CREATE TABLE kept (x); INSERT INTO kept VALUES (7)").unwrap();
+        writing.close().unwrap();
+        let there = || std::fs::read_dir(&folder).unwrap().count();
+        let (files, written) = (there(), folder.metadata().unwrap().modified().unwrap());
+        let options = SqliteOptions { immutable: true, ..options };
+        let reading = open_reading(&database, &options).unwrap();
+        let read = |connection: &Connection| {
+            connection.query_row("SELECT x FROM kept", [], |row| row.get::<_, i64>(0)).unwrap()
+        };
+        assert_eq!((read(&reading), there()), (7, files));
+        assert!(reading.execute_batch("INSERT INTO kept VALUES (8)").is_err());
+        assert_eq!(folder.metadata().unwrap().modified().unwrap(), written);
+        let refused = open_writing(&database, &options).unwrap_err();
+        assert!(matches!(refused, StoreError::Io { .. }), "{refused:?}");
+    }
+
+    #[test]
+    fn the_name_of_an_immutable_database_is_that_of_its_file() {
+        let named = |database: &str| as_immutable(Path::new(database));
+        assert_eq!(named("/a/b-1.db"), "file:///a/b-1.db?immutable=1");
+        assert_eq!(named("//a/b"), "file:////a/b?immutable=1");
+        assert_eq!(named("a b/%?#é"), "file:a%20b/%25%3F%23%C3%A9?immutable=1");
+    }
 
     /// What SQLite does by itself with a file, or a file system, that may not be written.
     #[test]

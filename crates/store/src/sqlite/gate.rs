@@ -46,6 +46,16 @@ impl Gate {
         Ok(Self { database, options, gauge, connection: Mutex::new(Some(connection)) })
     }
 
+    /// A gate through which nobody comes: that of a database that is immutable. A newer format is refused.
+    pub(super) fn shut(database: PathBuf, options: SqliteOptions) -> Result<Self, StoreError> {
+        let mut connection = connection::open_reading(&database, &options)?;
+        // There is nothing to migrate.
+        schema::migrate(&mut connection)?;
+        probe::check_tables(&connection)?;
+        let gauge = Arc::new(Gauge::new(&options));
+        Ok(Self { database, options, gauge, connection: Mutex::new(None) })
+    }
+
     /// Runs `action` in a transaction. An error of the action or of the commit rolls the transaction back, as far as is
     /// known.
     pub(super) fn transact<T>(

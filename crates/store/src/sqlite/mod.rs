@@ -73,6 +73,10 @@ pub struct SqliteOptions {
     pub migration_rows: u32,
     /// The maximum number of pages (of 4 KiB), with which tests simulate a full disk.
     pub max_pages: Option<u32>,
+    /// Whether nobody changes the database while it is open, so that it is read as it lies there, also where nothing can be
+    /// written: nothing is locked, and nothing is made beside it. What only a write-ahead log has is not seen. For
+    /// [`SqliteStore::open_as_it_is`] and [`backup::verify_with`]; whatever would write fails.
+    pub immutable: bool,
 }
 
 impl Default for SqliteOptions {
@@ -86,6 +90,7 @@ impl Default for SqliteOptions {
             known_runs: 32_768,
             migration_rows: 2_000,
             max_pages: None,
+            immutable: false,
         }
     }
 }
@@ -98,8 +103,8 @@ pub struct SqliteStore {
 
 struct Shared {
     folder: PathBuf,
-    // This field is dropped first, because its thread uses the gate.
-    _maintenance: Maintenance,
+    // This field is dropped first, because its thread uses the gate. Where nobody writes, there is none.
+    _maintenance: Option<Maintenance>,
     readers: Readers,
     gate: Arc<Gate>,
     blobs: Blobs,
@@ -137,7 +142,22 @@ impl SqliteStore {
         let database = folder.join(DATABASE_FILE);
         probe::check_length(&database)?;
         schema::refuse_to_migrate(&database, &options)?;
+        if options.immutable {
+            return Self::open_immutable(folder, database, options);
+        }
         Self::open(folder, options)
+    }
+
+    fn open_immutable(folder: &Path, database: PathBuf, options: SqliteOptions) -> Result<Self, StoreError> {
+        let shared = Shared {
+            folder: folder.to_owned(),
+            _maintenance: None,
+            blobs: Blobs::only_read(folder),
+            readers: Readers::new(database.clone(), &options),
+            known_runs: options.known_runs,
+            gate: Arc::new(Gate::shut(database, options)?),
+        };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Opens the database like [`SqliteStore::open`], and tells `progress` of each step of a migration that takes time,
@@ -165,7 +185,7 @@ impl SqliteStore {
         let maintenance = Maintenance::start(&database, &options, gauge, Arc::clone(&gate))?;
         let shared = Shared {
             folder: folder.to_owned(),
-            _maintenance: maintenance,
+            _maintenance: Some(maintenance),
             blobs: Blobs::open(folder)?,
             readers: Readers::new(database, &options),
             gate,
