@@ -517,42 +517,46 @@ fn byte_size(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "a size is a number of bytes, or a number with KB, MB or GB".to_owned())
 }
 
-/// One of these values, by its name; in capital letters or not, where the argument ignores them.
-fn one_of<T: Copy + Send + Sync + 'static>(
-    known: &'static [(&'static str, T)],
-) -> impl TypedValueParser<Value = T> {
-    let meant = move |text: String| {
-        let named = known.iter().find(|(name, _)| name.eq_ignore_ascii_case(&text));
-        named.map(|(_, value)| *value).ok_or_else(|| format!("unknown value {text}"))
-    };
-    PossibleValuesParser::new(known.iter().map(|(name, _)| *name)).try_map(meant)
+/// The values of an enum of the contract by which runs are listed.
+#[derive(Clone, Copy)]
+struct Named<T: 'static> {
+    /// As JSON calls them.
+    names: &'static [&'static str],
+    /// What the contract writes before them.
+    prefix: &'static str,
+    by_name: fn(&str) -> Option<T>,
 }
 
-/// Statuses of runs, as JSON calls them.
-const STATUSES: &[(&str, v1::RunStatus)] = &[
-    ("running", v1::RunStatus::Running),
-    ("paused", v1::RunStatus::Paused),
-    ("waiting", v1::RunStatus::Waiting),
-    ("cancelling", v1::RunStatus::Cancelling),
-    ("finished", v1::RunStatus::Finished),
-];
+impl<T> Named<T> {
+    fn value(&self, name: &str) -> Option<T> {
+        (self.by_name)(&format!("{}{}", self.prefix, name.to_ascii_uppercase()))
+    }
+}
+
+/// One of these values, by its name; in capital letters or not, where the argument ignores them.
+fn one_of<T: Clone + Send + Sync + 'static>(known: Named<T>) -> impl TypedValueParser<Value = T> {
+    let names = PossibleValuesParser::new(known.names.iter().copied());
+    names.try_map(move |name| known.value(&name).ok_or_else(|| format!("unknown value {name}")))
+}
+
+const STATUSES: Named<v1::RunStatus> = Named {
+    names: &["running", "paused", "waiting", "cancelling", "finished"],
+    prefix: "RUN_STATUS_",
+    by_name: v1::RunStatus::from_str_name,
+};
 
 /// Kinds of runs, which sessions are not.
-const KINDS: &[(&str, v1::RunKind)] = &[
-    ("plan", v1::RunKind::Plan),
-    ("ask", v1::RunKind::Ask),
-    ("script", v1::RunKind::Script),
-    ("pipeline", v1::RunKind::Pipeline),
-    ("mode", v1::RunKind::Mode),
-];
+const KINDS: Named<v1::RunKind> = Named {
+    names: &["plan", "ask", "script", "pipeline", "mode"],
+    prefix: "RUN_KIND_",
+    by_name: v1::RunKind::from_str_name,
+};
 
-const OUTCOMES: &[(&str, v1::RunOutcome)] = &[
-    ("succeeded", v1::RunOutcome::Succeeded),
-    ("succeeded_with_failures", v1::RunOutcome::SucceededWithFailures),
-    ("failed", v1::RunOutcome::Failed),
-    ("cancelled", v1::RunOutcome::Cancelled),
-    ("blocked", v1::RunOutcome::Blocked),
-];
+const OUTCOMES: Named<v1::RunOutcome> = Named {
+    names: &["succeeded", "succeeded_with_failures", "failed", "cancelled", "blocked"],
+    prefix: "RUN_OUTCOME_",
+    by_name: v1::RunOutcome::from_str_name,
+};
 
 #[cfg(test)]
 mod tests {
@@ -604,29 +608,17 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_named<T>(
-        known: &[(&str, T)],
-        prefix: &str,
-        from_name: fn(&str) -> Option<T>,
-        from_number: impl Fn(i32) -> Option<T>,
-    ) where
-        T: Copy + std::fmt::Debug + PartialEq,
-    {
-        for (name, value) in known {
-            assert_eq!(from_name(&format!("{prefix}{}", name.to_ascii_uppercase())), Some(*value));
-        }
-        let there_are: Vec<T> = (1..).map_while(from_number).collect();
-        assert_eq!(known.iter().map(|(_, value)| *value).collect::<Vec<_>>(), there_are);
+    fn check_named<T: std::fmt::Debug + PartialEq>(known: Named<T>, by_number: impl Fn(i32) -> Option<T>) {
+        let named: Vec<T> = known.names.iter().filter_map(|name| known.value(name)).collect();
+        assert_eq!(named, (1..).map_while(by_number).collect::<Vec<T>>());
     }
 
     #[test]
     fn runs_are_listed_by_every_status_outcome_and_kind_that_there_is() {
-        let (status, outcome) = (v1::RunStatus::from_str_name, v1::RunOutcome::from_str_name);
-        check_named(STATUSES, "RUN_STATUS_", status, |number| v1::RunStatus::try_from(number).ok());
-        check_named(OUTCOMES, "RUN_OUTCOME_", outcome, |number| v1::RunOutcome::try_from(number).ok());
-        let kind = v1::RunKind::from_str_name;
+        check_named(STATUSES, |number| v1::RunStatus::try_from(number).ok());
+        check_named(OUTCOMES, |number| v1::RunOutcome::try_from(number).ok());
         // Sessions, which are no runs, have a number far above.
-        check_named(KINDS, "RUN_KIND_", kind, |number| v1::RunKind::try_from(number).ok());
+        check_named(KINDS, |number| v1::RunKind::try_from(number).ok());
     }
 
     #[test]
