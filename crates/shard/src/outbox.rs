@@ -379,3 +379,21 @@ impl Outbox {
         self.pending.iter().filter_map(|pending| Some((pending.id, pending.append.clone()?))).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_discarded_of_a_run_is_all_that_was_to_leave_with_it_and_nothing_of_others() {
+        let [run, other] = [1, 2].map(|number| RunId(uuid::Uuid::from_u128(number)));
+        let mut outbox = Outbox::default();
+        outbox.batch(run).deferred.push(Deferred::Finish);
+        outbox.batch(other).add(5, 1, Bytes::from_static(b"event"));
+        let discarded = outbox.discard(run);
+        assert!(matches!(discarded[..], [Deferred::Finish]), "{discarded:?}");
+        assert!(!outbox.has_batch(run));
+        assert!(outbox.has_decided(other));
+        assert!(outbox.discard(run).is_empty(), "there is nothing left of it");
+    }
+}

@@ -403,3 +403,51 @@ fn differences_of_derived(run: RunId, stored: &[Derived], derived: &[Derived]) -
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use capataz_store::builders::beginning;
+    use capataz_store::{Append, AppendOutcome, MemoryEntry, MemoryStore, Millis};
+
+    use super::*;
+
+    #[test]
+    fn an_entry_of_memory_is_expected_unless_it_was_forgotten() {
+        let [run, session] = [1, 2].map(|number| RunId(uuid::Uuid::from_u128(number)));
+        let entry = |n| MemoryRow {
+            place: Place { seq: 3, n },
+            change: MemoryChange::Entry(Box::new(MemoryEntry {
+                session: "shop".to_owned(),
+                mode: "simple".to_owned(),
+                kind: "error".to_owned(),
+                at: Millis(1),
+                content: "what was learnt".to_owned(),
+                digest: String::new(),
+                tools: Vec::new(),
+                files: Vec::new(),
+                related_to: Vec::new(),
+            })),
+        };
+        let derived = [entry(0), entry(1)];
+        let forgotten = MemoryRow {
+            place: Place { seq: 1, n: 0 },
+            change: MemoryChange::Forgotten { entry: entry_id(run, derived[1].place) },
+        };
+        let store = MemoryStore::new();
+        let mut writer = store.claim(ShardId(0), Mark(1)).unwrap();
+        let outcomes = writer.commit(&[Append { memory: vec![forgotten], ..beginning(session) }]).unwrap();
+        assert!(matches!(outcomes[..], [AppendOutcome::Committed(_)]), "{outcomes:?}");
+
+        let mut tell = |_: Told<'_>| {};
+        let (rests, totals) = (BTreeMap::new(), Totals::default());
+        let work = Work { store: &store, rests, writing: None, totals, tell: &mut tell };
+        let differing = |stored: &[MemoryRow]| -> Vec<String> {
+            let stored = MemoryOf { rows: stored.to_vec(), ..MemoryOf::default() };
+            let differences = work.differences_of_memory(run, &stored, &derived).unwrap();
+            differences.into_iter().map(|difference| difference.column).collect()
+        };
+        assert_eq!(differing(&derived[..1]), [""; 0]);
+        assert_eq!(differing(&derived), ["row 3.1 in memory"]);
+        assert_eq!(differing(&[]), ["row 3.0 in memory"]);
+    }
+}

@@ -259,4 +259,17 @@ mod tests {
             assert_eq!(resting.loaded(run, load).map(|woken| woken.wanted.len()), Some(1));
         }
     }
+
+    #[test]
+    fn what_was_asked_for_is_asked_for_again_and_nothing_else() {
+        let [asked, other] = [7, 8].map(|number| RunId(uuid::Uuid::from_u128(number)));
+        let mut resting = Resting::default();
+        for run in [asked, other] {
+            resting.insert(run, RunClock::Ahead(0), Vec::new());
+        }
+        assert!(resting.want(asked, Wanted::Tick, 1).is_ok());
+        assert_eq!(resting.next_load(), Some((asked, 1)));
+        resting.ask_again();
+        assert_eq!([resting.next_load(), resting.next_load()], [Some((asked, 2)), None]);
+    }
 }

@@ -205,3 +205,17 @@ impl Runs {
         slots.into_values().flat_map(|slot| slot.waiters).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_of_a_run_that_was_thrown_away_is_known_until_every_run_has_been_read() {
+        let mut runs = Runs::default();
+        runs.keep_clock(RunId::MIN, RunClock::Ahead(5));
+        assert!(runs.knows_clock(RunId::MIN));
+        runs.all_taken_up();
+        assert!(!runs.knows_clock(RunId::MIN));
+    }
+}

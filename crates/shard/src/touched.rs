@@ -325,3 +325,26 @@ impl Shard {
 fn is_of_output(answer: &QueryAnswer) -> bool {
     matches!(answer, QueryAnswer::Judged(verdict) if verdict.judged.purpose.is_output())
 }
+
+#[cfg(test)]
+mod tests {
+    use capataz_store::ShardId;
+
+    use super::*;
+    use crate::shard::Config;
+
+    #[test]
+    fn what_the_crew_says_is_kept_while_the_shard_is_claimed_unless_their_link_is_broken() {
+        let shard = ShardId(0);
+        let mut shard = Shard::new(Config::default(), shard, vec![shard]);
+        shard.restart = Some(Restart::default());
+        let said = || Kept::Message(ToShard::BrowserGone { worker: "w".into(), run: RunId::MIN });
+        let kept = |shard: &Shard| shard.restart.as_ref().map(|restart| restart.kept.len());
+        shard.keep(said());
+        assert_eq!(kept(&shard), Some(1));
+        shard.link_is_broken();
+        assert_eq!(kept(&shard), Some(0));
+        shard.keep(said());
+        assert_eq!(kept(&shard), Some(0), "the crew begins anew");
+    }
+}

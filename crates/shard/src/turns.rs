@@ -299,3 +299,26 @@ pub fn find(router: &dyn Route, ask: &v1::Ask, context: &v1::SessionContext, ask
     let spec = if rerouted { String::new() } else { spec.unwrap_or_default() };
     Some(Found { spec, target: chosen.target, rerouted, default_spec: chosen.default_spec })
 }
+
+#[cfg(test)]
+mod tests {
+    use capataz_store::ShardId;
+    use capataz_store::builders::continuation;
+
+    use super::*;
+    use crate::shard::Config;
+
+    #[test]
+    fn a_session_in_doubt_is_read_again_once_nothing_of_it_is_in_flight() {
+        let shard = ShardId(0);
+        let mut shard = Shard::new(Config::default(), shard, vec![shard]);
+        let stream = session_stream("shop");
+        shard.sessions.join(stream, RunId::MIN, 1);
+        shard.outbox.send(&continuation(stream, 2), None, Vec::new(), None);
+        shard.reread_session(stream);
+        assert!(shard.sessions.is_in_doubt(stream), "what is in flight may still be stored");
+        assert!(shard.outbox.settle().is_some());
+        shard.reread_when_settled(stream);
+        assert!(!shard.sessions.is_in_doubt(stream));
+    }
+}

@@ -1,3 +1,5 @@
+use capataz_engine::{self as engine, Moment, Wall};
+
 use super::*;
 
 #[test]
@@ -106,4 +108,31 @@ fn an_entry_of_a_type_or_of_a_mode_that_nobody_knows_is_no_row() {
     let rows = memory(run, &completed("error", simple));
     assert!(matches!(&rows[0].change, MemoryChange::Entry(entry) if entry.kind == "error"), "{rows:?}");
     assert_eq!(rows[1..], [vote(1)]);
+}
+
+#[test]
+fn an_execution_that_has_ended_has_a_row_under_its_mode_and_one_at_work_has_none() {
+    let mut execution = v1::ModeRun {
+        query: "tidy up".to_owned(),
+        mode: Some(v1::ExecutionMode::Planner.into()),
+        planner: "brain".to_owned(),
+        run_id: "run".to_owned(),
+        ..v1::ModeRun::default()
+    };
+    engine::materialise_mode(&mut execution).unwrap();
+    let work = engine::Work::Mode(Box::new(execution));
+    let start = engine::StartRun { work, labels: Default::default(), parent: None, lineage: None };
+    let (mut state, _) = engine::start(7, start, Wall(1_000)).unwrap();
+    assert_eq!(ended(&state, 2), None);
+
+    let cancel =
+        engine::Input::Cancel { reason: String::new(), force: true, request_id: "cancel".to_owned() };
+    let decision = engine::decide(&mut state, cancel, Moment::first(Wall(1_500))).unwrap();
+    let rows = derived_of_append(&state, decision.first_seq, &decision.events);
+    let [row] = &rows[..] else { panic!("{rows:?}") };
+    // The end is the last event.
+    let place = Place { seq: state.seq(), n: 0 };
+    assert_eq!((row.place, row.kind, &*row.key), (place, 2, b"\x02".as_slice()));
+    let value = v1::ExecutionEnded::decode(row.value.clone()).unwrap();
+    assert_eq!((value.outcome(), value.took_ms), (v1::RunOutcome::Cancelled, 500));
 }

@@ -166,3 +166,13 @@ fn readings_of_another_version_are_not_known() {
     assert_eq!(Earlier::decode(&[FORMAT, 9]), None);
     assert_eq!(Earlier::decode(&[FORMAT, 0]), Some(Earlier::default()));
 }
+
+#[test]
+fn clocks_that_have_always_gone_alike_have_not_differed_and_those_that_were_set_once_have() {
+    let mut daemon = Daemon::new();
+    daemon.passes(DAY);
+    assert!(!daemon.readings.have_differed());
+    daemon.set(HOUR);
+    daemon.passes(DAY);
+    assert!(daemon.readings.have_differed());
+}

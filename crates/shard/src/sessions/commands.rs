@@ -184,3 +184,19 @@ impl Sessions {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_counts_its_texts_and_for_each_one_of_a_list_its_place_there() {
+        let least = SessionCommand::Accept { request_id: String::new() }.bytes();
+        let accept = SessionCommand::Accept { request_id: "abc".to_owned() };
+        let entry_ids = vec!["ab".to_owned(), "cdefg".to_owned()];
+        let forget = SessionCommand::Forget { session: "shop".to_owned(), entry_ids };
+        let place = size_of::<String>() as u64;
+        // The session's name has 4 bytes, the ids have 2 and 5.
+        assert_eq!([accept.bytes(), forget.bytes()], [least + 3, least + 11 + 2 * place]);
+    }
+}

@@ -421,3 +421,30 @@ fn a_result_that_was_accepted_is_accepted_again_while_its_run_rests() {
     assert_eq!(answers.len(), 1, "it is answered, as in memory: {answers:?}");
     assert!(!world.is_in_memory(run), "and the run rests on");
 }
+
+#[test]
+fn a_run_that_was_read_and_may_rest_again_stays_in_memory_until_what_it_has_decided_is_durable() {
+    let mut world = World::new();
+    let (run, _) = world.starts(false);
+    world.pauses(run);
+    world.commands(run, Ask::Resume { request_id: "resume".to_owned() });
+    world.commands(run, Ask::Pause { request_id: "again".to_owned() });
+    let [(_, number)] = world.loads[..] else { panic!("{:?}", world.loads) };
+    let state = Box::new(load(&world.store, run).unwrap());
+    let mut outputs = Vec::new();
+    world.core.handle(
+        world.now,
+        Input::RunLoaded { run, load: number, state: Ok(Some(state)) },
+        &mut outputs,
+    );
+    let appends = outputs.into_iter().filter_map(|output| match output {
+        Output::Append { append, .. } => Some(append),
+        _ => None,
+    });
+    let appends: Vec<_> = appends.collect();
+    assert_eq!(appends.len(), 1);
+    assert!(world.is_in_memory(run), "what is read now would be older");
+    let outcomes = world.writer.commit(&appends).unwrap();
+    world.hears(Input::Committed { shard: SHARD, outcomes });
+    assert!(!world.is_in_memory(run));
+}

@@ -340,3 +340,16 @@ fn a_clock_that_is_set_between_two_parts_of_a_sweep_hides_no_old_run_from_those_
         assert_eq!(world.there(), BTreeSet::new(), "set by {by} hours");
     }
 }
+
+#[test]
+fn a_clock_that_was_set_is_written_down_at_once_and_one_that_goes_on_is_not() {
+    let mut world = World::new(50);
+    world.passes(1);
+    world.hears(Input::Wake);
+    assert!(world.queue.is_empty());
+    world.sets_clock(100);
+    world.hears(Input::Wake);
+    let job = world.queue.next(usize::MAX).unwrap();
+    assert!(matches!(&job, Job::Other(Work::Readings { .. })), "{job:?}");
+    assert!(world.queue.is_empty());
+}

@@ -257,4 +257,12 @@ mod tests {
         let expected = ["", "blobs", "blobs/ab", "blobs/cd", "browser"];
         assert_eq!(found, expected.map(|name| folder.join(name)));
     }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_can_be_opened_and_not_be_read_is_an_error_and_not_tried_for_ever() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = hash_of(folder.path(), &mut |_| Ok(())).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::IsADirectory);
+    }
 }

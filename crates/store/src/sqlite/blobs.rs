@@ -312,4 +312,15 @@ mod tests {
         assert_eq!((missing.len(), swept.blobs), (0, 0));
         assert_eq!(store.blob_size(blob).unwrap(), Some(5));
     }
+
+    #[test]
+    fn a_blob_that_is_there_is_not_written_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap();
+        let blob = store.put_blob(b"there", Millis(10)).unwrap();
+        // From now on nothing can be written.
+        fs::remove_dir(folder.path().join("blobs/tmp")).unwrap();
+        assert!(store.put_blob(b"another", Millis(20)).is_err());
+        assert_eq!(store.put_blob(b"there", Millis(20)).unwrap(), blob);
+    }
 }

@@ -166,4 +166,18 @@ mod tests {
         }
         assert_eq!(opened(), before + 1, "no lock has gone with it");
     }
+
+    #[test]
+    fn the_log_is_written_again_though_nothing_of_it_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let (database, log) = (folder.path().join("a.db"), folder.path().join("a.db-wal"));
+        let connection = open_writing(&database, &SqliteOptions::default()).unwrap();
+        connection.execute_batch("CREATE TABLE t (x)").unwrap();
+        let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+        File::options().write(true).open(&log).unwrap().set_modified(long_ago).unwrap();
+        let written = || log.metadata().unwrap().modified().unwrap();
+        assert_eq!(written(), long_ago);
+        log_again(&connection, &log).unwrap();
+        assert_ne!(written(), long_ago);
+    }
 }

@@ -283,3 +283,37 @@ impl Worker {
             .map_err(failed("checkpoint the write-ahead log"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use super::*;
+
+    #[test]
+    fn a_log_is_huge_from_one_byte_above_its_limit_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let (database, wal) = (folder.path().join("a.db"), folder.path().join("log"));
+        let options = SqliteOptions::default();
+        let gauge = Arc::new(Gauge::new(&options));
+        let shared = Arc::clone(&gauge);
+        let gate = Gate::open(database.clone(), options.clone(), shared, &mut |_| ControlFlow::Continue(()))
+            .unwrap();
+        let worker = Worker {
+            connection: connection::open_writing(&database, &options).unwrap(),
+            gauge,
+            gate: Arc::new(gate),
+            database,
+            file: healing::DatabaseFile::default(),
+            wal: wal.clone(),
+            wal_limit_bytes: 10,
+            must_heal: false,
+        };
+        assert!(!worker.wal_is_huge(), "there is none");
+        let is_huge = [0, 10, 11, 12].map(|bytes| {
+            std::fs::write(&wal, vec![0_u8; bytes]).unwrap();
+            worker.wal_is_huge()
+        });
+        assert_eq!(is_huge, [false, false, true, true]);
+    }
+}
