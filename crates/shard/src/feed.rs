@@ -578,6 +578,9 @@ pub fn severity_of(event: &v1::Event) -> i32 {
 
 #[cfg(test)]
 mod tests {
+    use capataz_store::builders::{Shape, beginning, continuation};
+    use capataz_store::{Append, AppendOutcome, Mark, MemoryStore};
+
     use super::*;
 
     fn failed(severity: v1::ExecutorSeverity) -> v1::Event {
@@ -733,5 +736,89 @@ mod tests {
             .map(|delivered| v1::Event::decode(delivered.event.clone()).map(|event| event.seq));
         assert_eq!(seqs.collect::<Vec<_>>(), [Ok(4)]);
         assert_eq!(reader.cursor(), Cursor::behind(Position(3)));
+    }
+
+    /// An event of that number that says this.
+    fn saying(seq: u64, body: Body) -> Bytes {
+        let event = v1::Event { seq, body: Some(body), ..v1::Event::default() };
+        event.encode_length_delimited_to_vec().into()
+    }
+
+    fn goes_on(seq: u64) -> Bytes {
+        saying(seq, Body::RunPaused(v1::RunPaused::default()))
+    }
+
+    fn ends(seq: u64) -> Bytes {
+        saying(seq, Body::RunFinished(v1::RunFinished::default()))
+    }
+
+    #[test]
+    fn the_ring_forgets_the_oldest_appends_until_the_others_have_no_more_bytes_than_it_may_keep() {
+        let mut ring = Ring::new(Position(0), 10);
+        let mut kept = Vec::new();
+        for (position, size) in [(1, 6), (2, 6), (3, 4), (4, 4), (5, 3)] {
+            ring.push(Published { events: vec![0; size].into(), ..of_team(position, None) });
+            kept.push((ring.sizes().collect::<Vec<_>>(), ring.after));
+        }
+        let expected = [
+            (vec![6], Position(0)),
+            (vec![6], Position(1)),
+            (vec![6, 4], Position(1)),
+            (vec![4, 4], Position(2)),
+            (vec![4, 3], Position(3)),
+        ];
+        assert_eq!(kept, expected);
+    }
+
+    #[test]
+    fn who_reads_one_run_behind_its_history_passes_over_damage_of_others_and_is_told_of_its_own() {
+        let (run, other) = (RunId(uuid::Uuid::from_u128(1)), RunId(uuid::Uuid::from_u128(2)));
+        let store = MemoryStore::new();
+        let mut writer = store.claim(ShardId(0), Mark(1)).unwrap();
+        let mut commit = |append: Append| {
+            let outcomes = writer.commit(&[append]).unwrap();
+            assert!(matches!(outcomes[..], [AppendOutcome::Committed(_)]), "{outcomes:?}");
+        };
+        commit(beginning(run).events(goes_on(1)));
+        let filter = Filter { run: Some(run), ..Filter::default() };
+        let mut reader = Reader::new(ShardId(0), filter, Start::default(), 100);
+        assert_eq!(positions(&reader.read_log(&store, Position(1)).unwrap()), [Position(1)]);
+        assert!(reader.read_log(&store, Position(1)).unwrap().is_empty(), "its history is at its end");
+
+        commit(beginning(other).events(goes_on(1)));
+        assert!(store.damage(ShardId(0), Position(2)));
+        let step = reader.read_log(&store, Position(2)).unwrap();
+        assert!(step.is_empty(), "{step:?}");
+        assert_eq!(reader.cursor, Cursor::behind(Position(2)));
+
+        commit(continuation(run, 2).events(goes_on(2)));
+        assert!(store.damage(ShardId(0), Position(3)));
+        match reader.read_log(&store, Position(3)) {
+            Err(LoadError::Damaged(damage)) => {
+                assert_eq!((damage.run, damage.seq, damage.position), (run, 1, Some(Position(3))));
+            }
+            read => panic!("{read:?}"),
+        }
+    }
+
+    #[test]
+    fn who_wants_nothing_of_one_run_hears_when_it_is_over_and_who_reads_many_of_the_end_of_none() {
+        let run = RunId(uuid::Uuid::from_u128(1));
+        let store = MemoryStore::new();
+        let mut writer = store.claim(ShardId(0), Mark(1)).unwrap();
+        writer.commit(&[beginning(run).label("team", "blue").events(goes_on(1))]).unwrap();
+        let of_many = red();
+        let filter = Filter { run: Some(run), ..of_many.filter.clone() };
+        let of_one = Reader::new(ShardId(0), filter, Start::default(), 100);
+        let mut readers = [of_one, of_many];
+        let mut read = |newest| {
+            readers.each_mut().map(|reader| {
+                let step = reader.read_log(&store, Position(newest)).unwrap();
+                (step.events.len(), step.finished)
+            })
+        };
+        assert_eq!(read(1), [(0, false), (0, false)]);
+        writer.commit(&[continuation(run, 2).events(ends(2))]).unwrap();
+        assert_eq!(read(2), [(0, true), (0, false)]);
     }
 }

@@ -508,7 +508,7 @@ impl Scribe {
 
 #[cfg(test)]
 mod tests {
-    use capataz_store::builders::keep;
+    use capataz_store::builders::{Shape, beginning, keep};
 
     use super::*;
 
@@ -584,5 +584,58 @@ mod tests {
         }
         assert_eq!(written, [(run(0), 1), (run(1), 2), (run(2), 1), (run(3), 1)]);
         assert_eq!(queue.bytes, 0);
+    }
+
+    #[test]
+    fn nothing_waits_in_a_queue_that_was_cleared() {
+        let mut queue = Queue::default();
+        queue.push(Work::Agents(Vec::new()));
+        queue.push(snapshot(1, 10, 5));
+        queue.clear();
+        assert!(queue.is_empty() && next(&mut queue).is_none());
+        assert_eq!(queue.bytes, 0);
+    }
+
+    /// The first append of the run of this number, with so many bytes of events.
+    fn append(number: u128, size: usize) -> (ShardId, Append) {
+        (SHARD, beginning(run(number)).events(vec![0_u8; size]))
+    }
+
+    #[test]
+    fn a_commit_takes_whole_pieces_until_it_has_as_many_appends_as_are_asked_for() {
+        for (most, expected) in [(1, vec![1, 2, 1, 1]), (2, vec![3, 2]), (3, vec![3, 2]), (4, vec![4, 1])] {
+            let mut queue = Queue::default();
+            for piece in [1..2, 2..4, 4..5, 5..6] {
+                queue.push(Work::Append(piece.map(|number| append(number, 1)).collect()));
+            }
+            let mut committed = Vec::new();
+            while let Some(Job::Commit(appends)) = queue.next(most) {
+                committed.push(appends.len());
+            }
+            assert_eq!(committed, expected, "{most}");
+        }
+    }
+
+    #[test]
+    fn what_waits_for_the_writer_counts_with_the_bytes_that_it_keeps() {
+        let appends = || vec![append(1, 3), append(2, 4)];
+        assert_eq!(Work::Append(appends()).bytes(), 7);
+        assert_eq!(Job::Commit(appends()).bytes(), 7);
+        let agent = |name: &str, size: usize| AgentRow {
+            name: name.to_owned(),
+            agent: vec![0; size].into(),
+            last_seen: Millis(0),
+        };
+        let works = [
+            (snapshot(1, 10, 6), 6),
+            (Work::Agents(vec![agent("abc", 5), agent("d", 2)]), 3 + 5 + 1 + 2),
+            (Work::ForgetAgents(vec!["abc".to_owned(), "de".to_owned()]), 3 + 2),
+            (Work::Readings { shard: SHARD, readings: vec![0; 8] }, 8),
+            (Work::Release { shard: SHARD, run: run(1) }, 0),
+        ];
+        for (work, bytes) in works {
+            assert_eq!(work.bytes(), bytes, "{work:?}");
+            assert_eq!(Job::Other(work).bytes(), bytes);
+        }
     }
 }

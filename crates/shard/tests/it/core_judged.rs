@@ -2,7 +2,10 @@
 
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame};
 use capataz_crew::{ConnectionId, Now};
-use capataz_engine::{Answer as Told, Input as Ask, Judgement, Query, QueryId, Refusal, Verdict, Work};
+use capataz_engine::{
+    Answer as Told, Computed, Input as Ask, Judgement, Query, QueryId, Refusal, Verdict, Work,
+    materialise_mode,
+};
 use capataz_shard::journal;
 use capataz_shard::shard::Config;
 use capataz_shard::{
@@ -39,14 +42,57 @@ impl World {
         world.hears(Input::Disconnected { connection: ConnectionId(1) });
         // It comes back without its lease, and declares something else by now.
         world.connects(2, "true");
-        let options = capataz_engine::ViewOptions { tasks: false, outputs: false, offset: 0, limit: 0 };
-        let view = journal::load(&world.store, world.run).unwrap().view(String::new(), options);
-        world.question = view.questions.first().unwrap().question_id.clone();
+        world.question = world.only_question();
         world
     }
 
     /// The worker has the task.
     fn leased() -> Self {
+        let mut world = Self::empty();
+        world.connects(1, SCHEMA);
+        world.asks(Request::Start(Box::new(start(world.run))));
+        world
+    }
+
+    /// An execution asks whether a tool may be called; one worker serves the tool and the planner.
+    fn before_a_call() -> Self {
+        let mut world = Self::empty();
+        let agents = ["brain", "ask"].map(|name| v1::Agent { name: name.to_owned(), ..v1::Agent::default() });
+        let (worker_id, agents) = ("w".to_owned(), agents.to_vec());
+        let hello = v1::Hello { worker_id, agents, slots: 1, ..v1::Hello::default() };
+        world.hears(Input::Frame { connection: ConnectionId(1), frame: Say::Hello(hello) });
+        let tool = v1::ModeTool {
+            name: "ask".to_owned(),
+            undoable: true,
+            needs_approval: true,
+            ..v1::ModeTool::default()
+        };
+        let mut execution = v1::ModeRun {
+            query: "tidy up".to_owned(),
+            mode: Some(v1::ExecutionMode::Simple.into()),
+            planner: "brain".to_owned(),
+            tools: vec![tool],
+            run_id: world.run.to_string(),
+            ..v1::ModeRun::default()
+        };
+        materialise_mode(&mut execution).unwrap();
+        let work = Work::Mode(Box::new(execution));
+        world.asks(Request::Start(Box::new(support::start(world.run, work))));
+        // A prompt has the number of the decisions before it, of which the only one is that the execution begins.
+        let recalled = v1::Recalled::default();
+        let computed = Computed::Prompt { prompt: json("{}"), recalled, absent: Vec::new() };
+        world.hears(Input::Computed { run: world.run, query: QueryId(1), computed });
+        let action = r#"{"tool":"ask","parameters":{"path":"a"}}"#;
+        let said = format!(r#"{{"action":{action},"reasoning":"because","continue":true,"confidence":0.5}}"#);
+        world.completes(1, &said);
+        let (query, judged) = world.asked_for();
+        world.judged(query, judged, true);
+        world.question = world.only_question();
+        world
+    }
+
+    /// Nothing has happened yet.
+    fn empty() -> Self {
         let store = MemoryStore::new();
         let (writer, recovered) = claim(&store, 1);
         let run = run(1);
@@ -67,9 +113,14 @@ impl World {
             word_is_lost: false,
         };
         world.hears(recovered);
-        world.connects(1, SCHEMA);
-        world.asks(Request::Start(Box::new(start(run))));
         world
+    }
+
+    /// What the run asks.
+    fn only_question(&self) -> String {
+        let options = capataz_engine::ViewOptions { tasks: false, outputs: false, offset: 0, limit: 0 };
+        let view = journal::load(&self.store, self.run).unwrap().view(String::new(), options);
+        view.questions.first().unwrap().question_id.clone()
     }
 
     fn connects(&mut self, connection: u64, schema: &str) {
@@ -387,4 +438,18 @@ fn a_result_that_is_said_twice_counts_once() {
     let accepted = world.frames.iter().filter(|frame| matches!(frame, Frame::ResultAccepted(_))).count();
     assert_eq!(accepted, 1);
     assert_eq!(world.outcome(), Some(v1::RunOutcome::Succeeded));
+}
+
+#[test]
+fn a_call_that_a_person_approves_is_given_to_a_worker_once_that_is_durable_and_not_before() {
+    // What the planner was asked was given to it.
+    for (disk_is_away, given) in [(true, 1), (false, 2)] {
+        let mut world = World::before_a_call();
+        world.disk_is_away = disk_is_away;
+        let (question_id, request_id) = (world.question.clone(), "approves".to_owned());
+        let input = Ask::Resolve { question_id, answer: Told::from("approve"), request_id };
+        world.asks(Request::Command { run: world.run, if_seq: None, input: Box::new(input) });
+        let assigned = world.frames.iter().filter(|frame| matches!(frame, Frame::Assignment(_)));
+        assert_eq!(assigned.count(), given, "the disk is away: {disk_is_away}");
+    }
 }

@@ -9,11 +9,12 @@ use capataz_contracts::v1::{
 use capataz_crew::{ConnectionId, Now};
 use capataz_engine::Work;
 use capataz_shard::StartReply;
+use capataz_shard::driver::Carried;
 use capataz_shard::feed;
 use capataz_shard::journal::{MAX_SNAPSHOT_BYTES, load_session};
 use capataz_shard::shard::Config;
 use capataz_shard::{
-    Ages, Answer, Declined, Driver, FoundRun, ImportSession, Input, Output, Recovered, ReplyId, Request,
+    Ages, Answer, Declined, Driver, FoundRun, ImportSession, Input, Kin, Output, Recovered, ReplyId, Request,
     StartRequest, find, session_stream,
 };
 use capataz_store::builders::keep;
@@ -644,6 +645,38 @@ fn no_child_is_created_while_the_daemon_drains_and_its_parent_gets_it_of_the_nex
     world.hears(nowhere(number));
     world.commits_all();
     assert!(is_begun(&world));
+}
+
+/// The children that the log names once everything is durable that is on its way.
+fn named_in_flight(world: &World) -> Vec<RunId> {
+    let events = world.waiting.iter().flat_map(|append| feed::split(&append.events));
+    let named = events.filter_map(|event| match v1::Event::decode(event).unwrap().body {
+        Some(Body::ChildNamed(named)) => Some(named.run_id.parse::<RunId>().unwrap()),
+        _ => None,
+    });
+    named.collect()
+}
+
+#[test]
+fn nobody_is_told_to_create_a_child_before_its_parents_log_names_it_even_where_somebody_asks_for_it() {
+    let mut world = World::new();
+    let parent = run(1);
+    world.starts(1, with_a_child(), None);
+    let [child] = named_in_flight(&world)[..] else { panic!("one child") };
+    let asked = || {
+        let kin = Kin::Unknown { parent, task: "t".to_owned(), child };
+        Input::Carried(Box::new(Carried::Kin(kin)))
+    };
+    let is_sought =
+        |outputs: &[Output]| outputs.iter().any(|output| matches!(output, Output::FindChild { .. }));
+    assert!(!is_sought(&world.hears(asked())), "it is not durable that there is to be one");
+    let (found, number) = sought(&world.commits());
+    assert_eq!(found, child);
+    // Whoever cannot read the store knows nothing of it, and it is looked for again when somebody asks.
+    let unread = Input::ChildFound { child, number, found: FoundRun::Unread };
+    assert!(!is_sought(&world.hears(unread)));
+    let (found, _) = sought(&world.hears(asked()));
+    assert_eq!(found, child);
 }
 
 /// A daemon that died between the two appends would take the run for finished, and never go on with it.

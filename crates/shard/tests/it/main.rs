@@ -17,6 +17,7 @@ mod core_sweeps;
 mod core_touched;
 mod core_turns;
 mod damaged;
+mod journal;
 mod largest;
 mod rebuild;
 mod snapshots;
