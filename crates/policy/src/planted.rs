@@ -141,10 +141,12 @@ pub enum Fault {
     SweepEndsWithItsFirstPart,
     /// What a person lets run again after its time was over has none.
     AgainWithoutTime,
+    /// That an action of a script is done, as a person says, is no event of the script.
+    GivenOutcomeUntold,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 93] = [
+    pub const ALL: [Fault; 94] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -238,6 +240,7 @@ impl Fault {
         Fault::UsefulIsNoVote,
         Fault::SweepEndsWithItsFirstPart,
         Fault::AgainWithoutTime,
+        Fault::GivenOutcomeUntold,
     ];
 }
 

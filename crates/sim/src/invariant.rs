@@ -67,6 +67,7 @@ invariants! {
     ScriptInOrder: "The activities of a script follow from one another, and a proposal is performed or the run has ended.";
     BrowserIsTheRuns: "No activity of an open browser is given to another worker than the one that opened it, and none is done in another browser.";
     ScriptFailures: "Retry, recovery, going on and halting follow from the script's policy and from what was sent to the page.";
+    SessionsHaveAnEnd: "A session that waits for a proposal has a time at which it is closed if none comes.";
     ErrorsAreWhole: "A failed action is recorded with all that its code obliges to; what a host tells with less is recorded as EVIDENCE_FAILED and holds what was told.";
     NothingBegunWhileDraining: "A daemon that drains creates no run, gives no lease and no ask its turn, and sends no assignment.";
     SweepsAreAllowed: "Retention removes whole runs that have finished long enough ago, and sessions that nobody uses.";

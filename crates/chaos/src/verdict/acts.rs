@@ -36,11 +36,11 @@ pub(crate) fn judge(facts: &Facts, verdict: &mut Verdict) {
         }
     }
     for (key, (run, log)) in &by_key {
-        for (action, finished) in finished(log) {
-            if finished > 1 {
-                verdict.doubled.push(format!("run {run}: action {action} has succeeded {finished} times"));
+        for (action, Finished { times, is_given }) in finished(log) {
+            if times > 1 {
+                verdict.doubled.push(format!("run {run}: action {action} has succeeded {times} times"));
             }
-            if SEEN_BY_THE_SITE.contains(&action) && !acts.contains_key(&(*key, action)) {
+            if !is_given && SEEN_BY_THE_SITE.contains(&action) && !acts.contains_key(&(*key, action)) {
                 verdict
                     .lost
                     .push(format!("run {run}: action {action} has succeeded, and the site saw nothing"));
@@ -84,15 +84,28 @@ fn is_asked_about(log: &Log, action: &str) -> bool {
     questions.filter_map(|question| question.task.as_deref()).any(|task| task == action)
 }
 
-/// How often each action of the script has succeeded.
-fn finished(log: &Log) -> BTreeMap<&str, u64> {
-    let mut finished = BTreeMap::new();
+/// What the log says of an action that has succeeded.
+#[derive(Debug, Default)]
+struct Finished {
+    times: u64,
+    /// A person has said so, without having asked the site.
+    is_given: bool,
+}
+
+/// The actions of the script that have succeeded.
+fn finished(log: &Log) -> BTreeMap<&str, Finished> {
+    let mut finished: BTreeMap<&str, Finished> = BTreeMap::new();
+    let mut after_answer = false;
     for body in log.bodies() {
-        if let Body::ActionFinished(body) = body
-            && body.activity == v1::BrowserActivity::Action as i32
+        if let Body::ActionFinished(done) = body
+            && done.activity == v1::BrowserActivity::Action as i32
         {
-            *finished.entry(body.action_id.as_str()).or_default() += 1;
+            let action = finished.entry(done.action_id.as_str()).or_default();
+            action.times += 1;
+            action.is_given |= after_answer;
         }
+        // The answer is followed by the event at once; what a host says has a lease between the two.
+        after_answer = matches!(body, Body::QuestionAnswered(_));
     }
     finished
 }

@@ -98,6 +98,13 @@ fn comparable(place: &str, mut value: Value) -> Value {
     {
         evidence.retain(|reference| reference["kind"] != "dom_snapshot_partial");
     }
+    // An action is counted of which a person says that it is done, and an event more tells of it.
+    if place == "script-waiting: ended"
+        && let Some(Value::Object(script)) = value.get_mut("script")
+    {
+        script.remove("succeeded");
+        script.get_mut("error").and_then(Value::as_object_mut).map(|error| error.remove("seq"));
+    }
     value
 }
 

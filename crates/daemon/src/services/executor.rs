@@ -298,3 +298,22 @@ pub(super) fn prepare_script(script: &mut v1::Script) -> Result<(), Status> {
     dsl::materialise(script);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_person_says_of_an_action_is_the_outcome_of_its_proposal() {
+        let told = |activity: v1::BrowserActivity, step_index| {
+            // Nobody has seen the page.
+            let done = v1::ActionFinished { step_index, activity: activity.into(), ..Default::default() };
+            v1::Event { seq: 9, body: Some(Body::ActionFinished(Box::new(done))), ..Default::default() }
+        };
+        let outcome = outcome_of(told(v1::BrowserActivity::Action, 1), 1);
+        let success = Outcome::Success(v1::ActionSuccess::default());
+        assert_eq!(outcome, Some(v1::ProposeResponse { step_index: 1, seq: 9, outcome: Some(success) }));
+        assert_eq!(outcome_of(told(v1::BrowserActivity::Action, 0), 1), None);
+        assert_eq!(outcome_of(told(v1::BrowserActivity::Recovery, 1), 1), None);
+    }
+}

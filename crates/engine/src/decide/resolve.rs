@@ -241,7 +241,16 @@ fn resolve_outcome(
     asked_at: Timestamp,
 ) -> Result<(), Refusal> {
     match answer {
-        SUCCEEDED => settle::complete(turn, task, Some(value.unwrap_or_else(null)), None),
+        SUCCEEDED => {
+            let told = match planted::is(Fault::GivenOutcomeUntold) {
+                true => Vec::new(),
+                false => turn.state.rules().outcome_given(turn.now),
+            };
+            for body in told {
+                turn.emit(body);
+            }
+            settle::complete(turn, task, Some(value.unwrap_or_else(null)), None)
+        }
         FAILED => {
             error.options = FAILED_OPTIONS.iter().map(|option| (*option).to_owned()).collect();
             settle::fail_without_advance(

@@ -322,8 +322,7 @@ impl RunModel {
         Invariant::OneTerminalEvent
             .check(self.finished.is_none(), || self.at(format!("{body:?} after the end")))?;
         self.body(body)?;
-        self.look_at_idleness();
-        Ok(())
+        self.look_at_idleness()
     }
 
     fn body(&mut self, body: Body) -> Result<(), Violation> {

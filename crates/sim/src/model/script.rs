@@ -47,6 +47,8 @@ pub struct ScriptModel {
     pub closing: bool,
     /// Since when it waits for a proposal.
     idle_since: Option<i64>,
+    /// When it is closed if none comes, as the newest event of its browser says.
+    idle_until: Option<i64>,
     /// How often the page came into a state.
     arrivals: BTreeMap<String, u32>,
     state: String,
@@ -81,6 +83,8 @@ struct Work {
     after: Option<AfterFailure>,
     /// Its browser was gone before it had begun.
     taken_back: bool,
+    /// An event says that the action, or the recovery, has succeeded.
+    told: bool,
 }
 
 /// What has to come next.
@@ -313,7 +317,9 @@ impl RunModel {
             decided: failure.is_some(),
             after: None,
             taken_back: false,
+            told: false,
         });
+        script.idle_until = None;
         self.open_wave(event.wave.unwrap_or_default());
         Ok(())
     }
@@ -330,6 +336,12 @@ impl RunModel {
         }
     }
 
+    /// Whether a person has just said that the activity in work is done.
+    fn is_vouched_for(&self) -> bool {
+        let task = place(u32::try_from(self.waves.len()).unwrap_or(0).saturating_sub(1), 0);
+        self.task(task).is_some_and(|task| task.vouched && task.step == Step::Asking)
+    }
+
     pub(super) fn browser_changed(&mut self, expected: BrowserActivity) -> Result<(), Violation> {
         let text = self.at(format!("{expected:?} has succeeded"));
         let (work, ..) = self.activity_in_work("a browser's event")?;
@@ -344,7 +356,9 @@ impl RunModel {
         let text = self.at(format!("{event:?}"));
         let (_, token, _) = self.activity_in_work("an opening")?;
         let by_holder = self.leases.get(&token).is_some_and(|lease| lease.worker == event.worker);
+        let until = event.idle_in_ms.map(|wait| self.elapsed + wait);
         let script = self.in_script("an opening")?;
+        script.idle_until = until;
         let restored = script.is_kept() == event.restored;
         script.browser = Browser::Open(event.worker.clone());
         Invariant::BrowserIsTheRuns.check(by_holder && restored, || text)
@@ -440,13 +454,39 @@ impl RunModel {
             return self.mode_action_finished(event);
         }
         let text = self.at(format!("{event:?}"));
-        let (work, _, script) = self.activity_in_work("an action's end")?;
+        let until = event.idle_in_ms.map(|wait| self.elapsed + wait);
+        let vouched = self.is_vouched_for();
+        let work = match vouched {
+            true => self.in_script("an action's end")?.works.last().copied(),
+            false => Some(self.activity_in_work("an action's end")?.0),
+        };
+        let script = self.in_script("an action's end")?;
+        let Some(work) = work else { return Invariant::ScriptInOrder.broken(text) };
         let same = event.step_index == work.step && event.activity() == work.activity && !work.decided;
         let arrives =
             work.activity == BrowserActivity::Action && script.action(work.step).is_some_and(changes);
         script.see(event.state_before.as_ref(), event.state_after.as_ref(), arrives);
-        let acts = matches!(work.activity, BrowserActivity::Action | BrowserActivity::Recovery);
-        Invariant::ScriptInOrder.check(same && acts, || text)
+        script.idle_until = until;
+        if let Some(work) = script.works.last_mut() {
+            work.told = true;
+        }
+        let acts = match work.activity {
+            BrowserActivity::Action => !vouched || is_unseen(event),
+            BrowserActivity::Recovery => !vouched,
+            _ => false,
+        };
+        Invariant::ScriptInOrder.check(same && acts && !work.told, || text)
+    }
+
+    /// What an action, or a recovery, that has succeeded has done is said by its host, or by a person.
+    pub(super) fn success_is_told(&self, text: &str) -> Result<(), Violation> {
+        let Kind::Script(script) = &self.kind else { return Ok(()) };
+        let acts = |work: &&Work| {
+            matches!(work.activity, BrowserActivity::Action | BrowserActivity::Recovery) && !work.told
+        };
+        let untold = script.works.last().filter(acts);
+        Invariant::ScriptInOrder
+            .check(untold.is_none(), || format!("{text}, and nobody has said so: {untold:?}"))
     }
 
     pub(super) fn action_failed(&mut self, event: &v1::ActionFailed) -> Result<(), Violation> {
@@ -455,11 +495,13 @@ impl RunModel {
         }
         let text = self.at(format!("{event:?}"));
         let seq = self.seq();
+        let until = event.idle_in_ms.map(|wait| self.elapsed + wait);
         let (work, token, _) = self.activity_in_work("an action's failure")?;
         let Some(error) = &event.error else { return Invariant::ScriptInOrder.broken(text) };
         self.recorded_error(token, error)?;
         let lost = self.told_lost(token);
         let script = self.in_script("an action's failure")?;
+        script.idle_until = until;
         let numbered = error.seq == seq && event.activity() == work.activity;
         Invariant::ScriptInOrder.check(numbered, || text.clone())?;
         let arrives =
@@ -514,19 +556,24 @@ impl RunModel {
         self.request(event.request_id)
     }
 
-    /// After every event: does the script wait for a proposal?
-    pub(super) fn look_at_idleness(&mut self) {
+    /// After every event: does the script wait for a proposal, and is it said for how long?
+    pub(super) fn look_at_idleness(&mut self) -> Result<(), Violation> {
         self.look_at_mode_browser();
         let free = self.ending.is_none() && self.finished.is_none() && self.open_questions().next().is_none();
         let waits = free && self.next_of_script() == Some(Next::Await);
         let at = self.elapsed;
         let leased = |wave: &WaveModel| wave.tasks.iter().any(|task| matches!(task.step, Step::Leased(_)));
         let rests = self.is_held() && !self.waves.last().is_some_and(leased);
-        if let Kind::Script(script) = &mut self.kind {
-            script.idle_since = if waits { script.idle_since.or(Some(at)) } else { None };
-            let away = rests && matches!(script.browser, Browser::Open(_));
-            script.put_away_since = if away { script.put_away_since.or(Some(at)) } else { None };
-        }
+        let Kind::Script(script) = &mut self.kind else { return Ok(()) };
+        script.idle_since = if waits { script.idle_since.or(Some(at)) } else { None };
+        let away = rests && matches!(script.browser, Browser::Open(_));
+        script.put_away_since = if away { script.put_away_since.or(Some(at)) } else { None };
+        let patience = script.script.idle_timeout_ms.unwrap_or(IDLE_MS);
+        let (since, until) = (script.idle_since, script.idle_until);
+        let has_an_end = since.is_none_or(|since| until == Some(since + patience));
+        Invariant::SessionsHaveAnEnd.check(has_an_end, || {
+            self.at(format!("it waits for a proposal since {since:?}, and is closed at {until:?}"))
+        })
     }
 
     /// Whether somebody has to propose something, or to close it.
@@ -606,4 +653,11 @@ impl RunModel {
             _ => None,
         }
     }
+}
+
+/// Whether it tells nothing of the page.
+fn is_unseen(event: &v1::ActionFinished) -> bool {
+    let states = event.state_before.is_some() || event.state_after.is_some();
+    let found = event.resolution.is_some() || event.changes.is_some() || event.output.is_some();
+    !states && !found && event.evidence.is_empty()
 }

@@ -80,6 +80,9 @@ impl RunModel {
                 Invariant::SettledByLiveLease.check(allowed, || format!("{text}, {code}, {step:?}"))?;
             }
         }
+        if success {
+            self.success_is_told(&text)?;
+        }
         if code == "TASK_TIMEOUT" {
             let is_due = due.is_some_and(|due| elapsed >= due);
             Invariant::NoEarlyTimeout.check(is_due, || format!("{text} after {elapsed} ms, due {due:?}"))?;

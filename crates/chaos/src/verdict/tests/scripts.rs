@@ -84,6 +84,19 @@ fn an_action_is_seen_once_for_its_one_lease() {
 }
 
 #[test]
+fn an_action_that_is_done_as_a_person_says_need_not_have_been_seen() {
+    let given = || {
+        let status = v1::ResultStatus::Success as i32;
+        let settled = v1::TaskSettled { activation: 1, status, ..Default::default() };
+        let settled = Body::TaskSettled(Box::new(settled));
+        vec![activity("send", None), leased(0, 3), asked(), answered("succeeded"), done("send"), settled]
+    };
+    check_script(given(), &[], [0; 6]);
+    check_script(given(), &["send"], [0; 6]);
+    check_script(given(), &["send", "send"], [0, 0, 0, 0, 1, 0]);
+}
+
+#[test]
 fn an_action_that_has_succeeded_twice() {
     let twice = vec![activity("send", None), leased(0, 3), done("send"), done("send"), settled(0, 3)];
     check_script(twice, &["send"], [0, 1, 0, 0, 0, 0]);

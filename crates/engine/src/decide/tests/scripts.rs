@@ -324,6 +324,16 @@ impl Scripted {
         failures.collect()
     }
 
+    /// What is recorded of the actions that have succeeded.
+    fn finished(&self) -> Vec<v1::ActionFinished> {
+        let events = self.bench.ledger.events.iter();
+        let finished = events.filter_map(|event| match event.body.as_ref()? {
+            Body::ActionFinished(finished) => Some((**finished).clone()),
+            _ => None,
+        });
+        finished.collect()
+    }
+
     fn result(&self) -> v1::RunResult {
         self.bench.state.result(usize::MAX).expect("the run has ended")
     }
@@ -611,6 +621,28 @@ fn nobody_repeats_an_action_of_which_nobody_knows_what_became() {
     let bench = scripted.bench.expect_status(v1::RunStatus::Waiting);
     let asked = Scripted { bench: bench.answer("succeeded") };
     asked.expect_asked(Close, "");
+}
+
+#[test]
+fn an_action_that_is_done_as_a_person_says_counts_and_the_script_goes_on() {
+    let lost = Scripted::opened(&["click send", "click more"], v1::ScriptPolicy::default())
+        .acts(Ends("/form"))
+        .loses_its_host();
+    let answered = Scripted { bench: lost.bench.answer("succeeded") };
+    let kinds = ["question_answered", "action_finished", "task_settled", "browser_activity_started"];
+    assert_eq!(answered.bench.kinds(), kinds);
+    let told = v1::ActionFinished {
+        step_index: 1,
+        action_id: "more".to_owned(),
+        activity: Action as i32,
+        ..v1::ActionFinished::default()
+    };
+    assert_eq!(answered.finished().pop(), Some(told), "nobody has seen the page, and nobody is waited for");
+    let closing = answered.expect_asked(Close, "");
+    assert_eq!(closing.asked().last_state, signature("/form"), "it is the last one that was seen");
+    let ended = closing.says(v1::BrowserOutcome::default()).expect_ended(v1::RunOutcome::Succeeded);
+    let result = ended.result().script().unwrap().clone();
+    assert_eq!((result.succeeded, result.failed, result.total), (2, 0, 2));
 }
 
 #[test]

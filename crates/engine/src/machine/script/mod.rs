@@ -19,6 +19,7 @@ use crate::decide::{Refusal, not_a_session, schedule_to_start_error};
 use crate::fold::activity::End;
 use crate::fold::state::{Moment, RunState};
 use crate::input::{QueryAnswer, TaskRef};
+use crate::machine::own_browser::OwnBrowser;
 use crate::query::{Query, QueryId};
 use state::{BrowserWork, ScriptState};
 
@@ -89,9 +90,10 @@ impl ScriptState {
     }
 
     /// After how long an idle session is closed, if it waits for a proposal after this action or after the opening.
-    /// Milliseconds.
+    /// Milliseconds. Nobody waits for a proposal to a browser that is lost.
     fn idle_after(&self, next_step: u32) -> Option<i64> {
-        let waits = self.go_on(next_step) == Next::AwaitProposal;
+        let is_lost = matches!(self.browser, OwnBrowser::Lost { .. });
+        let waits = !is_lost && self.go_on(next_step) == Next::AwaitProposal;
         waits.then(|| self.idle_timeout_ms())
     }
 }
@@ -168,6 +170,10 @@ impl Kind for ScriptState {
 
     fn outcome_may_be_given(&self) -> bool {
         false
+    }
+
+    fn outcome_given(&self, now: Moment) -> Vec<Body> {
+        outcome::given(self, now).into_iter().collect()
     }
 
     /// Refuses: no person can run an ended action of a script again.

@@ -56,6 +56,17 @@ pub(super) fn reported(
     }
 }
 
+/// What is recorded of the action in work where a person says that it is done. Nobody has seen its page, so that it has neither
+/// states nor evidence, and no output.
+pub(super) fn given(script: &ScriptState, now: Moment) -> Option<Body> {
+    let work = script.activities.last().copied()?;
+    if work.activity != BrowserActivity::Action || work.decided {
+        return None;
+    }
+    let action_id = script.action(work.step).map(|action| action.id.clone()).unwrap_or_default();
+    Some(succeeded(script, work, action_id, String::new(), v1::BrowserOutcome::default(), now))
+}
+
 fn invalid(record: Vec<Body>, message: &str) -> Verdict {
     let error = common::error(common::INVALID_OUTPUT, message.to_owned());
     Verdict { record, meaning: Meaning::Failed(error) }

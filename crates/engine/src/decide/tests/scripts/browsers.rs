@@ -374,18 +374,63 @@ fn a_session_whose_browser_was_put_away_is_closed_when_nobody_has_used_it_and_ke
     assert!(closing.asked().keep_storage);
 }
 
-#[test]
-fn a_session_whose_browser_was_put_away_goes_on_and_opens_it_again_for_the_next_proposal() {
+/// What is recorded where a person says that an action is done, and nothing is to be done next.
+const GIVEN: [&str; 3] = ["question_answered", "action_finished", "task_settled"];
+
+/// A session with one action, of which nobody knows what became.
+#[track_caller]
+fn asked_in_a_session() -> Scripted {
     let mut session = script(&[], v1::ScriptPolicy::default());
     session.interactive = true;
-    let kept = Scripted::start(session)
-        .opens_to_keep()
-        .does(propose("click send", "1"))
-        .loses_its_host()
-        .after(IDLE)
-        .expect_put_away();
+    Scripted::start(session).opens_to_keep().does(propose("click send", "1")).loses_its_host()
+}
+
+#[test]
+fn a_session_waits_no_longer_than_its_idle_time_after_an_outcome_that_a_person_has_given() {
+    let waits = |asked: Scripted| {
+        let answered = asked.answered_with("succeeded").expect_kinds(&GIVEN);
+        let told = v1::ActionFinished {
+            action_id: "send".to_owned(),
+            activity: Action as i32,
+            idle_at_ms: Some(answered.bench.now.0 + IDLE),
+            idle_in_ms: Some(IDLE),
+            ..v1::ActionFinished::default()
+        };
+        assert_eq!(answered.finished(), [told], "it is what has become of the proposal");
+        let waits = answered.after(IDLE - 1);
+        assert!(waits.awaits_a_proposal());
+        waits.after(1)
+    };
+    let succeeded = |ended: Scripted| {
+        let result = ended.expect_ended(v1::RunOutcome::Succeeded).result().script().unwrap().clone();
+        assert_eq!((result.succeeded, result.failed, result.total), (1, 0, 1));
+    };
+    let open = waits(asked_in_a_session().after(MINUTE))
+        .expect_kinds(&["browser_close_requested", "browser_activity_started"])
+        .expect_asked(Close, "");
+    succeeded(open.says(v1::BrowserOutcome::default()));
+    let kept = waits(asked_in_a_session().after(IDLE).expect_put_away());
+    succeeded(kept.expect_kinds(&["browser_close_requested", "run_finished"]));
+}
+
+#[test]
+fn a_session_whose_browser_is_lost_waits_for_no_proposal_after_an_outcome_that_a_person_has_given() {
+    let lost = || asked_in_a_session().loses_browser(v1::BrowserLossReason::Restarted);
+    let idle = |answered: &Scripted| answered.finished().pop().expect("it is told").idle_in_ms;
+    let goes_on = lost().answered_with("succeeded").expect_asked(Close, "");
+    assert_eq!(idle(&goes_on), None);
+    goes_on.tells().expect_ended_with("BROWSER_LOST");
+    // Nothing begins, nor ends, before the run may go on.
+    let paused = lost().paused().answered_with("succeeded").expect_kinds(&GIVEN);
+    assert_eq!((idle(&paused), paused.bench.state.next_deadline()), (None, None));
+    paused.resumed().expect_asked(Close, "");
+}
+
+#[test]
+fn a_session_whose_browser_was_put_away_goes_on_and_opens_it_again_for_the_next_proposal() {
+    let kept = asked_in_a_session().after(IDLE).expect_put_away();
     // Nothing is opened or closed for a session that only waits.
-    let waits = kept.answered_with("succeeded").expect_kinds(&["question_answered", "task_settled"]);
+    let waits = kept.answered_with("succeeded").expect_kinds(&GIVEN);
     waits
         .does(propose("click more", "2"))
         .expect_kinds(&["action_proposed", "browser_activity_started"])
