@@ -198,10 +198,10 @@ mod tests {
         let problems = load(config, &twice, other).unwrap_err();
         let lines: Vec<&str> = problems.lines().collect();
         let expected = [
+            "capataz.toml:2:40: profiles[2]: absent.toml: No such file or directory (os error 2)",
             "crew.toml:8:1: agents[2].name: \"b\" is there twice",
             "other.toml:1:18: commands[1]: \"x\" is there twice",
             "other.toml:4:1: agents[0].category: \"a\" has the category \"two\", and \"one\" in crew.toml",
-            "capataz.toml:2:40: profiles[2]: absent.toml: No such file or directory (os error 2)",
         ];
         assert!(lines[0].starts_with("capataz.toml:1:1: listen: "), "{problems}");
         assert_eq!(lines[1..], expected);

@@ -474,8 +474,8 @@ fn problems_of_profiles_and_rules_are_told_beside_those_of_the_file() {
     let text =
         "profiles = [\"none.toml\"]\ndemo_pag = true\n[[planners]]\nname = \"p\"\nrules = \"gone.toml\"\n";
     let beginnings = [
-        "c.toml:2:1: demo_pag: ",
         "c.toml:1:13: profiles[0]: none.toml: ",
+        "c.toml:2:1: demo_pag: ",
         "c.toml:5:1: planners[0].rules: gone.toml: ",
     ];
     let told = problems(text);

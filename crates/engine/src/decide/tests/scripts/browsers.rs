@@ -420,8 +420,9 @@ fn a_session_whose_browser_is_lost_waits_for_no_proposal_after_an_outcome_that_a
     let goes_on = lost().answered_with("succeeded").expect_asked(Close, "");
     assert_eq!(idle(&goes_on), None);
     goes_on.tells().expect_ended_with("BROWSER_LOST");
-    // Nothing begins, nor ends, before the run may go on.
-    let paused = lost().paused().answered_with("succeeded").expect_kinds(&GIVEN);
+    // It waits for the run to go on, and not for a time.
+    let closes = [&GIVEN[..], &["browser_activity_started"]].concat();
+    let paused = lost().paused().answered_with("succeeded").expect_kinds(&closes);
     assert_eq!((idle(&paused), paused.bench.state.next_deadline()), (None, None));
     paused.resumed().expect_asked(Close, "");
 }
