@@ -50,7 +50,7 @@ pub(crate) async fn run(
                 if is_too_large(&runtime, limit).await {
                     let looked = sweep(&runtime, &retention).await;
                     telling.of(looked.behind_ms).await;
-                    is_stuck = !looked.has_removed;
+                    is_stuck = !looked.has_shrunk;
                 }
             }
         }
@@ -101,14 +101,17 @@ async fn is_too_large(runtime: &Runtime, limit: Option<u64>) -> bool {
 struct Looked {
     /// By how much the clock on the wall was ahead of the time by which it went. Milliseconds.
     behind_ms: i64,
-    has_removed: bool,
+    /// Whether the log is smaller, where it has a limit.
+    has_shrunk: bool,
 }
 
 /// Sweeps until nothing is due.
 async fn sweep(runtime: &Runtime, retention: &RetentionConfig) -> Looked {
     let mut looked = Looked::default();
     for (rule, ages) in rules(retention) {
-        looked.has_removed |= told(runtime.sweep_all(SHARD, &rule, ages).await);
+        let swept = told(runtime.sweep_all(SHARD, &rule, ages).await);
+        // Keys and blobs are no part of the log.
+        looked.has_shrunk |= rule.max_log_bytes.is_some() && swept.runs + swept.bytes > 0;
         looked.behind_ms = runtime.behind_ms().max(looked.behind_ms);
     }
     looked
@@ -143,19 +146,19 @@ fn rules(retention: &RetentionConfig) -> [(Retention, Ages); 2] {
     [(runs, of_runs), (nothing, of_blobs)]
 }
 
-/// Says what is gone; whether anything is.
-fn told(swept: Result<Swept, StoreError>) -> bool {
+/// Says what is gone; nothing where a sweep has failed.
+fn told(swept: Result<Swept, StoreError>) -> Swept {
     match swept {
         Ok(swept) => {
             let Swept { runs, keys, blobs, bytes, unreadable, .. } = swept;
             if has_removed(&swept) {
                 tracing::info!(runs, keys, blobs, bytes, unreadable, "retention");
             }
-            has_removed(&swept)
+            swept
         }
         Err(error) => {
             tracing::warn!(error = &error as &dyn std::error::Error, "retention failed");
-            false
+            Swept::default()
         }
     }
 }

@@ -35,7 +35,8 @@ impl AtRest {
             return None;
         }
         let has_lock = folder.join(LOCK).try_exists().ok()?;
-        let metadata = fs::metadata(&database).ok()?;
+        // SQLite keeps the log of a linked database beside the file that the link leads to.
+        let metadata = fs::symlink_metadata(&database).ok().filter(fs::Metadata::is_file)?;
         let written = (metadata.mtime(), metadata.mtime_nsec());
         Some(Self { inode: metadata.ino(), bytes: metadata.len(), written, has_lock })
     }
@@ -85,5 +86,16 @@ mod tests {
         assert!(AtRest::held(folder).is_none());
         fs::write(&database, "more pages").unwrap();
         assert!(AtRest::of(folder) != Some(at_rest), "it is another database");
+    }
+    /// The log of its database is beside the file that the link leads to.
+    #[cfg(unix)]
+    #[test]
+    fn a_backup_whose_database_is_a_link_is_none_at_rest() {
+        let (elsewhere, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(folder.path().join(NOTE), "{}").unwrap();
+        fs::write(elsewhere.path().join(DATABASE_FILE), "pages").unwrap();
+        let link = folder.path().join(DATABASE_FILE);
+        std::os::unix::fs::symlink(elsewhere.path().join(DATABASE_FILE), link).unwrap();
+        assert!(AtRest::of(folder.path()).is_none());
     }
 }

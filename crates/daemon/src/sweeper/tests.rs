@@ -82,9 +82,9 @@ async fn a_log_that_is_too_large_again_after_a_sweep_is_swept_on_as_long_as_some
     Plan::materialise(&mut plan).unwrap();
     let start = StartRun { work: Work::Plan(plan), labels: BTreeMap::new(), parent: None, lineage: None };
     runtime.start_run(StartRequest::new(id(9_000), start)).await.unwrap();
-    assert!(sweep(&runtime, &config).await.has_removed, "two runs have ended");
+    assert!(sweep(&runtime, &config).await.has_shrunk, "two runs have ended");
     assert!(is_too_large(&runtime, Some(1_000)).await);
-    assert!(!sweep(&runtime, &config).await.has_removed, "what is left has not ended");
+    assert!(!sweep(&runtime, &config).await.has_shrunk, "what is left has not ended");
 }
 
 #[derive(Clone, Default)]
