@@ -87,6 +87,7 @@ mod tests {
         fs::write(&database, "more pages").unwrap();
         assert!(AtRest::of(folder) != Some(at_rest), "it is another database");
     }
+
     /// The log of its database is beside the file that the link leads to.
     #[cfg(unix)]
     #[test]

@@ -116,9 +116,11 @@ impl RunModel {
     ) -> Result<(), Violation> {
         let text = self.at(format!("{task} settles"));
         let timed_out = status == v1::ResultStatus::Timeout as i32;
+        // Its work was lost, or is another run's, after it had been shown; that it was not taken up again is no end of it.
+        let untaken = error.is_some_and(|error| error.code == "SCHEDULE_TO_START_TIMEOUT");
         let partial = error.and_then(|error| error.timeout.as_ref()?.partial_output.as_ref());
         let model = &mut self.in_work(task)?.at_deadline;
-        let is_lost = timed_out && model.is_shown && partial.is_none();
+        let is_lost = timed_out && !untaken && model.is_shown && partial.is_none();
         model.is_shown = false;
         model.has_partial = timed_out && partial.is_some();
         model.is_kept = false;
